@@ -28,28 +28,30 @@ def run(
     faithful is negated, and stands as it was in NAME__column. Where a score is undefined the cell
     is empty and the column NAME__reason says why.
     """
-    import numpy as np
-
     from calibrail.data.sources import spoken
-    from calibrail.workflow.scoring import score_only
+    from calibrail.scores.table_file import ScoreFile
+    from calibrail.workflow.scoring import score_by_parts
 
     scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work, kept=SCORES_KEPT) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, labelled=False)
-        table, read = score_only(data, scores, reading=reading, progress=context.progress)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    table.to_parquet(output)
+        with ScoreFile(output) as file:
+            made, read = score_by_parts(
+                data, scores, file.add, reading=reading, progress=context.progress
+            )
+            # Where there is no row, the columns are known all the same.
+            file.add(made)
     content = {
         "schema": "calibrail.score/1",
         "source": spoken(data),
-        "examples": len(table),
+        "examples": file.n,
         "quarantined": read.n_quarantined,
         "part": read.part(),
-        "undefined": {key: int(np.isnan(column).sum()) for key, column in table.columns.items()},
-        "costs": [cost.to_dict() for cost in table.costs],
+        "undefined": {key: file.undefined.get(key, 0) for key in made.columns},
+        "costs": [cost.to_dict() for cost in made.costs],
     }
     n_unusable = unusable(read.n_quarantined, quarantine)
-    notes = spent(table, table.columns), f"wrote {output}", n_unusable
+    notes = spent(made, made.columns), f"wrote {output}", n_unusable
     show.finish("score", content, *notes)

@@ -97,7 +97,7 @@ def score_blocks(
     if block < 1:
         raise InputError(f"block must be at least 1; got {block!r}")
     keys = keys_of(scores)
-    ledger = Ledger(keys, scores)
+    ledger, scales = Ledger(keys, scores), dict(zip(keys, map(scale_of, scores), strict=True))
     cut: set[str] = set()
     # What an earlier run left behind was computed in other batches: the same data must give the
     # same bytes whatever ran before.
@@ -115,7 +115,7 @@ def score_blocks(
                 raise InputError(
                     f"the score {key} returned {given} values for {len(batch)} examples"
                 )
-        take(_table(n, batch, results, keep))
+        take(replace(_table(n, batch, results, keep), scales=scales))
         n += len(batch)
         if progress is not None:
             progress(n)
@@ -124,7 +124,7 @@ def score_blocks(
         costs=ledger.costs(n),
         n_truncated=len(cut),
         n_cut=ledger.n_cut(),
-        scales=dict(zip(keys, map(scale_of, scores), strict=True)),
+        scales=scales,
     )
     return made, frozenset(cut)
 

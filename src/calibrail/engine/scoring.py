@@ -26,7 +26,7 @@ from calibrail.engine.store import ShardStore, read_result
 from calibrail.engine.task import Job
 from calibrail.errors import DataError
 from calibrail.scores.base import Score
-from calibrail.scores.registry import key_of
+from calibrail.scores.registry import key_of, scale_of
 from calibrail.scores.table import Cost, ScoreTable
 
 
@@ -165,6 +165,7 @@ class _Scoring:
         self._plan, self._scores, self._keep = plan, scores, keep
         self._store, self._take = store, take
         self._keys = list(map(key_of, scores))
+        self._scales = dict(zip(self._keys, map(scale_of, scores), strict=True))
         self._names = {item.digest: key for key, item in plan.sent.items()}
         # What is known of the shards that were not handed over yet.
         self._parts: dict[int, tuple[ScoreTable, Known]] = {}
@@ -256,4 +257,4 @@ class _Scoring:
             key: {self._n + row: why for row, why in reasons[key].items()} for key in self._keys
         }
         columns = {key: values[key] for key in self._keys}
-        return replace(part, columns=columns, reasons=numbered)
+        return replace(part, columns=columns, reasons=numbered, scales=self._scales)

@@ -25,8 +25,11 @@ from calibrail.scores.reasons import Reasons
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")
 
+#: How the column ends that says why a score is undefined.
+REASON: Final = "__reason"
+
 #: Rows that are made ready for a file at a time.
-_WRITTEN: Final = 1 << 17
+WRITTEN: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,19 +198,28 @@ class ScoreTable:
         try:
             with ExitStack() as stack:
                 writer: pq.ParquetWriter | None = None
-                for start in range(0, max(1, len(self)), _WRITTEN):
-                    part = pa.table(self._arrays(slice(start, start + _WRITTEN), codes))
-                    if writer is None:
-                        # Ids and scores hardly ever repeat.
-                        often = [name for name in part.column_names if _repeats(name)]
-                        made = pq.ParquetWriter(path, part.schema, use_dictionary=often)
-                        writer = stack.enter_context(made)
+                for start in range(0, max(1, len(self)), WRITTEN):
+                    part = pa.table(self.arrays(slice(start, start + WRITTEN), codes))
+                    writer = writer or stack.enter_context(parquet_writer(path, part.schema))
                     writer.write_table(part)
         except OSError as error:
             raise DataError(f"cannot write {path}: {error}") from error
 
-    def _arrays(self, rows: slice, codes: NDArray[np.int8] | None) -> dict[str, pa.Array]:
-        """Return what the file holds of some rows, by column."""
+    def arrays(
+        self, rows: slice, codes: NDArray[np.int8] | None = None, first: int | None = None
+    ) -> dict[str, pa.Array]:
+        """Return what a file holds of some rows, by column.
+
+        Parameters
+        ----------
+        rows : slice
+            Which rows.
+        codes : ndarray of int8, optional
+            Where each row of the table belongs.
+        first : int, optional
+            What the reasons call the first of the rows, where the table is a part of a larger one:
+            there is a column of reasons then for every score.
+        """
         labels = self.labels[rows]
         arrays: dict[str, pa.Array] = {"id": self.ids[rows], "group": self.groups[rows]}
         arrays["label"] = number_array(labels, labels >= 0)
@@ -216,18 +228,33 @@ class ScoreTable:
             names = string_array((*SPLIT_NAMES, ASIDE_NAME))
             arrays["split"] = names.take(number_array(codes[rows], known))
         for name, column in self.columns.items():
-            key, values = f"score:{name}" if name in RESERVED else name, column[rows]
-            arrays[key] = number_array(values, known := ~np.isnan(values))
+            values = column[rows]
+            arrays[column_of(name)] = number_array(values, known := ~np.isnan(values))
             if (scale := self.scales.get(name)) and scale.negated:
-                arrays[f"{key}__column"] = number_array(scale.shown(values), known)
-            if reasons := self.reasons.get(name):
-                numbers = range(rows.start, rows.start + len(values))
+                arrays[column_of(name, "__column")] = number_array(scale.shown(values), known)
+            reasons = self.reasons.get(name) or {}
+            if reasons or first is not None:
+                start = rows.start if first is None else first
                 if isinstance(reasons, Reasons):
-                    reasons = reasons.between(rows.start, rows.start + len(values))
-                arrays[f"{key}__reason"] = string_array([reasons.get(row) for row in numbers])
+                    reasons = reasons.between(start, start + len(values))
+                numbers = range(start, start + len(values))
+                arrays[column_of(name, REASON)] = string_array(
+                    [reasons.get(row) for row in numbers]
+                )
         return arrays
 
 
-def _repeats(column: str) -> bool:
-    """Say whether many rows of a column of the file have one value."""
-    return column in RESERVED[1:] or column.endswith("__reason")
+def parquet_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Return what writes a file of scores."""
+    # Ids and scores hardly ever repeat.
+    often = [name for name in schema.names if name in RESERVED[1:] or name.endswith(REASON)]
+    return pq.ParquetWriter(path, schema, use_dictionary=often)
+
+
+def column_of(score: str, ending: str = "") -> str:
+    """Return what a file calls the column of a score, or one beside it.
+
+    >>> column_of("rad"), column_of("label", REASON)
+    ('rad', 'score:label__reason')
+    """
+    return (f"score:{score}" if score in RESERVED else score) + ending

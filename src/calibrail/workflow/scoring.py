@@ -15,7 +15,8 @@ from calibrail.data.reading import Reading
 from calibrail.data.sketches import Sketches
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
-from calibrail.engine import score_examples
+from calibrail.engine import score_examples, score_parts
+from calibrail.engine.local import whole
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sample import Sample
 from calibrail.guardrail.frozen import plain
@@ -309,6 +310,23 @@ def score_only(
     progress: Progress | None = None,
 ) -> tuple[ScoreTable, Reading]:
     """Score every example, labelled or not; return the table, and the reading with its counts."""
+    tables: list[ScoreTable] = []
+    made, read = score_by_parts(source, scores, tables.append, reading=reading, progress=progress)
+    return whole(made, tables), read
+
+
+def score_by_parts(
+    source: Source,
+    scores: ScoreLike | Sequence[ScoreLike],
+    take: Callable[[ScoreTable], None],
+    *,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+) -> tuple[ScoreTable, Reading]:
+    """Score as `score_only` does, in constant memory: ``take`` gets the table part by part.
+
+    The table that is returned has no rows; it holds what the scores cost.
+    """
     detectors = resolve_scores(scores)
     if names := ", ".join(score.name for score in detectors if learns(score)):
         raise InputError(
@@ -316,4 +334,4 @@ def score_only(
             "or score with the guardrail that came of it"
         )
     examples = open_source(source, reading, detectors, labelled=False)
-    return score_examples(examples, detectors, progress=progress), examples
+    return score_parts(examples, detectors, take, progress=progress), examples
