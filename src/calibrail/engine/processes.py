@@ -149,15 +149,27 @@ def _begin(parent: int, started: Event) -> None:
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Start processes, within the block, to which Ctrl-C means nothing from their first step on."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Start processes, within the block, to which Ctrl-C means nothing from their first step on.
+
+    This process hears of it afterwards: a process that is half started would say so at length.
+    """
+    came: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    heard = handler is not None and threading.current_thread() is threading.main_thread()
+    if heard:
+        signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    # What a thread blocks is blocked in the processes that it starts.
+    blocks = getattr(signal, "pthread_sigmask", None)
+    before = blocks(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else set()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if blocks:
+            blocks(signal.SIG_SETMASK, before)
+        if heard:
+            signal.signal(signal.SIGINT, handler)
+            if came:
+                signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
