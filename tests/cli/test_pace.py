@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from calibrail.cli.pace import SETTLED, Pace
+from calibrail.phrases import spoken_bytes
 from calibrail.workflow.forecast import SCORES_KEPT, TEXTS_KEPT
 
 GB = 10**9
@@ -157,14 +158,15 @@ def test_a_run_that_turns_out_far_longer_says_so_again() -> None:
 @pytest.mark.parametrize(("texts", "each"), [(True, TEXTS_KEPT), (False, SCORES_KEPT)])
 def test_memory_that_will_not_suffice_is_told_in_time(texts: bool, each: int) -> None:
     run = Run(100_000_000, kept=TEXTS_KEPT, texts=texts)
-    run.free = 12 * GB
+    run.free = 4 * GB
     run.to(3.0, 100_000)
     run.to(6.0, 200_000)
-    more = each * (100_000_000 - 200_000) / 1e9
-    assert run.lines[0].endswith(f"{1 + more:.0f} GB of memory")
+    more = each * (100_000_000 - 200_000)
+    needed = f"{spoken_bytes(GB + more)} of memory"
+    assert run.lines[0].endswith(needed)
     assert run.lines[1].startswith(
-        f"warning: this run will need about {1 + more:.0f} GB of memory, {more:.0f} GB more than "
-        "now, and 12 GB are free: read a part with limit=... or sample=...; with shards=..."
+        f"warning: this run will need about {needed}, {spoken_bytes(more)} more than now, and "
+        "4.0 GB are free: read a part with limit=... or sample=...; with shards=..."
     )
     run.to(12.0, 400_000)
     assert len(run.lines) == 2

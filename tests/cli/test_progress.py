@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import random
 import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from calibrail import CustomScore, Example
 from calibrail.cli import progress
 from calibrail.cli.progress import Pace, counting, tell
+from calibrail.data import files
 from calibrail.data.files import count_rows
 from calibrail.data.reading import read, telling_readings
 from calibrail.workflow.scoring import score_only
@@ -123,8 +127,49 @@ def test_rows_are_counted_without_being_read(tmp_path: Path) -> None:
     pq.write_table(pa.table({"label": [0, 1, 1]}), tmp_path / "p.parquet")
     assert count_rows([jsonl]) == 30 and count_rows([table]) == 2
     assert count_rows([jsonl, tmp_path / "p.parquet"]) == 33
+    table.write_text('response,label\n"two\nlines, ""quoted""",1\nno,0\n')
+    assert count_rows([table]) == 2
+    (tmp_path / "z.jsonl.gz").write_bytes(gzip.compress(jsonl.read_bytes()))
+    assert count_rows([tmp_path / "z.jsonl.gz"]) == 30
     (tmp_path / "list.json").write_text("[\n{}\n]")
     assert count_rows([tmp_path / "list.json"]) is None and count_rows([]) is None
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_of_large_files_a_part_is_counted(
+    packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "COUNTED", 1 << 21)
+    path, noise = tmp_path / "large.jsonl", random.Random(1)
+    lines = [f'{{"response": "{noise.getrandbits(1500):x}"}}\n' for _ in range(20_000)]
+    content = "".join(lines).encode()
+    path.write_bytes(gzip.compress(content, 1) if packed else content)
+    about = count_rows([path])
+    assert about != 20_000 and about == pytest.approx(20_000, rel=0.1)
+    assert count_rows([path] * 20) == pytest.approx(400_000, rel=0.1)
+
+
+def test_the_rows_of_data_in_memory_are_known(tmp_path: Path) -> None:
+    rows = [{"response": f"Answer {k}.", "label": k % 2} for k in range(40)]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    for source in (rows, columns, pa.table(columns), pd.DataFrame(columns)):
+        opened = read(source, require=("response",))
+        next(opened)
+        assert opened.about_in_all() == 40
+    endless = read(iter(rows), require=("response",))
+    next(endless)
+    assert endless.about_in_all() in (None, 40)
+    drawn = read(answers(tmp_path / "a.jsonl", 3000), require=("response",), sample=30)
+    next(drawn)
+    assert drawn.about_in_all() == 30 == 1 + len(list(drawn))
+
+
+def test_the_number_of_whole_groups_is_known_once_they_are_drawn() -> None:
+    rows = [{"response": f"Answer {k}.", "label": k % 2, "group": k // 7} for k in range(700)]
+    opened = read(rows, require=("response",), sample=100)
+    next(opened)
+    expected = opened.about_in_all()
+    assert expected == 1 + len(list(opened)) != 100
 
 
 @pytest.mark.filterwarnings("ignore:The detector")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail.data import read, read_all
-from calibrail.data.files import table_kind
+from calibrail.data.files import count_rows, table_kind
 from calibrail.errors import DataError
 from tests.rows import good
 
@@ -69,7 +69,8 @@ def test_compressed_parquet_is_read_by_name_in_a_folder_and_from_standard_input(
     path.write_bytes(body)
     examples, reading = read_all(path)
     assert [e.id for e in examples] == [row["id"] for row in rows]
-    assert (reading.format, reading.about_in_all()) == ("parquet", None)
+    assert (reading.format, reading.about_in_all()) == ("parquet", len(rows))
+    assert count_rows([path]) is None
     assert len(read_all(tmp_path / "folder")[0]) == 6000
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
     assert read_all("-")[1].n_examples == 3000
@@ -244,7 +245,7 @@ def test_a_folder_of_mixed_compression_and_a_compressed_array_from_a_pipe(
     (folder / "d.ndjson.zst").write_bytes(zstd(lines(good(id="d"))))
     examples, reading = read_all(folder)
     assert [e.id for e in examples] == ["a", "b", "c", "d"]
-    assert reading.about_in_all() is None
+    assert reading.about_in_all() == 4
     body = squeeze(json.dumps([good(id="a"), good(id="b", label=0)], indent=1).encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
     assert [e.id for e in read("-")] == ["a", "b"]
@@ -258,7 +259,7 @@ def test_objects_that_stand_over_several_lines(tmp_path: Path, indent: Any, fill
     path.write_text("\n".join(json.dumps(row, indent=indent) for row in rows), encoding="utf-8")
     examples, reading = read_all(path, strict=True)
     assert [(e.id, e.question) for e in examples] == [(row["id"], row["question"]) for row in rows]
-    assert reading.about_in_all() is None
+    assert reading.about_in_all() == len(rows) and count_rows([path]) is None
     path.write_text(json.dumps(rows[0], indent=indent) + "\n" + json.dumps(rows[1])[:50])
     assert [e.id for e in read(path)] == ["a"]
 

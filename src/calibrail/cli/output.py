@@ -135,9 +135,14 @@ class Showing:
 
         return list(bullets(lines))
 
-    def planned(self, data: Sequence[str], scores: Any, **options: Any) -> NoReturn:
-        """Print what a run would ask of endpoints, and end; the options are ``plan_calls``'s."""
-        from calibrail.workflow.dry_run import plan_calls, plan_time
+    def planned(
+        self, data: Sequence[str], scores: Any, *, kept: int = 0, **options: Any
+    ) -> NoReturn:
+        """Print what a run would ask of endpoints, and need, and end.
+
+        The options are ``plan_calls``'s; ``kept`` is as for ``plan_run``.
+        """
+        from calibrail.workflow.dry_run import plan_calls, plan_run, plan_time
 
         calls = plan_calls(data, scores, **options)
         sentences = [item.sentence() for item in calls] or [
@@ -146,10 +151,14 @@ class Showing:
         options.pop("splitting", None)
         times = plan_time(data, scores, **options)
         sentences += [item.sentence() for item in times]
+        run = plan_run(calls, times, kept)
+        if run is not None:
+            sentences += filter(None, [f"in all, {run.sentence()}", run.warning()])
         content = {
             "schema": "calibrail.dry_run/1",
             "calls": [item.to_dict() for item in calls],
             "times": [item.to_dict() for item in times],
+            "run": None if run is None else run.to_dict(),
         }
         self.finish([*sentences, "nothing was sent (--dry-run)"], content)
 

@@ -7,7 +7,6 @@ from typing import Annotated
 from calibrail.cli import options as opt
 from calibrail.cli.output import Showing, spent, unusable
 from calibrail.cli.progress import counting
-from calibrail.workflow.forecast import SCORES_KEPT
 
 
 @opt.takes_settings
@@ -34,7 +33,7 @@ def run(
 
     scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    with counting("scoring", work, kept=SCORES_KEPT) as context:
+    with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, labelled=False)
         with ScoreFile(output) as file:

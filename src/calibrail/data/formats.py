@@ -114,6 +114,8 @@ class Opened:
         What became of its parts, where it is the export of a tool.
     parts : iterator or None
         The rows of such an export as they are in the file, not begun.
+    n_rows : int or None
+        How many rows there are in memory; None where that is not known, or the files tell.
     """
 
     format: str
@@ -128,6 +130,7 @@ class Opened:
     origin: Origin | None = None
     export: ExportNotes | None = None
     parts: Iterator[TableItem] | None = None
+    n_rows: int | None = None
 
 
 def plugin_readers() -> dict[str, Reader]:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from decimal import Decimal
 from itertools import chain, islice
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -55,10 +55,13 @@ class Rows:
     ----------
     format : str
         ``examples``, ``rows``, ``columns`` or ``table``.
+    n : int or None
+        How many there are, where the source says so without being read.
     """
 
     def __init__(self, source: object) -> None:
         self.format, self._open = _opened(source)
+        self.n = _length(source)
         self._digest: str | None = None
 
     def __call__(self) -> Iterator[TableItem]:
@@ -212,6 +215,14 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
     # Whether dicts are a benchmark's rows takes a look before they are read.
     rows = [*first, *items] if items is source else source
     return kind, lambda: _item_rows(rows)
+
+
+def _length(source: object) -> int | None:
+    if isinstance(source, Mapping):
+        source = next(iter(source.values()), ())
+    if (n := getattr(source, "num_rows", None)) is not None:
+        return int(n) if isinstance(n, int) else None
+    return len(source) if isinstance(source, Sized) else None
 
 
 def _is_table(source: object) -> bool:

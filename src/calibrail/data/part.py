@@ -26,6 +26,8 @@ class Part:
     def __init__(self, reading: ReadOptions, group_of: Callable[[Row], object]) -> None:
         self._reading, self._group_of = reading, group_of
         self.n_passed = self.n_taken = 0
+        #: How many rows the lot has drawn; None before it is drawn.
+        self.n_drawn: int | None = None
         self.grouped = self._left = False
 
     def __call__(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
@@ -108,7 +110,9 @@ class Part:
         else:
             lots = sorted({lot for lot, _ in kept})
             edge = lots[n] if n < len(lots) else 1.0
-        yield from (item for lot, item in kept if lot < edge)
+        drawn = [item for lot, item in kept if lot < edge]
+        self.n_drawn = len(set(map(_place, drawn)))
+        yield from drawn
 
     def _lot(self, unit: tuple[object, ...]) -> float:
         drawn = f"sample\x1f{self._reading.sample_seed}\x1f{unit!r}".encode("utf-8", "replace")

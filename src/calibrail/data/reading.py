@@ -84,7 +84,8 @@ class Reading:
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._strict, self._allow_none = reading.strict, needs.allow_none
         self._repeats = needs.repeats
-        self._files = opened.files
+        self._files, self._in_memory = opened.files, opened.n_rows
+        self._n_stored: int | None = None
         self._reading, self._quarantine = reading, reading.quarantine
         needs = needs.keeping(fields, self.columns)
         # Rows with neither answers nor ids are known by all that they hold.
@@ -127,11 +128,21 @@ class Reading:
 
         Rows are not read: as many of them are taken to be examples as were so far.
         """
-        n_rows = count_rows(self._files)
-        if n_rows is None or not self.n_rows or self.format == "ragtruth" or self.export:
+        if self._done:
+            return self.n_examples
+        if not self.n_rows or self.format == "ragtruth" or self.export:
             return None
-        wanted = (self._reading.limit, self._reading.sample)
-        n_rows = min(n for n in (n_rows, *wanted) if n is not None)
+        n_rows = self._part.n_drawn
+        if n_rows is None:
+            if self._n_stored is None:
+                # Once: it costs a look at the files.
+                stored = count_rows(self._files) if self._files else self._in_memory
+                self._n_stored = -1 if stored is None else stored
+            wanted = (self._reading.limit, self._reading.sample)
+            known = [n for n in (self._n_stored, *wanted) if n is not None and n >= 0]
+            if not known:
+                return None
+            n_rows = min(known)
         return round(max(n_rows, self.n_rows) * self.n_examples / self.n_rows)
 
     def digest(self) -> str | None:

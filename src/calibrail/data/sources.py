@@ -96,8 +96,8 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
 def _open_memory(rows: Rows, reading: ReadOptions) -> Opened:
     """Open rows in memory; what comes as examples has calibrail's names already."""
     if rows.format == "examples":
-        return Opened(rows.format, False, False, (), rows(), rows.digest)
-    return replace(open_rows(rows, (), rows.format, reading), digest=rows.digest)
+        return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
+    return replace(open_rows(rows, (), rows.format, reading), digest=rows.digest, n_rows=rows.n)
 
 
 def _file(name: str | os.PathLike[str]) -> Path:

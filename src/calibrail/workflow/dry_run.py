@@ -1,4 +1,4 @@
-"""What would a run ask of endpoints, and what would it cost, before anything is sent?"""
+"""What would a run ask of endpoints, cost and need, before anything is sent?"""
 
 import math
 import time
@@ -10,14 +10,17 @@ from typing import Any
 from calibrail.data.sources import Source
 from calibrail.engine import score_examples
 from calibrail.models.call_limits import account
+from calibrail.models.memory import free_memory, held_memory
 from calibrail.models.remote import RemoteModel
 from calibrail.phrases import spoken_time
 from calibrail.record import Record
+from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
+from calibrail.workflow.forecast import Forecast
 from calibrail.workflow.scoring import resolve_scores
 from calibrail.workflow.sources import batches, open_source
 from calibrail.workflow.splitting import fitted
@@ -25,8 +28,10 @@ from calibrail.workflow.splitting import fitted
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
 BYTES_A_TOKEN = 4.0
 
-#: Answers that load what a score needs, and answers that are timed.
-WARM, TIMED = 2, 16
+#: Answers that load what a score needs, and answers that are timed: so many at least and at most,
+#: four times as many as before until they take a while.
+WARM, TIMED, MOST_TIMED = 2, 16, 1024
+A_WHILE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,9 @@ def plan_calls(
     reading = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
     detectors = resolve_scores(scores)
     splitting = optional(splitting, SplitOptions, "splitting")
+    if not any(map(_asks, detectors)):
+        # Then the data need not be read to its end.
+        return ()
     keep = () if splitting.column is None else (splitting.column,)
     detectors, source = fitted(detectors, source, reading, splitting, keep)
     examples = open_source(source, reading, detectors, keep=keep, labelled=labelled)
@@ -129,6 +137,10 @@ def plan_calls(
                     plan.n_judged += n_judged
                     plan.add([item for part in demand.parts for item in part])
     return tuple(plan.finish(n_examples) for plan in plans.values())
+
+
+def _asks(score: Score) -> bool:
+    return any(isinstance(model, RemoteModel) for model in getattr(score, "models", ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +193,54 @@ def plan_time(
     """
     reading = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
     detectors = [
-        score
-        for score in resolve_scores(scores)
-        if not learns(score)
-        and not any(isinstance(model, RemoteModel) for model in getattr(score, "models", ()))
+        score for score in resolve_scores(scores) if not learns(score) and not _asks(score)
     ]
     opened = open_source(source, reading, detectors, labelled=labelled, allow_none=True)
-    first = list(islice(opened, WARM + TIMED))
+    first = list(islice(opened, WARM + MOST_TIMED))
     planned = []
     for score in detectors if len(first) > WARM else ():
         score_examples(first[:WARM], [score])
-        started = clock()
-        score_examples(first[WARM:], [score])
-        seconds = clock() - started
-        timed = len(first) - WARM
+        seconds, n, timed = 0.0, TIMED, 0
+        while seconds < A_WHILE and timed < len(first) - WARM:
+            part = first[WARM : WARM + n]
+            started = clock()
+            score_examples(part, [score])
+            seconds, n, timed = clock() - started, 4 * n, len(part)
         planned.append(PlannedTime(key_of(score), timed, seconds, opened.about_in_all()))
     return tuple(planned)
+
+
+def plan_run(
+    calls: Sequence[PlannedCalls],
+    times: Sequence[PlannedTime],
+    kept: int,
+    *,
+    held: Callable[[], int | None] = held_memory,
+    free: Callable[[], int | None] = free_memory,
+) -> Forecast | None:
+    """Return what the run would need in all; None where the number of answers is not known.
+
+    Parameters
+    ----------
+    calls, times
+        What `plan_calls` and `plan_time` return, in this process: its memory holds the models.
+    kept : int
+        Bytes that each answer takes until the end.
+    held, free : callable
+        Bytes of memory that the process holds, and that it could still have.
+    """
+    counts = {item.n_examples for item in calls} | {item.n_examples for item in times}
+    if len(counts) != 1 or (n := counts.pop()) is None:
+        return None
+    costs = [item.dollars for item in calls]
+    return Forecast(
+        n_examples=n,
+        seconds=sum(n * item.seconds / item.n_timed for item in times) if times else None,
+        held=held(),
+        more=n * kept,
+        free=free(),
+        dollars=sum(filter(None, costs)) if costs and None not in costs else None,
+    )
 
 
 class _Plan:

@@ -9,10 +9,10 @@ from calibrail.settings.engine import EngineOptions
 from calibrail.settings.option import option_of
 from calibrail.settings.reading import ReadOptions
 
-#: Bytes that a further answer takes until the end of a run that keeps its scores (at most 148 by
-#: ``benchmarks/calibrate_memory.py``, and ids), and of one that also looks for copies among the
-#: texts (1,380 between 20,000 and 60,000 answers with sources of 60 words).
-SCORES_KEPT: Final = 200
+#: Bytes that a further answer takes until the end of a run on columns of scores
+#: (``benchmarks/calibrate_memory.py``), and of one that also looks for copies among the texts
+#: (1,380 between 20,000 and 60,000 answers with sources of 60 words).
+SCORES_KEPT: Final = 50
 TEXTS_KEPT: Final = 1400
 
 #: Seconds below which nothing is said before the end.
