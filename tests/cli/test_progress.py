@@ -187,3 +187,30 @@ def test_a_slow_function_is_followed_answer_by_answer(tmp_path: Path) -> None:
     assert seen[100] == "scoring: 100 of about 3,000 examples, 2 a second, about 24 min left"
     done = [int(words.split()[1].replace(",", "")) for words in seen[1:]]
     assert done == list(range(1, 3000)) and pace.done == 3000
+
+
+@pytest.mark.filterwarnings("ignore:The detector")
+def test_a_command_tells_on_standard_error_what_it_will_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+
+    def made(what: str, kept: int) -> Pace:
+        return Pace(what, clock, kept=kept, held=lambda: 10**9, free=lambda: 4 * 10**6)
+
+    monkeypatch.setattr(progress, "Pace", made)
+
+    def slow(example: Example) -> float:
+        clock.now += 0.5
+        return float(len(example.response))
+
+    with counting("scoring", kept=2000) as context:
+        score_only(
+            answers(tmp_path / "a.jsonl", 3000), CustomScore(slow), progress=context.progress
+        )
+    out, err = capfd.readouterr()
+    first, warning = err.splitlines()
+    assert out == "" and first == (
+        "scoring about 3,000 examples will take about 25 min and 1.0 GB of memory"
+    )
+    assert warning.startswith("warning: this run will need about 1.0 GB of memory, 6 MB more")
