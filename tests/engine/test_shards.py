@@ -104,6 +104,7 @@ def poisoned(example):
     return float(len(example.response))
 
 class PlugIn:
+    failing = Path(__file__).parent / "failing"
     name = "plugged"
     params = {}
     requires = ("response",)
@@ -115,6 +116,11 @@ class PlugIn:
     def score(self, examples):
         import numpy as np
         from calibrail.scores import Scores
+        from calibrail.scores.base import DetectorFailure
+        if self.failing.exists():
+            values = np.array([np.nan if "7" in example.id else 1.0 for example in examples])
+            why = DetectorFailure("it did not answer")
+            return Scores(values, {int(row): why for row in np.flatnonzero(np.isnan(values))})
         return Scores(np.array([weigh(float(example.id[1:])) for example in examples]))
 """
 
@@ -267,6 +273,44 @@ def test_a_plug_in_is_known_by_its_source_and_asked_for_other_ids(
             renamed = [replace(e, id=f"a{start + row}") for row, e in enumerate(answers(5))]
             table = scored(renamed, [item], tmp_path / "S")
             assert table.columns["plugged"].tolist() == [factor * (start + row) for row in range(5)]
+
+
+def test_what_a_detector_failed_on_is_tried_again(
+    tmp_path: Path, detectors: Detectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = EntryPoint("plugged", "shard_detectors:PlugIn", "calibrail.scores")
+    monkeypatch.setattr("calibrail.scores.registry._plug_ins", lambda: EntryPoints([entry]))
+    items, examples, folder = scores("plugged,length"), [*answers(10), *answers(10)], tmp_path / "S"
+    (detectors.folder / "failing").touch()
+    failed = scored(examples, items, folder)
+    assert failed.reasons["plugged"] == dict.fromkeys((7, 17), "it did not answer")
+    kept = {path: path.stat().st_mtime_ns for path in results(folder)}
+    (detectors.folder / "failing").unlink()
+    table = scored(examples, items, folder)
+    assert not table.reasons["plugged"]
+    # Values of the shard in which nothing failed, and of the other score, were known.
+    assert table.columns["plugged"].tolist() == [*[1.0] * 5, *range(5, 10)] * 2
+    changed = [path for path in results(folder) if kept.get(path) != path.stat().st_mtime_ns]
+    assert len(changed) == 1
+
+
+def test_what_a_network_computes_here_does_not_depend_on_what_is_known(tmp_path: Path) -> None:
+    examples = [example for example in answers(24) if example.response]
+    (item,) = scores("hybrid:expensive=novelty,cheap=rad")
+    both = [item.fit(examples[:14]), *scores("rad:weighting=question")]  # type: ignore[attr-defined]
+    whole = scored(examples, both, tmp_path / "S")
+    scored(examples[10:15], both[1:], tmp_path / "T")
+    scored(examples[:5], both[1:], tmp_path / "T")
+    assert_equal(whole, scored(examples, both, tmp_path / "T"))
+
+
+def test_texts_that_no_shard_can_hold_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrail.engine.examples._LONGEST", 300)
+    with pytest.raises(InputError, match=r"texts of one shard take .*; lower shard_rows"):
+        scored(answers(5), scores("length"), tmp_path)
+    scored(answers(5), scores("length"), tmp_path, shard_rows=1)
 
 
 def test_what_a_name_does_not_lead_to_is_computed_here(tmp_path: Path) -> None:
@@ -428,5 +472,6 @@ def test_runs_at_the_same_time_share_a_folder(tmp_path: Path, detectors: Detecto
             yield example
 
     table = scored(reading(), [item, *other], tmp_path / "S")
+    assert not list((tmp_path / "S" / "inputs").iterdir())
     assert_equal(table, seen[0])
     assert sorted(detectors.seen()) == sorted(example.id for example in examples)

@@ -10,6 +10,8 @@ import pyarrow as pa
 from calibrail.data.example import Example
 from calibrail.engine.store import digest_of
 from calibrail.errors import InputError
+from calibrail.settings.engine import EngineOptions
+from calibrail.settings.option import option_of
 
 #: The columns of a table of examples: texts, then what scores of the user's own may read.
 TEXTS: Final = ("question", "contexts", "response", "samples")
@@ -17,16 +19,20 @@ BESIDE: Final = ("id", "group", "content", "columns")
 
 _NONE: Final = b"\xff"
 
+#: Bytes that an array of texts can hold.
+_LONGEST: Final = 2**31 - 1
 
-def to_table(examples: Sequence[Example]) -> pa.Table:
+
+def to_table(examples: Sequence[Example], *, cells: bool = True) -> pa.Table:
     """Return examples as a table of bytes: every text as UTF-8, lone surrogates included.
 
-    Labels stay behind: no score may read them.
+    Labels stay behind: no score may read them. So do cells of the data without ``cells``.
 
     Raises
     ------
     InputError
-        If a kept column holds what JSON cannot hold, such as a date.
+        If a kept column holds what JSON cannot hold, such as a date, or all texts together are too
+        long.
     """
     arrays = {
         "question": byte_array([item.question for item in examples]),
@@ -38,7 +44,7 @@ def to_table(examples: Sequence[Example]) -> pa.Table:
         "content": _bytes(
             [_NONE if item.content is None else _raw(item.content) for item in examples]
         ),
-        "columns": _bytes([_cells(item.columns) for item in examples]),
+        "columns": _bytes([_cells(item.columns) if cells else b"" for item in examples]),
     }
     return pa.table(arrays)
 
@@ -136,4 +142,9 @@ def _lists(rows: Sequence[Sequence[str]]) -> pa.Array:
 
 def _offsets(lengths: Any) -> pa.Buffer:
     ends = np.cumsum(np.fromiter(lengths, np.int64))
+    if len(ends) and ends[-1] > _LONGEST:
+        raise InputError(
+            f"the texts of one shard take {ends[-1]:,} bytes, and {_LONGEST:,} are the most; lower "
+            f"{option_of(EngineOptions, 'shard_rows')}"
+        )
     return pa.py_buffer(np.concatenate(([0], ends)).astype(np.int32))

@@ -17,6 +17,7 @@ from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
 from calibrail.models.embedding import Encoder
 from calibrail.models.pairs import PairModel
+from calibrail.models.remote import RemoteModel
 from calibrail.models.store import blocks, telling
 from calibrail.scores.base import Demand, Demanding, Score, Scores, prepare
 from calibrail.scores.registry import key_of, scale_of
@@ -57,7 +58,7 @@ def score_here(
         Called with the number of examples scored so far; within a block that a local model or a
         function of the user's computes, with about how many.
     forget : bool
-        Whether models forget what they know before.
+        Whether endpoints' answers are forgotten before, too, as all is that local models know.
 
     Returns
     -------
@@ -101,8 +102,9 @@ def score_blocks(
     cut: set[str] = set()
     # What an earlier run left behind was computed in other batches: the same data must give the
     # same bytes whatever ran before.
-    for model in ledger.models if forget else ():
-        model.forget()
+    for model in ledger.models:
+        if forget or not isinstance(model, RemoteModel):
+            model.forget()
     n = 0
     for batch in blocks(examples, characters, block, BLOCK_CHARACTERS):
         within = _within(progress, n, len(batch))
@@ -145,7 +147,8 @@ def keys_of(scores: Sequence[Score]) -> list[str]:
 
 def characters(example: Example) -> int:
     """Return the length of all texts of an example."""
-    return len(example.question) + len(example.response) + sum(map(len, example.contexts))
+    beside = sum(map(len, example.contexts)) + sum(map(len, example.samples))
+    return len(example.question) + len(example.response) + beside
 
 
 def _within(
@@ -214,7 +217,7 @@ def _table(
         labels=np.array([-1 if item.label is None else item.label for item in batch], np.int8),
         columns={key: result.values for key, result in results.items()},
         reasons={
-            key: {start + row: intern(str(why)) for row, why in result.reasons.items()}
+            key: {start + row: _shared(why) for row, why in result.reasons.items()}
             for key, result in results.items()
         },
         digests=np.array([int(example.digest(), 16) for example in batch], np.uint64),

@@ -55,21 +55,20 @@ def run_in_processes(jobs: Iterator[Job], options: EngineOptions) -> Generator[O
     workers = options.workers if isinstance(options.workers, int) else cores()
     begun: dict[Path, int] = {}
     suspects: deque[Job] = deque()
-    with _threads(max(1, cores() // workers)):
-        while True:
-            # Suspects run alone, one after another; the others as many at a time as can be.
-            alone = bool(suspects)
-            source = (suspects.popleft() for _ in range(len(suspects))) if alone else jobs
-            died: list[Job] = []
-            yield from _one_pool(source, 0 if alone else workers, begun, died)
-            for job in died:
-                if begun.get(job.input, 0) >= MOST_ATTEMPTS:
-                    error = f"the process that computed it died {MOST_ATTEMPTS} times"
-                    yield Outcome(job.number, f"{error}; is there memory enough?", MOST_ATTEMPTS)
-                else:
-                    suspects.append(job)
-            if not (died or alone):
-                return
+    while True:
+        # Suspects run alone, one after another; the others as many at a time as can be.
+        alone = bool(suspects)
+        source = (suspects.popleft() for _ in range(len(suspects))) if alone else jobs
+        died: list[Job] = []
+        yield from _one_pool(source, 0 if alone else workers, begun, died)
+        for job in died:
+            if begun.get(job.input, 0) >= MOST_ATTEMPTS:
+                error = f"the process that computed it died {MOST_ATTEMPTS} times"
+                yield Outcome(job.number, f"{error}; is there memory enough?", MOST_ATTEMPTS)
+            else:
+                suspects.append(job)
+        if not (died or alone):
+            return
 
 
 def _one_pool(
@@ -92,7 +91,7 @@ def _one_pool(
                     begin = _begin, (os.getpid(), started)
                     pool = ProcessPoolExecutor(max(1, workers), context, *begin)
                 try:
-                    with _no_interrupt():
+                    with _no_interrupt(), _threads(max(1, cores() // max(1, workers))):
                         future = pool.submit(_perform, job.task, job.input, job.result)
                 except BrokenProcessPool:
                     died.append(job)

@@ -22,7 +22,7 @@ from calibrail.models.machine import installed_versions
 from calibrail.models.pairs import PairModel
 from calibrail.models.remote import RemoteModel
 from calibrail.record import plain
-from calibrail.scores.base import Score
+from calibrail.scores.base import DetectorFailure, Score
 from calibrail.scores.column import Column
 from calibrail.scores.custom import CustomScore
 from calibrail.scores.importable import sources
@@ -188,6 +188,9 @@ class ScoreTask:
                 "shared_with": [names[key] for key in cost.shared_with],
                 "cut": [text for text in sorted(cut) if text.partition(":")[0] in used],
                 "n_cut": {name: n for name, n in n_cut.items() if name in used},
+                "failed": sum(
+                    isinstance(why, DetectorFailure) for why in scored.reasons[cost.score].values()
+                ),
             }
             for cost, used in ((cost, models[cost.score]) for cost in scored.costs)
         }
@@ -229,13 +232,19 @@ class Known:
     reasons: dict[str, dict[int, str]] = field(default_factory=dict)
     beside: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def add(self, table: pa.Table, wanted: Iterable[str], n: int) -> None:
-        """Take the wanted scores of a result for n rows that are not known yet."""
-        new = [name for name in wanted if name in table.column_names and name not in self.values]
-        if not new or table.num_rows != n:
+    def add(self, table: pa.Table, wanted: Iterable[str], n: int, *, failures: bool = True) -> None:
+        """Take the wanted scores of a result for n rows that are not known yet.
+
+        Without ``failures`` only those that did not fail on any row: another time they may not.
+        """
+        if table.num_rows != n:
             return
         beside = json.loads((table.schema.metadata or {}).get(_BESIDE, b"{}"))
-        for name in new:
+        for name in wanted:
+            if name in self.values or name not in beside:
+                continue
+            if beside[name]["failed"] and not failures:
+                continue
             self.values[name] = table[name].combine_chunks().to_numpy()
             why = (
                 table[reason].to_pylist()

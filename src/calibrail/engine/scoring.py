@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from calibrail.data.example import Example
 from calibrail.engine.current import engine
@@ -171,6 +172,8 @@ class _Scoring:
         self._parts: dict[int, tuple[ScoreTable, Known]] = {}
         self._costs: dict[str, Cost] = {}
         self._cut: set[str] = set()
+        # Results that this run has asked for.
+        self._made: set[Path] = set()
         self._n = self._n_cut = 0
 
     def score(self, examples: Iterable[Example]) -> ScoreTable:
@@ -203,7 +206,7 @@ class _Scoring:
             # Answers of endpoints are asked for once, in whichever shard the question stands.
             part, cut = score_here(batch, self._plan.here, keep=self._keep, forget=not number)
             self._cut |= cut
-            rows = to_table(batch)
+            rows = to_table(batch, cells=bool(self._plan.reading))
             by_texts, by_all = digests(rows)
             shard.digest = by_texts
             known = Known()
@@ -226,16 +229,25 @@ class _Scoring:
     ) -> ScoreTask | None:
         """Take what is known of a shard; return what computes the rest."""
         names = [item.digest for item in wanted]
-        for path in self._store.results(digest) if wanted else ():
+        stood = self._store.results(digest) if wanted else []
+        for path in stood:
             before = len(known.values)
-            if (table := read_result(path)) is None:
+            if (table := read_result(path)) is None or table.num_rows != shard.n:
                 path.unlink(missing_ok=True)
                 continue
-            known.add(table, names, shard.n)
+            # What failed in an earlier run is tried again.
+            known.add(table, names, shard.n, failures=path in self._made)
             if len(known.values) > before:
                 shard.results.append(path)
         missing = tuple(item for item in wanted if item.digest not in known.values)
-        return ScoreTask(missing) if missing else None
+        if not missing:
+            return None
+        task = ScoreTask(missing)
+        result = self._store.result(digest, task.key)
+        if result in stood and result not in self._made:
+            result.unlink(missing_ok=True)
+        self._made.add(result)
+        return task
 
     def _complete(self, shard: Shard, known: Known) -> None:
         """Read what was computed of a shard."""
