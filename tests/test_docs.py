@@ -99,6 +99,7 @@ def _suspicion(text: str) -> float:
 
 def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
     write(tmp_path / "traces.jsonl", rows(60, seed=5, prefix="Unlabelled "))
     chosen = rows(60, seed=5, prefix="Unlabelled ")[::2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import backends, graphs
+from calibrail.models import backends, graphs, quantised
 from calibrail.models.backends import Runtime, n_threads
 from calibrail.models.encoder import LocalEncoder, load_encoder
 from calibrail.models.location import DEFAULT_MODEL
@@ -214,6 +215,22 @@ class TestCache:
         again = LocalEncoder(str(tiny), None, "", "int8", "onnx").sentences(["river"])
         assert np.array_equal(first, again)
         assert list(empty.iterdir()) == [entry] and graphs.is_whole(entry)
+
+    @pytest.mark.parametrize(
+        ("backend", "dtype"), [("onnx", "float32"), ("openvino", "float32"), ("onnx", "int8")]
+    )
+    def test_weights_that_one_file_cannot_hold_lie_beside_it(
+        self, empty: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, backend: str, dtype: str
+    ) -> None:
+        expected = LocalEncoder(str(tiny), None, "", dtype, backend).sentences(["river"])
+        shutil.rmtree(empty)
+        monkeypatch.setattr(quantised, "LARGEST", 100)
+        found = LocalEncoder(str(tiny), None, "", dtype, backend).sentences(["river"])
+        assert np.array_equal(found, expected)
+        (entry,) = empty.iterdir()
+        weights = entry / "model.onnx.weights"
+        weights.write_bytes(bytes(weights.stat().st_size))
+        assert not graphs.is_whole(entry)
 
     def test_other_weights_are_another_entry(self, empty: Path, tmp_path: Path) -> None:
         for seed in (0, 1):

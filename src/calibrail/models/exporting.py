@@ -74,14 +74,19 @@ def export(model: Exportable, folder: Path, runtime: Runtime, name: str) -> None
     model.tokenizer.save_pretrained(str(folder / TOKENIZER_FOLDER))
     with _exporting, _refusing(name):
         _trace(model, path)
-        graph = read_graph(path)
-        for leftover in folder.iterdir():
-            if leftover.is_file():
-                leftover.unlink()
-        write_graph(graph, path)
+        _replace(read_graph(path), path)
         _compare(model, GraphSession(folder, Runtime(runtime.backend)), name)
         if runtime.dtype == "int8":
-            write_graph(quantised(graph), path)
+            # Read again: where weights were written beside the graph, it holds them no more.
+            _replace(quantised(read_graph(path)), path)
+
+
+def _replace(graph: Any, path: Path) -> None:
+    """Write a graph in place of whatever files hold the one before."""
+    for leftover in path.parent.iterdir():
+        if leftover.is_file():
+            leftover.unlink()
+    write_graph(graph, path)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ _ACTIVATION, _ZERO = 127, 128
 #: Largest one of a weight: the sum of two products then stays below 2^15, which older processors
 #: need (they add up pairs of products in 16 bits), so that all compute the same integers.
 _WEIGHT: Final = 63
+#: Bytes of weights that one file holds: ONNX files end at 2 GiB, and the graph takes some.
+LARGEST: int = 2**31 - 2**27
 #: Keeps a token whose activations are all 0 from being divided by 0.
 _TINY: Final = 1e-12
 
@@ -138,10 +140,10 @@ def read_graph(path: Path) -> Any:
 
 
 def write_graph(graph: Any, path: Path) -> None:
-    """Write a graph; its weights beside it where one file cannot hold them (2 GiB)."""
+    """Write a graph; its weights beside it where one file cannot hold them."""
     import onnx
 
-    large = graph.ByteSize() > 2**31 - 2**20
+    large = sum(len(item.raw_data) for item in graph.graph.initializer) > LARGEST
     location = f"{path.name}.weights"
     onnx.save_model(
         graph, str(path), save_as_external_data=large, location=location if large else None
