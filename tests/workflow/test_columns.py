@@ -442,3 +442,15 @@ def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory)
     with pytest.MonkeyPatch.context() as monkeypatch:
         outcome = _same(monkeypatch, tmp_path, path, True, alpha=0.4)
     assert json.loads(outcome[0])["data"]["n_examples"] >= 60
+
+
+def test_page_and_figures_do_not_grow_with_the_rows(tmp_path: Path) -> None:
+    sizes = []
+    for n in (4_000, 80_000):
+        path = _file(tmp_path, _plain(0, n), f"{n}.parquet")
+        folder = tmp_path / f"{n}"
+        calibrail.calibrate(path, "column:column=s,higher=hallucinated", max_fpr=0.5).save(folder)
+        shown = [folder / "report.html", *(folder / "figures").iterdir()]
+        sizes.append(sum(file.stat().st_size for file in shown))
+    assert sizes[1] < 1.15 * sizes[0]
+    assert sizes[1] < 5_000_000

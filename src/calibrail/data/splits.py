@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calibrail.data.coded import Coded
 from calibrail.data.ids import identities, rising
 from calibrail.errors import DataError, InputError
 
@@ -112,7 +113,9 @@ def split(
     order = rising(identity)
     rng = np.random.default_rng(seed)
     sides = np.empty(n_groups, dtype=np.int8)
-    for stratum in (order[hallucinated[order]], order[~hallucinated[order]]):
+    in_order = hallucinated[order]
+    for chosen in (True, False):
+        stratum = order[in_order == chosen]
         parts = np.repeat(np.arange(3, dtype=np.int8), _apportioned(len(stratum), shares))
         sides[stratum] = rng.permutation(parts)
     return sides if members is None or n_groups == n else sides[members]
@@ -194,15 +197,14 @@ def split_from_column(
     >>> split_from_column(["calibration", "Test"]).tolist()
     [1, 2]
     """
-    names = [value.strip().lower() if isinstance(value, str) else "" for value in values]
-    for number, (name, value) in enumerate(zip(names, values, strict=True), start=1):
-        if name not in SPLIT_NAMES:
-            seen = "nothing" if value is None else repr(value)
-            raise DataError(
-                f"column {column!r} must say fit, calibration or test in every row; example "
-                f"{number} says {seen}"
-            )
-    codes = np.array([SPLIT_NAMES.index(name) for name in names], dtype=np.int8)
+    codes = _codes(values)
+    if (unknown := np.flatnonzero(codes < 0)).size:
+        value = values[int(unknown[0])]
+        seen = "nothing" if value is None else repr(value)
+        raise DataError(
+            f"column {column!r} must say fit, calibration or test in every row; example "
+            f"{unknown[0] + 1} says {seen}"
+        )
     if straddling := straddling_groups(codes, groups):
         name, sides = straddling[0]
         raise DataError(
@@ -211,6 +213,15 @@ def split_from_column(
             "column if its examples share no text"
         )
     return codes
+
+
+def _codes(values: Sequence[object]) -> NDArray[np.int8]:
+    """Return the side that each value says, -1 for one that says none."""
+    if isinstance(values, Coded):
+        return _codes(values.values)[values.codes] if len(values) else np.zeros(0, np.int8)
+    names = (value.strip().lower() if isinstance(value, str) else "" for value in values)
+    known = {name: code for code, name in enumerate(SPLIT_NAMES)}
+    return np.fromiter((known.get(name, -1) for name in names), np.int8, len(values))
 
 
 def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str, tuple[str, ...]]]:

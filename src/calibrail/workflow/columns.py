@@ -31,16 +31,13 @@ class ScoredColumns(NamedTuple):
     opened : Reading
         The source, read to its end.
     table : ScoreTable
-        Its scores, with its copies.
-    copies : Copies
-        How copies are known.
+        Its scores.
     known_by : KnownBy
-        How answers are.
+        How answers are known.
     """
 
     opened: Reading
     table: ScoreTable
-    copies: Copies
     known_by: KnownBy
 
 
@@ -51,17 +48,16 @@ def scored_columns(
     detectors: Sequence[Score],
     keep: Sequence[str],
     *,
-    labelled: bool = True,
     progress: Progress | None = None,
 ) -> ScoredColumns | None:
     """Score a source by its columns; None where its rows must be read one by one.
 
     Parameters
     ----------
-    source, reading, labelled
+    source, reading
         What was opened, and how.
     opened : Reading
-        Not begun; nothing of it is used up where None is returned.
+        Not begun; it still is not where None is returned, or `Reading.begun` says so.
     detectors : sequence of Score
         What is asked for.
     keep : sequence of str
@@ -76,7 +72,7 @@ def scored_columns(
     known_twice: NDArray[np.uint64] | None = None
     for again in (False, True):
         if again:
-            opened = open_source(source, reading, detectors, keep=keep, labelled=labelled)
+            opened = open_source(source, reading, detectors, keep=keep)
         known_by = KnownBy()
         try:
             blocks = _watched(opened.blocks(names, known_twice), known_by)
@@ -87,12 +83,16 @@ def scored_columns(
         known_twice = repeated(table.digests) if opened.has_ids else None
         if known_twice is None or not len(known_twice):
             opened.end()
-            cells = [score.cells(table.columns[key_of(score)]) for score in scores]
-            copies = copies_by_scores(cells, table.labels)
-            if copies.n_by_scores:
-                table = replace(table, copies=copies.groups)
-            return ScoredColumns(opened, table, copies, known_by)
+            return ScoredColumns(opened, table, known_by)
     return None
+
+
+def with_copies(table: ScoreTable, detectors: Sequence[Score]) -> tuple[ScoreTable, Copies]:
+    """Return a table of columns with its copies, and how they are known: by their scores."""
+    scores = {key_of(score): score for score in detectors if isinstance(score, Column)}
+    cells = [score.cells(table.columns[key]) for key, score in scores.items()]
+    copies = copies_by_scores(cells, table.labels)
+    return (replace(table, copies=copies.groups) if copies.n_by_scores else table), copies
 
 
 def _watched(blocks: Iterator[Block], known_by: KnownBy) -> Iterator[Block]:

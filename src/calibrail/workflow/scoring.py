@@ -37,7 +37,7 @@ from calibrail.workflow.beside import (
     why_none,
     without_others,
 )
-from calibrail.workflow.columns import scored_columns
+from calibrail.workflow.columns import scored_columns, with_copies
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import KnownBy, told_apart
 from calibrail.workflow.sources import open_source, source_name
@@ -202,7 +202,8 @@ def score_source(
     }
     others: tuple[Score, ...] = ()
     if found is not None:
-        opened, table, copies, known_by = found
+        opened, table, known_by = found
+        table, copies = with_copies(table, detectors)
     else:
         examples = iter(opened)
         first = next(examples, None)

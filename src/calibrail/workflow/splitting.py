@@ -53,9 +53,9 @@ class Watched:
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
     """Return where each row belongs."""
     if splitting.column is not None:
-        return split_from_column(
-            table.kept[splitting.column], table.groups.to_pylist(), column=splitting.column
-        )
+        grouped = table.groups.null_count < len(table)
+        groups = table.groups.to_pylist() if grouped else None
+        return split_from_column(table.kept[splitting.column], groups, column=splitting.column)
     shares = splitting.shares(learning)
     return split(table.labels, group_codes(table), ids=table.digests, seed=splitting.seed, **shares)
 
