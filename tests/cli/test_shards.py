@@ -78,9 +78,12 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def forget() -> None:
     from calibrail.engine.score_task import _opened
+    from calibrail.workflow.check_shards import opened_guardrail
 
-    sys.modules.pop("slow_detectors", None)
+    for module in ("slow_detectors", "slow_helper"):
+        sys.modules.pop(module, None)
     _opened.cache_clear()
+    opened_guardrail.cache_clear()
 
 
 def write(path: Path, items: list[dict[str, Any]]) -> None:
@@ -211,6 +214,37 @@ def test_a_network_gives_the_same_verdict(work: Path) -> None:
         for name in ("plain", "apart")
     )
     np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-6)
+
+
+def test_check_decides_over_shards_as_without(work: Path) -> None:
+    helper = work / "slow_helper.py"
+    helper.write_text("FACTOR = 1.0\n")
+    with (work / "slow_detectors.py").open("a") as file:
+        file.write("\nimport slow_helper\n\ndef helped(example):\n")
+        file.write("    return slow(example) and slow(example) * slow_helper.FACTOR\n")
+    forget()
+    words = ("calibrate", "data.jsonl", "--score", "slow_detectors:helped", "--alpha", 0.3)
+    assert calibrail(*words, "--by", "kind", "-o", "run", cwd=work).returncode == 0
+    assert calibrail("export", "run", "-o", "g.json", cwd=work).returncode == 0
+    check = ("check", "g.json", "data.jsonl")
+    over = ("--shards", "S", "--shard-rows", 25)
+    lines = []
+    for name, options in (("plain", ()), ("first", over), ("again", over)):
+        (work / "seen").write_text("")
+        done = calibrail(*check, *options, "-o", f"{name}.jsonl", cwd=work)
+        assert done.returncode == 0, done.stderr
+        lines.append((work / f"{name}.jsonl").read_bytes())
+        assert bool(seen(work)) == (name != "again")
+    away = ("--engine", "processes", "--workers", 2, "--shard-rows", 60)
+    assert calibrail(*check, *away, "-o", "apart.jsonl", cwd=work).returncode == 0
+    assert os.getpid() not in {pid for _, pid in seen(work)}
+    lines.append((work / "apart.jsonl").read_bytes())
+    assert len(set(lines)) == 1
+    (work / "seen").write_text("")
+    helper.write_text("FACTOR = -1.0\n")
+    forget()
+    assert calibrail(*check, *over, "-o", "other.jsonl", cwd=work).returncode == 0
+    assert len(seen(work)) >= 120 and (work / "other.jsonl").read_bytes() != lines[0]
 
 
 def test_a_poisoned_shard_is_named_and_the_rest_is_kept(work: Path) -> None:

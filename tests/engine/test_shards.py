@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
-from calibrail import CustomScore, EngineOptions, use_engine
+from calibrail import CustomScore, EngineOptions, calibrate, use_engine
 from calibrail.data import Example
 from calibrail.engine import score_examples, score_task
 from calibrail.engine.score_task import travels
@@ -412,6 +414,24 @@ def test_nothing_is_read_as_something_else_in_a_folder_of_any_name(tmp_path: Pat
         folder = tmp_path / name
         for _again in range(2):
             assert_equal(score_examples(examples, items), scored(examples, items, folder))
+
+
+def test_data_in_memory_is_kept_as_a_file_is(tmp_path: Path, detectors: Detectors) -> None:
+    cells = [
+        {"id": f"a{row}", "question": "q", "contexts": TEXT, "response": f"{TEXT[row:]} {row}"}
+        | {"label": row % 2, "weight": row / 3}
+        for row in range(60)
+    ]
+    item = detectors.score("total")
+    plain = calibrate(cells, item, alpha=0.3).report.to_dict()
+    # The worst errors, which pages show, are scored once more.
+    n_shown = len(detectors.seen()) - 60
+    frame = pd.DataFrame(cells)
+    for source, n_asked in ((cells, 60), (frame, 0), (pa.Table.from_pylist(cells), 0)):
+        with use_engine(EngineOptions(shards=tmp_path / "S", shard_rows=16)):
+            report = calibrate(source, item, alpha=0.3).report.to_dict()
+        assert report["test"] == plain["test"] and report["threshold"] == plain["threshold"]
+        assert len(detectors.seen()) == n_asked + n_shown
 
 
 def test_nothing_is_scored_where_there_is_nothing(tmp_path: Path) -> None:

@@ -100,15 +100,14 @@ def sent(score: Score) -> Sent:
         written(score.params),
         written(score.fingerprint()),
         state_bytes(score),
-        written(
-            {"python": sys.version_info[:2], **installed_versions(), **sources(_foreign(score))}
-        ),
+        written(versions_of(score)),
     )
 
 
-def _versions() -> dict[str, str]:
+def versions_of(score: Score) -> dict[str, str]:
+    """Return what computes a score here: libraries, and the source of what is not calibrail's."""
     python = ".".join(map(str, sys.version_info[:2]))
-    return {"python": python, **installed_versions()}
+    return {"python": python, **installed_versions(), **sources(_foreign(score))}
 
 
 def travels(score: Score) -> bool:

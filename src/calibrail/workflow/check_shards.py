@@ -14,12 +14,12 @@ from calibrail.data.example import Example
 from calibrail.engine.current import engine
 from calibrail.engine.examples import byte_array, digests, text_of, to_examples, to_table
 from calibrail.engine.run import ShardRun, opened_store
+from calibrail.engine.score_task import versions_of
 from calibrail.engine.store import digest_of, read_result
 from calibrail.engine.task import Job, told
 from calibrail.errors import DataError
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.models.machine import installed_versions
 from calibrail.workflow.context import Progress
 
 _FAILED: Final = b"failed"
@@ -35,15 +35,18 @@ class CheckTask:
         Content of its file.
     evidence : bool
         Whether each line holds what its decision rests on.
+    versions : str
+        JSON; what computes the score where the work was begun.
     """
 
     guardrail: bytes
     evidence: bool
+    versions: str
 
     @property
     def key(self) -> str:
         """32 hexadecimal digits that tell this guardrail, and these libraries, from others."""
-        how = json.dumps([self.evidence, installed_versions()], sort_keys=True)
+        how = json.dumps([self.evidence, self.versions])
         return digest_of([self.guardrail, how.encode()])[:32]
 
     def __call__(self, table: pa.Table) -> pa.Table:
@@ -89,7 +92,8 @@ def decided_lines(
                 progress(done)
         return
     raw = guardrail.config.to_bytes()
-    task = CheckTask(raw, evidence)
+    versions = json.dumps(versions_of(guardrail.score), sort_keys=True)
+    task = CheckTask(raw, evidence, versions)
     with opened_store(options) as store:
         run = ShardRun(store, options, {"guardrail": digest_of([raw])}, progress)
 
