@@ -6,6 +6,7 @@ there at that moment. ``make test-cluster`` runs these: they take minutes.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,8 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from calibrail.engine.ray import run_on_ray
 from calibrail.engine.store import write_result
 from calibrail.engine.task import perform
+from calibrail.settings import EngineOptions
 from tests.engine.ray_driver import inputs_of
 from tests.engine.toy_task import PHASES, ToyTask
 
@@ -33,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Where nodes and drivers find calibrail and these tests.
 WHERE = os.pathsep.join(map(str, [ROOT / "src", ROOT, *sys.path]))
 #: Seconds after which something will not happen any more.
-LONGEST = 180.0
+LONGEST = 120.0
 N_SHARDS, N_ROWS = 10, 25
 
 
@@ -85,9 +88,10 @@ class Run:
         return [json.loads(p.read_text()) for p in self.folder.glob(f"held-{phase}-*")]
 
     def results(self) -> dict[int, bytes]:
-        return {
-            number: out.read_bytes() for number, _, out in inputs_of(self.folder) if out.exists()
-        }
+        return {number: out.read_bytes() for number, out in self.standing().items()}
+
+    def standing(self) -> dict[int, Path]:
+        return {number: out for number, _, out in inputs_of(self.folder) if out.exists()}
 
     def left_over(self) -> list[Path]:
         return list(self.folder.rglob("*.attempt-*"))
@@ -100,6 +104,19 @@ def wait_for(happened: Callable[[], Any], driver: subprocess.Popen[str] | None =
             pytest.fail(f"the driver ended: {driver.communicate()}")
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.1)
+
+
+def stat_of(pid: int) -> list[str]:
+    """Return state, parent and more of a process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def lives(pid: int) -> bool:
+    """Return whether a process is there, and more than what its parent has yet to be told."""
+    try:
+        return stat_of(pid)[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def shards(folder: Path, n: int = N_SHARDS) -> Path:
@@ -213,17 +230,16 @@ def test_node_removed(
 
 @pytest.mark.usefixtures("second")
 def test_driver_killed(run: Run, undisturbed: dict[int, bytes]) -> None:
+    for shard in range(4, N_SHARDS):
+        run.plan(f"hold-write-{shard}")
     first = run.start()
-    wait_for(lambda: len(run.results()) >= 3, first)
-    run.plan("hold-write")
     run.held("write")
+    wait_for(lambda: len(run.results()) == 4, first)
     first.kill()
     first.wait()
-    stood = {
-        number: out.stat().st_mtime_ns for number, _, out in inputs_of(run.folder) if out.exists()
-    }
-    assert 3 <= len(stood) < N_SHARDS
-    run.release("write")
+    stood = {number: out.stat().st_mtime_ns for number, out in run.standing().items()}
+    for shard in range(4, N_SHARDS):
+        run.release(f"write-{shard}")
     run.start()
     outcomes = run.finish()
     assert all(outcome["error"] is None for outcome in outcomes.values())
@@ -239,7 +255,7 @@ def test_ctrl_c(run: Run, undisturbed: dict[int, bytes]) -> None:
     pids = [who["pid"] for who in run.held("score", 2)]
     driver.send_signal(signal.SIGINT)
     assert driver.wait(LONGEST) == 130
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    wait_for(lambda: not any(map(lives, pids)))
     assert not run.results()
     run.release("score")
     run.start()
@@ -382,3 +398,103 @@ def test_worker_out_of_memory(
         assert outcomes[4]["error"].startswith("the process that computed it died 3 times")
         assert (run.folder / "eat-4").read_text() == "96"
         assert run.results() == {n: raw for n, raw in undisturbed.items() if n != 4}
+
+
+@pytest.fixture
+def session(cluster: Any, second: Any) -> Iterator[Any]:
+    """A connection of the user's own to the cluster."""
+    import ray
+
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("all_of_them", [True, False])
+def test_session_of_the_user_s_stays_and_gets_its_cpus_back(
+    session: Any, run: Run, undisturbed: dict[int, bytes], all_of_them: bool
+) -> None:
+    outcomes = run_on_ray(
+        ToyTask(run.folder), inputs_of(run.folder), EngineOptions(engine="ray", workers=(1, 2))
+    )
+    if all_of_them:
+        assert len(list(outcomes)) == N_SHARDS
+        assert_whole(run, undisturbed)
+    else:
+        assert next(outcomes).error is None
+        outcomes.close()
+    assert session.is_initialized()
+    assert session.data.DataContext.get_current().enable_progress_bars
+    wait_for(lambda: session.available_resources().get("CPU") == 2.0)
+
+
+def test_actors_share_a_gpu(run: Run, cluster: Any, undisturbed: dict[int, bytes]) -> None:
+    """Ray counts GPUs that it is told of: two actors of half a GPU run beside each other."""
+    node = cluster.add_node(num_cpus=3, num_gpus=1)
+    try:
+        run.plan("hold-score")
+        run.start(gpus=0.5, workers=None)
+        assert {who["node"] for who in run.held("score", 2)} == {node.node_id}
+        run.release("score")
+        run.finish()
+        assert_whole(run, undisturbed)
+    finally:
+        cluster.remove_node(node)
+
+
+def test_cluster_of_this_machine_goes_with_its_driver(
+    run: Run, undisturbed: dict[int, bytes]
+) -> None:
+    run.plan("hold-score")
+    driver = run.start(ray_address=None)
+    actors = [who["pid"] for who in run.held("score", 2)]
+    raylets = {int(stat_of(pid)[1]) for pid in actors}
+    driver.kill()
+    wait_for(lambda: not any(map(lives, [*actors, *raylets])))
+    run.release("score")
+    run.start(ray_address=None)
+    run.finish()
+    assert_whole(run, undisturbed)
+
+
+def test_gpu_that_this_machine_does_not_have(run: Run) -> None:
+    if Path("/dev/nvidia0").exists():
+        pytest.skip("this machine has a GPU")
+    run.start(ray_address=None, gpus=1.0)
+    assert "this machine has no GPU that Ray can see" in run.fail()
+
+
+@pytest.mark.usefixtures("second")
+def test_command_killed_and_started_again(cluster: Any, tmp_path: Path) -> None:
+    rows = [
+        {"id": str(n), "question": f"Who won race {n}?", "contexts": [f"Ann won race {n}. " * 20]}
+        | {"response": f"In race {n} Bob was ahead of Ann. " * (n % 9 + 1)}
+        for n in range(6_000)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "answers.parquet")
+    page = (ROOT / "docs" / "scale.md").read_text()
+    shown = re.findall(r"^calibrail (score .*) --engine ray (.*) -o scores.parquet$", page, re.M)
+    ((words, engine),) = shown
+    on_ray = engine.replace(" auto ", f" {cluster.address} ").replace("/shared/work", "shards")
+
+    def score(out: str, engine: str = "") -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "calibrail", *words.split(), "--shard-rows", "300"]
+        env = os.environ | {"PYTHONPATH": WHERE}
+        return subprocess.Popen([*command, *engine.split(), "-o", out], cwd=tmp_path, env=env)
+
+    def done() -> dict[Path, int]:
+        results = (tmp_path / "shards" / "results").rglob("*.parquet")
+        return {path: path.stat().st_mtime_ns for path in results}
+
+    first = score("ray.parquet", f"--engine ray {on_ray}")
+    wait_for(lambda: len(done()) >= 4)
+    first.kill()
+    first.wait()
+    before = done()
+    assert 4 <= len(before) < 20
+    assert score("ray.parquet", f"--engine ray {on_ray}").wait(LONGEST) == 0
+    assert len(done()) == 20 and done() | before == done()
+    assert json.loads((tmp_path / "shards" / "manifest.json").read_text())["complete"]
+    assert score("local.parquet").wait(LONGEST) == 0
+    assert (tmp_path / "ray.parquet").read_bytes() == (tmp_path / "local.parquet").read_bytes()
+    assert not list((tmp_path / "shards" / "inputs").iterdir())

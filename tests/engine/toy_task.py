@@ -1,8 +1,8 @@
 """What does a task do that stops, fails or dies where a test wants it to?
 
 Files of its folder say so: ``hold-PHASE`` lets every shard stop in that phase until the file is
-gone; ``die-PHASE-SHARD``, ``eat-SHARD`` and ``raise-SHARD`` hold how many times that happens. Who
-stops leaves ``held-PHASE-SHARD`` with its process and the node.
+gone, ``hold-PHASE-SHARD`` one of them; ``die-PHASE-SHARD``, ``eat-SHARD`` and ``raise-SHARD`` hold
+how many times that happens. Who stops leaves ``held-PHASE-SHARD`` with its process and the node.
 """
 
 import json
@@ -63,13 +63,13 @@ class ToyTask:
 
         if self._happens(f"die-{phase}-{shard}"):
             os.kill(os.getpid(), signal.SIGKILL)
-        hold = self.folder / f"hold-{phase}"
-        if hold.exists():
+        holds = [self.folder / f"hold-{phase}", self.folder / f"hold-{phase}-{shard}"]
+        if any(hold.exists() for hold in holds):
             where = {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
             partial = self.folder / f"partial-{phase}-{shard}"
             partial.write_text(json.dumps(where))
             partial.rename(self.folder / f"held-{phase}-{shard}")
-        while hold.exists():
+        while any(hold.exists() for hold in holds):
             time.sleep(0.05)
 
     def _happens(self, what: str) -> bool:

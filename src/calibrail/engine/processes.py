@@ -91,7 +91,7 @@ def _one_pool(
                     begin = _begin, (os.getpid(), started)
                     pool = ProcessPoolExecutor(max(1, workers), context, *begin)
                 try:
-                    with _no_interrupt(), _threads(max(1, cores() // max(1, workers))):
+                    with _no_interrupt(), threads_each(max(1, cores() // max(1, workers))):
                         future = pool.submit(_perform, job.task, job.input, job.result)
                 except BrokenProcessPool:
                     died.append(job)
@@ -172,7 +172,7 @@ def _no_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def _threads(each: int) -> Iterator[None]:
+def threads_each(each: int) -> Iterator[None]:
     """Have processes that are started within the block share the cores between them."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update({name: str(each) for name, value in before.items() if value is None})

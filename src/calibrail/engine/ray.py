@@ -11,16 +11,15 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
-from calibrail.engine.task import MOST_ATTEMPTS, Outcome, Task, perform, why
+from calibrail.engine.processes import threads_each
+from calibrail.engine.shard_actor import UNSEEN, ShardActor, seen
+from calibrail.engine.task import Outcome, Task, why
 from calibrail.errors import DataError, InputError
 from calibrail.models.machine import cores
 from calibrail.settings.engine import EngineOptions
@@ -28,19 +27,14 @@ from calibrail.settings.option import option_of
 
 #: Logical CPUs of a cluster on this machine at least: Ray Data runs tasks of its own beside actors.
 _LEAST_CPUS: Final = 4
-#: Seconds until every node of a network file system sees a file that the driver wrote.
-_PATIENCE: Final = 10.0
 #: Seconds until a node of the cluster has said whether it is fit.
 _LONGEST_EXAM: Final = 60.0
 #: Seconds until a cluster has answered that there is one.
 _LONGEST_KNOCK: Final = 10.0
 #: Shards that one pool of actors computes at most: the driver holds a few kilobytes for each.
 _WAVE: Final = 16_384
-#: What an actor says of a shard; ``unfit`` is why its node can compute none at all.
-_ANSWER: Final = pa.schema(
-    {"number": pa.int64(), "error": pa.string(), "attempts": pa.int64(), "unfit": pa.string()}
-)
-_DIED: Final = f"the process that computed it died {MOST_ATTEMPTS} times; is there memory enough?"
+#: Workers are started when they are needed: at once there is but the pool.
+_BRISK: Final = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
 #: No usage statistics; and what Ray has to say is in its logs, below /tmp/ray.
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -78,23 +72,29 @@ def run_on_ray(
     """
     if not inputs:
         return
-    for _, input, _ in inputs:
-        _forget_attempts(input)
-    with _cluster(options) as ray:
+    for folder in {input.parent for _, input, _ in inputs}:
+        for marker in folder.glob("*.attempt-*"):
+            marker.unlink(missing_ok=True)
+    with _cluster(options) as (ray, n_cores):
         _examine_nodes(ray, inputs[0][1])
         for start in range(0, len(inputs), _WAVE):
             wave = inputs[start : start + _WAVE]
             results = {number: result for number, _, result in wave}
-            with closing(_answers(ray, task, wave, options)) as answers:
+            pool = _pool(ray, n_cores, options)
+            with closing(_answers(ray, task, wave, pool, options.gpus)) as answers:
                 for answer in answers:
                     yield _outcome(answer, results)
 
 
 def _answers(
-    ray: Any, task: Task, inputs: Sequence[tuple[int, Path, Path]], options: EngineOptions
+    ray: Any,
+    task: Task,
+    inputs: Sequence[tuple[int, Path, Path]],
+    pool: tuple[int, int],
+    gpus: float,
 ) -> Generator[dict[str, Any], None, None]:
     """Let a pool of actors compute shards; give what they answer, as they answer."""
-    least, most = _pool(ray, options, len(inputs))
+    least, most = (min(size, len(inputs)) for size in pool)
     rows = [
         {"number": number, "input": str(input), "result": str(result)}
         for number, input, result in inputs
@@ -111,7 +111,7 @@ def _answers(
             batch_format="pyarrow",
             compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
             num_cpus=1,
-            num_gpus=options.gpus or None,
+            num_gpus=gpus or None,
         )
         for block in answers.iter_batches(
             batch_size=None, batch_format="pyarrow", prefetch_batches=0
@@ -122,110 +122,26 @@ def _answers(
 def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:
     """Return how a shard ended, or raise where its node could compute none."""
     number, error = answer["number"], answer["error"]
-    unfit = answer["unfit"]
-    if unfit is None and error is None and (missing := unseen(results[number])):
-        unfit = f"the driver {missing}"
-    if unfit is not None:
-        raise DataError(unfit)
+    if answer["unfit"] is not None:
+        raise _unfit(answer["node"], answer["unfit"])
+    if error is None and not seen(results[number]):
+        raise _unfit("that was started here", UNSEEN)
     return Outcome(number, error, answer["attempts"])
 
 
-class ShardActor:
-    """What holds a task, and its models, on a node of the cluster.
-
-    Parameters
-    ----------
-    pickled : bytes
-        The task.
-    wanted : str
-        The driver's version of calibrail.
-    """
-
-    def __init__(self, pickled: bytes, wanted: str) -> None:
-        from ray import cloudpickle
-
-        self._unfit = other_version(wanted)
-        if self._unfit is None:
-            try:
-                self._task: Task = cloudpickle.loads(pickled)
-            except Exception as error:
-                self._unfit = f"cannot load what is to be computed ({why(error)})"
-
-    def __call__(self, shard: pa.Table) -> pa.Table:
-        """Compute the one shard of which the row holds the number and the paths."""
-        (row,) = shard.to_pylist()
-        input, result = Path(row["input"]), Path(row["result"])
-        unfit = self._unfit or (None if result.is_file() else unseen(input))
-        error, attempts = (None, 0) if unfit else self._compute(input, result)
-        answer = {
-            "number": row["number"],
-            "error": error,
-            "attempts": attempts,
-            "unfit": unfit and f"{_node()} {unfit}",
-        }
-        return pa.Table.from_pylist([answer], _ANSWER)
-
-    def _compute(self, input: Path, result: Path) -> tuple[str | None, int]:
-        try:
-            attempt = _begin_attempt(input)
-        except OSError as error:
-            return f"{_node()} cannot write beside {input}: {error.strerror}", 1
-        given_up = attempt > MOST_ATTEMPTS
-        failure = _DIED if given_up else perform(self._task, input, result)
-        _forget_attempts(input)
-        return failure, min(attempt, MOST_ATTEMPTS)
-
-
-def other_version(wanted: str) -> str | None:
-    """Return why this node's calibrail cannot do what the driver's asks."""
-    if (here := version("calibrail")) == wanted:
-        return None
-    return f"has calibrail {here}, and the driver {wanted}; install the same on all nodes"
-
-
-def unseen(file: Path) -> str | None:
-    """Return why this machine cannot read a file that another one wrote."""
-    until = time.monotonic() + _PATIENCE
-    while not file.is_file():
-        if time.monotonic() > until:
-            return (
-                f"does not see {file}: {option_of(EngineOptions, 'shards')} must name a folder on "
-                "storage that all nodes share, by the same path on each"
-            )
-        with suppress(OSError):
-            # A network file system looks again where a folder is listed.
-            os.listdir(file.parent)
-        time.sleep(0.2)
-    return None
-
-
-def _begin_attempt(input: Path) -> int:
-    """Leave a marker that outlives this process; return which attempt begins with it."""
-    for attempt, marker in enumerate(_markers(input), 1):
-        # The storage itself makes or refuses it, whatever this node remembers of the folder.
-        with suppress(FileExistsError), marker.open("x"):
-            return attempt
-    return MOST_ATTEMPTS + 1
-
-
-def _forget_attempts(input: Path) -> None:
-    for marker in _markers(input):
-        marker.unlink(missing_ok=True)
-
-
-def _markers(input: Path) -> list[Path]:
-    return [input.with_name(f"{input.name}.attempt-{n + 1}") for n in range(MOST_ATTEMPTS)]
-
-
-def _node() -> str:
-    import ray
-
-    return f"the node {ray.util.get_node_ip_address()}"
+def _unfit(node: str, why_not: str) -> DataError:
+    """Return why a node can compute no shard, and what helps."""
+    if why_not == UNSEEN:
+        why_not = (
+            f"does not see what others wrote: {option_of(EngineOptions, 'shards')} must name a "
+            "folder on storage that all nodes share, by the same path on each"
+        )
+    return DataError(f"the node {node} {why_not}")
 
 
 @contextmanager
-def _cluster(options: EngineOptions) -> Iterator[Any]:
-    """Join a cluster, or start one on this machine, and leave it at the end.
+def _cluster(options: EngineOptions) -> Iterator[tuple[Any, float]]:
+    """Join a cluster, or start one on this machine, and leave it at the end; yield Ray, and cores.
 
     Whoever is connected already stays so: then this is the cluster.
     """
@@ -240,12 +156,14 @@ def _cluster(options: EngineOptions) -> Iterator[Any]:
             ) from error
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         if ray.is_initialized():
-            yield ray
+            yield ray, ray.cluster_resources().get("CPU", 1.0)
             return
         with _keeps_signals():
             _connect(ray, options)
         try:
-            yield ray
+            # Of a cluster that was started here, CPUs are a number that was given.
+            own = options.ray_address is None
+            yield ray, cores() if own else ray.cluster_resources().get("CPU", 1.0)
         finally:
             ray.shutdown()
 
@@ -259,7 +177,7 @@ def _connect(ray: Any, options: EngineOptions) -> None:
     most = workers[1] if isinstance(workers, tuple) else workers
     # Workers find calibrail, and what a plug-in brought, where this process does.
     path = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path if entry)
-    with _environment({"PYTHONPATH": path}):
+    with _environment(_BRISK | {"PYTHONPATH": path}), threads_each(max(1, cores() // most)):
         ray.init(
             address="local", num_cpus=max(_LEAST_CPUS, most + 1), include_dashboard=False, **quiet
         )
@@ -290,17 +208,13 @@ def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
         ) from error
 
 
-def _pool(ray: Any, options: EngineOptions, n_shards: int) -> tuple[int, int]:
+def _pool(ray: Any, n_cores: float, options: EngineOptions) -> tuple[int, int]:
     """Return how many actors there are at least, and at most."""
     workers = options.workers
-    if workers is None and options.ray_address is None:
-        workers = cores()
     if workers is None:
-        there = ray.cluster_resources()
-        shares = there.get("GPU", 0.0) / options.gpus if options.gpus else there.get("CPU", 0.0)
-        workers = max(1, int(shares))
-    least, most = workers if isinstance(workers, tuple) else (workers, workers)
-    return min(least, n_shards), min(most, n_shards)
+        shares = ray.cluster_resources().get("GPU", 0.0) / options.gpus if options.gpus else n_cores
+        workers = max(1, int(min(n_cores, shares)))
+    return workers if isinstance(workers, tuple) else (workers, workers)
 
 
 def _examine_nodes(ray: Any, file: Path) -> None:
@@ -309,12 +223,12 @@ def _examine_nodes(ray: Any, file: Path) -> None:
     # Travels by value: a node without calibrail can answer, too.
     def examined(wanted: str, file: Any) -> str | None:
         try:
-            from calibrail.engine.ray import other_version, unseen
+            from calibrail.engine.shard_actor import UNSEEN, other_version, seen
         except ImportError as error:
             return (
                 f"cannot import calibrail ({error}); install calibrail[ray] {wanted} on all nodes"
             )
-        return other_version(wanted) or unseen(file)
+        return other_version(wanted) or (None if seen(file) else UNSEEN)
 
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if len(nodes) < 2:
@@ -324,15 +238,15 @@ def _examine_nodes(ray: Any, file: Path) -> None:
     asked = {
         exam.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote(
             version("calibrail"), file
-        ): node["NodeManagerAddress"]
+        ): node["NodeManagerHostname"]
         for node in nodes
     }
     told, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_LONGEST_EXAM)
     for answer in told:
         # A node that goes meanwhile says nothing, and an actor says what a later one is.
         with suppress(ray.exceptions.RayError):
-            if unfit := ray.get(answer):
-                raise DataError(f"the node {asked[answer]} {unfit}")
+            if why_not := ray.get(answer):
+                raise _unfit(asked[answer], why_not)
 
 
 @contextmanager
