@@ -382,7 +382,12 @@ def test_a_poisoned_row_stops_none_of_the_other_shards(
     with pytest.raises(DataError) as raised:
         scored(examples, [item], folder)
     message = str(raised.value)
-    for words in ("1 shard failed", "rows 6 to 10", "answer 'a7'", "ValueError: no river a7"):
+    for words in (
+        "1 shard failed",
+        "rows 6 to 10: the detector",
+        "answer 'a7'",
+        "ValueError: no river a7",
+    ):
         assert words in message
     assert "3 shards done and kept" in message and "\n" not in message
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -403,7 +408,7 @@ def test_a_poisoned_row_stops_none_of_the_other_shards(
 def test_where_every_shard_fails_the_run_ends_early(tmp_path: Path, detectors: Detectors) -> None:
     item, examples = detectors.score("poisoned"), answers(100)
     (detectors.folder / "poison").write_text(" ".join(example.id for example in examples))
-    with pytest.raises(DataError, match="3 shards failed"):
+    with pytest.raises(DataError, match="3 shards failed and none was computed"):
         scored(examples, [item], tmp_path / "S")
     assert len(detectors.seen()) == 3
 

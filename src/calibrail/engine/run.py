@@ -96,7 +96,7 @@ class ShardRun:
         self.shards: list[Shard] = []
         self._what, self._progress, self._release = what, progress, release
         self._n_done, self._n_released, self._complete = 0, 0, False
-        self._failed, self._n_computed = list[int](), 0
+        self._failed, self._n_computed, self._given_up = list[int](), 0, False
         self._next = time.monotonic() + _PAUSE
 
     def cut(self, examples: Iterable[Example]) -> Iterator[tuple[int, Shard, list[Example]]]:
@@ -152,6 +152,7 @@ class ShardRun:
                         self._n_computed += shard.state == "done"
                     self.finished(shard)
                     if len(self._failed) >= _HOPELESS and not self._n_computed:
+                        self._given_up = True
                         break
             self._complete = not self._failed
         finally:
@@ -236,6 +237,9 @@ class ShardRun:
         failed = sorted(self._failed)
         first = self.shards[failed[0]]
         n_done = sum(shard.state == "done" for shard in self.shards)
+        how_many = f"{count(len(failed), 'shard')} failed"
+        if self._given_up:
+            how_many += " and none was computed, so that no other one was tried"
         kept = (
             f"{count(n_done, 'shard')} done and kept in {self.store.folder} ({MANIFEST} names "
             "every one): once the cause is mended, the same command computes the rest alone"
@@ -243,8 +247,8 @@ class ShardRun:
             else f"give {option_of(EngineOptions, 'shards')} a folder, so that what is done is kept"
         )
         return (
-            f"{count(len(failed), 'shard')} failed. Shard {failed[0]}, rows {first.first:,} to "
-            f"{first.first + first.n - 1:,}: {first.error}; {kept}"
+            f"{how_many}. Shard {failed[0]}, rows {first.first:,} to "
+            f"{first.first + first.n - 1:,}: {first.error}{'; ' + kept if n_done else ''}"
         )
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from calibrail.engine.store import write_result
+from calibrail.errors import CalibrailError
 
 #: Who is told, in this process, which share of the shard at hand is done.
 told: ContextVar[Callable[[float], None] | None] = ContextVar("told", default=None)
@@ -92,4 +93,5 @@ def perform(task: Task, input: Path, result: Path) -> str | None:
 
 def why(error: BaseException) -> str:
     """Return what went wrong in one line."""
-    return f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    kind = "" if isinstance(error, CalibrailError) else f"{type(error).__name__}: "
+    return (f"{kind}{error}".strip() or type(error).__name__).splitlines()[0]
