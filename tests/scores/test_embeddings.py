@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.data import Example
+from calibrail.data import Example, read
 from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
+from calibrail.scores import build, parse_spec
 from calibrail.scores.embeddings import LocalSgi, Rad, Sgi
 from calibrail.text.sentences import sentences, sentences_version
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
@@ -348,3 +349,17 @@ class TestSentences:
         for example, value in zip(examples, values, strict=True):
             score.forget()
             np.testing.assert_allclose(score.score([example]).values, [value], atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_moves_with_its_batch_by_no_more_than_its_tolerance(dtype: str) -> None:
+    score = build(parse_spec(f"sgi:dtype={dtype}"))
+    answers = list(read("example:facts"))[:24]
+    score.forget()
+    together = score.score(answers).values
+    alone = []
+    for answer in answers:
+        score.forget()
+        alone.append(score.score([answer]).values[0])
+    moved = float(np.nanmax(np.abs(together - np.array(alone))))
+    assert 1e-6 < moved <= score.tolerance

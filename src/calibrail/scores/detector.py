@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
+from calibrail.models.loading import TOLERANCES
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import (
     JSON,
@@ -260,13 +261,19 @@ class Embedding(LocalScore):
     uses = ("encoder",)
     # Two computations of one value in different batches differ by about 1e-8 in float32; angles
     # and ratios of angles magnify that.
-    tolerance = 1e-6
+    rounding = 1e-6
 
     def __post_init__(self) -> None:
         self.encoder = load_encoder(
             self.model, self.revision, self.prompt, self.dtype, **self.computed
         )
         self.model = self.encoder.model
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one value may differ: half precision sees its batch."""
+        half = self.dtype in ("bfloat16", "float16")
+        return max(self.rounding, TOLERANCES[self.dtype]) if half else self.rounding
 
 
 def cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -224,7 +224,7 @@ class DisplacementConsistency(Embedding):
 
     name = "displacement_consistency"
     explains = True
-    tolerance = DIRECTION_TOLERANCE
+    rounding = DIRECTION_TOLERANCE
     versions = (("sentences", sentences_version),)
     splitter = staticmethod(sentences)
 
@@ -293,7 +293,7 @@ class TangentResidual(Neighbouring):
     name = "tangent_residual"
     requires = ("question", "contexts", "response")
     # Where little is left outside the directions, what rounding leaves is all there is.
-    tolerance = DIRECTION_TOLERANCE
+    rounding = DIRECTION_TOLERANCE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -323,7 +323,7 @@ class Dgi(Referring):
     """
 
     name = "dgi"
-    tolerance = DIRECTION_TOLERANCE
+    rounding = DIRECTION_TOLERANCE
     arrays: ClassVar[Mapping[str, int]] = {"mu": 1}
 
     def _learn(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
