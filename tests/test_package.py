@@ -18,6 +18,7 @@ from tests import package
 EXTRAS = (
     *("torch", "transformers", "sentence_transformers", "huggingface_hub", "openai", "tenacity"),
     *("fastapi", "uvicorn", "httpx2", "prometheus_client", "py3langid"),
+    *("onnx", "onnxruntime", "openvino", "ray", "pyspark"),
 )
 WITHOUT = f"""
 import sys
