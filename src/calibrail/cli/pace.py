@@ -26,6 +26,8 @@ BURST: Final = 4.0
 LOOK: Final = 5.0
 #: Examples from which on memory that grows is taken to go on growing: models' stores are full.
 SETTLED: Final = 16_384
+#: Likewise where rows are columns: what is said of these before is what they took when measured.
+SETTLED_COLUMNS: Final = 1 << 22
 
 
 class Step(NamedTuple):
@@ -208,11 +210,13 @@ class Pace:
     def _growth(self) -> float:
         """Return the bytes that a further answer takes until the end."""
         texts = self._reading is not None and "response" in self._reading.columns.present
-        known = self._kept if texts else min(self._kept, SCORES_KEPT)
+        known, settled = self._kept, SETTLED
+        if not texts:
+            known, settled = min(self._kept, SCORES_KEPT), SETTLED_COLUMNS
         measured = []
         done, held = self._memory[-1] if self._memory else (0, 0)
         for share in (2, 4):
-            before = [item for item in self._memory if SETTLED <= item[0] <= done / share]
+            before = [item for item in self._memory if settled <= item[0] <= done / share]
             if not before:
                 return float(known)
             measured.append((held - before[-1][1]) / (done - before[-1][0]))

@@ -9,10 +9,10 @@ from calibrail.settings.engine import EngineOptions
 from calibrail.settings.option import option_of
 from calibrail.settings.reading import ReadOptions
 
-#: Bytes that a further answer takes until the end of a run on columns of scores
-#: (``benchmarks/calibrate_memory.py``), and of one that also looks for copies among the texts
+#: Bytes that a further answer takes until the end of a run on columns of scores (45 to 75,
+#: ``benchmarks/calibrate_memory.py``), and of one that also looks for copies among the texts
 #: (1,380 between 20,000 and 60,000 answers with sources of 60 words).
-SCORES_KEPT: Final = 50
+SCORES_KEPT: Final = 70
 TEXTS_KEPT: Final = 1400
 
 #: Seconds below which nothing is said before the end.
