@@ -99,8 +99,51 @@ def test_a_standstill_is_seen() -> None:
 def test_loading_models_is_no_part_of_the_rate() -> None:
     run = Run(10_000)
     run.to(60.0, 100)
-    assert ", 2 a second" in run.to(62.0, 120) or ", 10 a second" in run.pace.words()
-    assert ", 10 a second" in run.to(64.0, 140)
+    # Of the loading and the first step together there is no rate.
+    assert run.to(62.0, 120) == "scoring: 120 of about 10,000 examples"
+    assert ", 10 a second" in run.to(65.0, 150)
+
+
+@pytest.mark.parametrize(("total", "left"), [(300, "20 s"), (30_000, "50 min")])
+def test_one_answer_after_ten_seconds_of_loading_foretells_nothing(total: int, left: str) -> None:
+    run = Run(total)
+    run.to(10.1, 1)
+    for done in range(2, 50):
+        assert run.to(10.0 + 0.1 * done, done).endswith("examples") and run.lines == []
+    for done in range(50, 101):
+        words = run.to(10.0 + 0.1 * done, done)
+    assert words.endswith(f"{total:,} examples, 10 a second, about {left} left")
+    # What takes less than a minute is not worth a line.
+    told = [line.split(" and ")[0] for line in run.lines]
+    foretold = "scoring about 30,000 examples will take about 50 min"
+    assert told == ([foretold] if total == 30_000 else [])
+
+
+def test_shares_of_a_block_that_follow_its_loading_foretell_what_the_blocks_take() -> None:
+    run = Run(100_000)
+    # A block of 1,024 in sixteen batches of half a second; what follows it tells nothing new.
+    run.to(10.5, 64)
+    for k in range(2, 17):
+        run.to(10.0 + 0.5 * k, 64 * k)
+        assert (run.lines == []) == (run.now < 15.5)
+    run.to(26.0, 1024)
+    for k in range(1, 17):
+        words = run.to(26.0 + 0.5 * k, 1024 + 64 * k)
+    (line,) = run.lines
+    assert line.startswith("scoring about 100,000 examples will take about 13 min")
+    assert "84 a second, about 19 min left" in words
+
+
+def test_one_step_that_lasts_is_no_rate_until_another_lies_after_it() -> None:
+    run = Run(1_000_000)
+    run.to(10.0, 1024)
+    # The end of the block is told again, long after its last share.
+    run.to(16.0, 1024)
+    assert run.lines == []
+    run.to(20.0, 2048)
+    assert [line.split(" and ")[0] for line in run.lines] == [
+        "scoring about 1,000,000 examples will take about 2.7 h"
+    ]
 
 
 def test_another_pass_and_a_restart_begin_anew() -> None:
@@ -109,7 +152,8 @@ def test_another_pass_and_a_restart_begin_anew() -> None:
     run.reads()
     run.now = 14.0
     assert run.pace.words() == "scoring: 0 examples, 4 s so far"
-    assert "100 of about 1,000 examples, 10 a second" in run.to(20.0, 100)
+    run.to(20.0, 100)
+    assert "150 of about 1,000 examples, 10 a second" in run.to(25.0, 150)
     # Fewer than before: another set of answers of the same source.
     run.to(30.0, 50)
     assert "100 of about 1,000 examples, 10 a second" in run.to(35.0, 100)
@@ -120,10 +164,12 @@ def test_after_the_first_blocks_it_is_told_once_what_the_run_will_need() -> None
     run.to(3.0, 1024)
     assert run.lines == []
     run.to(6.0, 2048)
+    assert run.lines == []
+    run.to(9.0, 3072)
     assert run.lines == [
         "scoring about 1,000,000 examples will take about 49 min and 1.0 GB of memory"
     ]
-    for k in range(3, 100):
+    for k in range(4, 100):
         run.to(3.0 * k, 1024 * k)
     assert len(run.lines) == 1
 
@@ -160,7 +206,7 @@ def test_memory_that_will_not_suffice_is_told_in_time(texts: bool, each: int) ->
     run = Run(100_000_000, kept=TEXTS_KEPT, texts=texts)
     run.free = 4 * GB
     run.to(3.0, 100_000)
-    run.to(6.0, 200_000)
+    run.to(8.0, 200_000)
     more = each * (100_000_000 - 200_000)
     needed = f"{spoken_bytes(GB + more)} of memory"
     assert run.lines[0].endswith(needed)
@@ -168,7 +214,7 @@ def test_memory_that_will_not_suffice_is_told_in_time(texts: bool, each: int) ->
         f"warning: this run will need about {needed}, {spoken_bytes(more)} more than now, and "
         "4.0 GB are free: read a part with limit=... or sample=...; with shards=..."
     )
-    run.to(12.0, 400_000)
+    run.to(14.0, 400_000)
     assert len(run.lines) == 2
 
 

@@ -91,7 +91,10 @@ def test_lines_say_what_is_done_the_rate_and_the_time_left(tmp_path: Path) -> No
         next(examples)
     clock.now = 10.0
     pace(64)
-    assert pace.words() == ("scoring: 64 of about 5,000 examples, 6.4 a second, about 13 min left")
+    assert pace.words() == "scoring: 64 of about 5,000 examples"
+    clock.now = 20.0
+    pace(128)
+    assert pace.words() == "scoring: 128 of about 5,000 examples, 6.4 a second, about 13 min left"
     pace.answered = 70
     assert "70 answers of endpoints" in pace.words()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from calibrail.data import read
@@ -16,6 +19,27 @@ from tests.rows import Write, good
 def labels(write: Write, values: list[Any], column: str = "label", **how: Any) -> list[Any]:
     rows = [good(id=i, **{"label": ..., column: value}) for i, value in enumerate(values)]
     return [example.label for example in read(write(*rows), label_column=column, **how)]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("name", ["label", "hallucinated"])
+def test_the_zero_below_zero_of_floating_point_numbers_is_zero(
+    tmp_path: Path, kind: str, name: str
+) -> None:
+    rows = [good(id=i, **{"label": ..., name: value}) for i, value in enumerate([1.0, -0.0, 0.0])]
+    frame, path = pandas.DataFrame(rows), tmp_path / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert '": -0.0' in path.read_text()
+    elif kind == "csv":
+        frame.assign(contexts='["c"]').to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
+    assert [example.label for example in read(path, label_column=name)] == [1, 0, 0]
+    # Without texts, where scores are read as columns, it is the same.
+    frame.assign(s=[0.1, 0.2, 0.3])[[name, "s"]].to_parquet(tmp_path / "scores.parquet")
+    alone = read(tmp_path / "scores.parquet", require=(), label_column=name)
+    assert [example.label for example in alone] == [1, 0, 0]
 
 
 @pytest.mark.parametrize(

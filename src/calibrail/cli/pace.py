@@ -21,8 +21,8 @@ SAME: Final = 0.25
 #: How many times faster than its later half the recent past may be: what was known before (the
 #: shards of an earlier run, a judge's kept answers) goes hundreds of times faster, and is over.
 BURST: Final = 4.0
-#: Seconds of work, after the first step, until it is said what all of it will need; and between
-#: two looks at memory.
+#: Seconds of work, after the first step, until it is said what all of it will need: that step holds
+#: the loading of models, however little else it did. And between two looks at memory.
 LOOK: Final = 5.0
 #: Examples from which on memory that grows is taken to go on growing: models' stores are full.
 SETTLED: Final = 16_384
@@ -109,10 +109,12 @@ class Pace:
                 # The first step stays: where it began is what its rate goes by.
                 if len(self._steps) > 2 and now - self._steps[-2].at < SAME:
                     self._steps.pop()
+                if not last.done:
+                    self._looked = now
                 self._steps.append(step)
                 self._forget(now)
             self.done = done
-            look = now - self._looked >= LOOK and last.done > 0
+            look = now - self._looked >= LOOK and len(self._steps) > 2
             if look:
                 self._looked = now
         if look:
@@ -189,6 +191,8 @@ class Pace:
     def _recent(self, now: float) -> tuple[float, float]:
         """Return examples a second and dollars an example of the recent past; 0 where unknown."""
         steps = self._steps
+        if len(steps) < 2 or (steps[0].done == 0 and now - steps[1].at < LOOK):
+            return 0.0, 0.0
         # A step that takes as long as the others is no standstill: only what lasts longer counts.
         usual = (steps[-1].at - steps[0].at) / max(1, len(steps) - 1)
         if now - steps[-1].at > max(LOOK, 4.0 * usual):

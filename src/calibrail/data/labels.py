@@ -67,13 +67,17 @@ _COUNTED: Final = 50
 def label_key(value: object) -> str:
     """Return how a label's value is compared: lower case, whole numbers without a point.
 
+    Floating-point numbers have a zero below zero, too, which is 0.
+
     >>> label_key(" PASS "), label_key(1.0), label_key("0.0"), label_key(True), label_key([])
     ('pass', '1', '0', 'true', '[]')
+    >>> label_key(-0.0)
+    '0'
     """
     text = str(value).strip().lower()
     if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,9}\.0*", text):
         text = text.partition(".")[0]
-    return text
+    return "0" if text in ("-0", "+0") else text
 
 
 def parse_label(value: object) -> int | None:
