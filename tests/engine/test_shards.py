@@ -20,6 +20,7 @@ from calibrail import CustomScore, EngineOptions, calibrate, use_engine
 from calibrail.data import Example
 from calibrail.engine import score_examples, score_task
 from calibrail.engine.score_task import travels
+from calibrail.engine.store import read_result, write_result
 from calibrail.errors import DataError, InputError
 from calibrail.scores import Score, ScoreTable, build, build_column, parse_specs
 from calibrail.scores.baselines import Novelty
@@ -500,3 +501,17 @@ def test_runs_at_the_same_time_share_a_folder(tmp_path: Path, detectors: Detecto
     assert not list((tmp_path / "S" / "inputs").iterdir())
     assert_equal(table, seen[0])
     assert sorted(detectors.seen()) == sorted(example.id for example in examples)
+
+
+def test_no_flipped_bit_of_a_result_is_read_as_if_nothing_were(tmp_path: Path) -> None:
+    path = tmp_path / "result.parquet"
+    beside = {b"calibrail": b'{"ab": {"seconds": 1.25, "n_cut": {}}}'}
+    columns = {"ab": [0.1 * row for row in range(30)], "ab__reason": [None] * 29 + ["empty"]}
+    write_result(path, pa.table(columns).replace_schema_metadata(beside))
+    raw, whole = path.read_bytes(), read_result(path)
+    assert whole is not None
+    for bit in np.random.default_rng(0).integers(0, 8 * len(raw), 300).tolist():
+        flipped = bytearray(raw)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bytes(flipped))
+        assert (found := read_result(path)) is None or found.equals(whole)

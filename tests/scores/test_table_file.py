@@ -13,7 +13,7 @@ from calibrail.scores import build as build_score
 from calibrail.scores import build_column, parse_specs
 from calibrail.scores import table as tables
 from calibrail.scores.table import ScoreTable
-from calibrail.scores.table_file import ScoreFile
+from calibrail.scores.table_file import score_file
 
 
 def answers(n: int, empty: frozenset[int] = frozenset()) -> list[Example]:
@@ -50,7 +50,7 @@ def test_parts_give_the_bytes_of_the_whole(
     monkeypatch.setattr(tables, "WRITTEN", 8)
     monkeypatch.setattr("calibrail.scores.table_file.WRITTEN", 8)
     made, found = parts(answers(n, empty), block)
-    with ScoreFile(tmp_path / "new" / "parts.parquet") as file:
+    with score_file(tmp_path / "new" / "parts.parquet") as file:
         for part in (*found, made):
             file.add(part)
     table = whole(made, found)
@@ -67,7 +67,7 @@ def test_an_error_leaves_the_old_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
     path.write_bytes(b"old")
     _, found = parts(answers(5), 2)
-    with pytest.raises(ZeroDivisionError), ScoreFile(path) as file:
+    with pytest.raises(ZeroDivisionError), score_file(path) as file:
         file.add(found[0])
         raise ZeroDivisionError
     assert path.read_bytes() == b"old"
@@ -76,13 +76,16 @@ def test_an_error_leaves_the_old_file_alone(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot write"), ScoreFile(tmp_path / "file" / "x.parquet"):
+    with (
+        pytest.raises(DataError, match="cannot write"),
+        score_file(tmp_path / "file" / "x.parquet"),
+    ):
         pass
 
 
 def test_a_file_can_be_read_again(tmp_path: Path) -> None:
     _, found = parts(answers(5, frozenset({2})), 2)
-    with ScoreFile(tmp_path / "x.parquet") as file:
+    with score_file(tmp_path / "x.parquet") as file:
         for part in found:
             file.add(part)
     assert pq.read_table(tmp_path / "x.parquet")["novelty__reason"].null_count == 4

@@ -76,3 +76,14 @@ def test_an_empty_file_is_an_error(
     (tmp_path / name).write_text("" if name.endswith("jsonl") else "response,contexts\n")
     with pytest.raises(DataError, match="holds no row, so nothing was decided"):
         check_source(guardrail, tmp_path / name, tmp_path / "d.jsonl")
+
+
+def test_a_run_that_fails_leaves_earlier_decisions_alone(
+    guardrail: calibrail.Guardrail, tmp_path: Path
+) -> None:
+    output = tmp_path / "decisions.jsonl"
+    output.write_text("earlier\n")
+    (tmp_path / "none.jsonl").write_text("")
+    with pytest.raises(DataError):
+        check_source(guardrail, tmp_path / "none.jsonl", output)
+    assert output.read_text() == "earlier\n"

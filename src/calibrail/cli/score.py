@@ -28,7 +28,7 @@ def run(
     is empty and the column NAME__reason says why.
     """
     from calibrail.data.sources import spoken
-    from calibrail.scores.table_file import ScoreFile
+    from calibrail.scores.table_file import score_file
     from calibrail.workflow.scoring import score_by_parts
 
     scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
@@ -36,7 +36,7 @@ def run(
     with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, labelled=False)
-        with ScoreFile(output) as file:
+        with score_file(output) as file:
             made, read = score_by_parts(
                 data, scores, file.add, reading=reading, progress=context.progress
             )

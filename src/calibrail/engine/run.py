@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from calibrail.data.example import Example
 from calibrail.engine.local import characters
-from calibrail.engine.own_folder import own_folder
 from calibrail.engine.store import MANIFEST, ShardStore
 from calibrail.engine.task import Job, Outcome, perform, told
 from calibrail.errors import DataError, InputError
 from calibrail.models.store import blocks
+from calibrail.own_folder import own_folder
 from calibrail.phrases import count
 from calibrail.settings.engine import EngineOptions
 from calibrail.settings.option import option_of

@@ -10,11 +10,14 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calibrail.engine.own_folder import own_folder
 from calibrail.errors import file_errors
+from calibrail.own_folder import own_folder
 from calibrail.writing import write_atomically
 
 MANIFEST: Final = "manifest.json"
+
+#: Key of the metadata under which a file says what it should be.
+_SEAL: Final = b"calibrail.seal"
 
 _RESULTS, _INPUTS = "results", "inputs"
 
@@ -100,17 +103,28 @@ def write_result(
     durable : bool
         Whether it is to survive a power cut.
     """
+    known = {**(table.schema.metadata or {}), _SEAL: _seal(table)}
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, write_page_checksum=True)
+    pq.write_table(table.replace_schema_metadata(known), sink, write_page_checksum=True)
     write_atomically(path, sink.getvalue().to_pybytes(), durable=durable, beside=beside)
 
 
 def read_result(path: Path) -> pa.Table | None:
     """Read a result; None where there is none, or the file is damaged."""
     try:
-        return pq.read_table(path, page_checksum_verification=True)
-    except (OSError, pa.ArrowException):
+        table = pq.read_table(path, page_checksum_verification=True)
+        sealed = (table.schema.metadata or {}).get(_SEAL) == _seal(table)
+    except (OSError, pa.ArrowException, ValueError):
         return None
+    return table if sealed else None
+
+
+def _seal(table: pa.Table) -> bytes:
+    """Return a digest of what no checksum of a page covers: names, types, rows and metadata."""
+    metadata = table.schema.metadata or {}
+    kept = [part for key in sorted(metadata) if key != _SEAL for part in (key, metadata[key])]
+    columns = [f"{item.name} {item.type}".encode() for item in table.schema]
+    return digest_of([str(table.num_rows).encode(), *columns, *kept]).encode()
 
 
 def digest_of(parts: Iterable[bytes | memoryview]) -> str:

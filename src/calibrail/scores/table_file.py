@@ -3,21 +3,21 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from calibrail.errors import DataError
 from calibrail.scores.table import REASON, WRITTEN, ScoreTable, column_of, parquet_writer
+from calibrail.writing import whole_file
 
 
-class ScoreFile:
-    """A Parquet file of scores that grows part by part, and is there whole or not at all.
+@contextmanager
+def score_file(path: Path) -> Iterator["ScoreFile"]:
+    """Yield a Parquet file of scores that grows part by part, and is there whole or not at all.
 
-    As a context it makes the file at its end, unless an error leaves it: the bytes are those that
+    It is made when the block ends, unless an error leaves it; the bytes are those that
     ``ScoreTable.to_parquet`` writes of all rows.
 
     Parameters
@@ -25,46 +25,46 @@ class ScoreFile:
     path : Path
         The file; its folder is made where it does not exist.
 
+    Raises
+    ------
+    DataError
+        If the file cannot be written.
+    """
+    with ExitStack() as stack:
+        with _errors(path):
+            made = stack.enter_context(whole_file(path))
+        file = ScoreFile(path, made)
+        try:
+            yield file
+        except BaseException:
+            file.close()
+            raise
+        with _errors(path):
+            file.finish()
+            stack.close()
+
+
+class ScoreFile:
+    """A file of scores that grows; `score_file` makes one.
+
     Attributes
     ----------
     n : int
         Rows so far.
     undefined : dict of str to int
         How many of them each score has no value for.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stack = ExitStack()
+    def __init__(self, path: Path, made: Path) -> None:
+        self._path, self._made, self._growing = path, made, made.with_name("growing")
         self._writer: Any = None
         self._waiting: list[pa.Table] = []
         self.n, self.undefined = 0, dict[str, int]()
 
-    def __enter__(self) -> Self:
-        with _errors(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Beside its place, so that it can be renamed.
-            scratch = TemporaryDirectory(dir=self._path.parent, prefix=f".{self._path.name}.")
-        self._scratch = Path(self._stack.enter_context(scratch))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._stack:
-            if error is None:
-                with _errors(self._path):
-                    self._finish()
-            elif self._writer is not None:
-                self._writer.close()
+    def close(self) -> None:
+        """Let go of what was written so far."""
+        if self._writer is not None:
+            self._writer.close()
 
     def add(self, part: ScoreTable) -> None:
         """Add the next rows, whose reasons are by the row of the whole."""
@@ -81,24 +81,22 @@ class ScoreFile:
         rows = pa.concat_tables(self._waiting).combine_chunks()
         self._waiting = [rest] if (rest := rows.slice(n)).num_rows else []
         if self._writer is None:
-            self._writer = parquet_writer(self._scratch / "growing", rows.schema)
+            self._writer = parquet_writer(self._growing, rows.schema)
         self._writer.write_table(rows.slice(0, n))
 
-    def _finish(self) -> None:
-        """Put the file into its place, without the reasons of scores that need none."""
+    def finish(self) -> None:
+        """Make the file, without the reasons of scores that need none."""
         if self._waiting or self._writer is None:
             self._write(WRITTEN)
-        self._writer.close()
-        grown, made = self._scratch / "growing", self._scratch / "made"
+        self.close()
         needless = {column_of(name, REASON) for name, n in self.undefined.items() if not n}
-        with pq.ParquetFile(grown) as file:
+        with pq.ParquetFile(self._growing) as file:
             names = [name for name in file.schema_arrow.names if name not in needless]
             schema = pa.schema([file.schema_arrow.field(name) for name in names])
-            with parquet_writer(made, schema) as writer:
+            with parquet_writer(self._made, schema) as writer:
                 for group in range(file.num_row_groups):
                     rows = file.read_row_group(group, columns=names)
                     writer.write_table(rows.select(names).combine_chunks())
-        made.replace(self._path)
 
 
 @contextmanager

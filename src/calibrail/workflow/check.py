@@ -24,6 +24,7 @@ from calibrail.workflow.check_shards import decided_lines
 from calibrail.workflow.context import Progress
 from calibrail.workflow.inherited import inherited
 from calibrail.workflow.sources import open_for
+from calibrail.writing import whole_file
 
 
 def check_source(
@@ -65,9 +66,9 @@ def check_source(
     with ExitStack() as stack:
         file: TextIO = sys.stdout
         if output is not None:
-            output.parent.mkdir(parents=True, exist_ok=True)
+            made = stack.enter_context(whole_file(output))
             errors = "surrogatepass"
-            decisions_file = output.open("w", encoding="utf-8", errors=errors, newline="\n")
+            decisions_file = made.open("w", encoding="utf-8", errors=errors, newline="\n")
             file = stack.enter_context(decisions_file)
         answers = stack.enter_context(_answers(guardrail, source, reading, opened))
         examples = (example for example in answers.read)

@@ -1,0 +1,80 @@
+"""Is a file there whole or not at all, and what is no file written through?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from calibrail.writing import whole_file, write_atomically
+
+
+def streamed(path: Path, content: bytes) -> None:
+    with whole_file(path) as made:
+        made.write_bytes(content)
+
+
+WRITERS: list[Callable[[Path, bytes], None]] = [streamed, write_atomically]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_link_stays_one(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for content in (b"one", b"two"):
+        write(tmp_path / "link", content)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "real").read_bytes() == content
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["link", "real"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_pipe_gets_the_content(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    write(tmp_path / "pipe", b"content")
+    reader.join(timeout=60)
+    assert got == [b"content"]
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="there is no /dev/null here")
+@pytest.mark.parametrize("write", WRITERS)
+def test_the_null_device_stays_one(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
+    try:
+        os.mknod(tmp_path / "null", 0o600 | 0o020000, os.stat("/dev/null").st_rdev)
+        (tmp_path / "null").write_bytes(b"")
+    except OSError:
+        pytest.skip("this user may make no devices")
+    write(tmp_path / "null", b"content")
+    assert (tmp_path / "null").is_char_device()
+
+
+def test_an_error_leaves_the_old_content(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), whole_file(tmp_path / "file") as made:
+        made.write_bytes(b"new")
+        raise ZeroDivisionError
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert [item.name for item in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks that end with their process")
+def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, pathlib; from calibrail.writing import whole_file\n"
+        "with whole_file(pathlib.Path(sys.argv[1])) as made:\n"
+        "    made.write_bytes(b'half'); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "file")], check=False)
+    assert [item.name[:6] for item in tmp_path.iterdir()] == [".file."]
+    streamed(tmp_path / "file", b"whole")
+    assert [item.name for item in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"whole"
