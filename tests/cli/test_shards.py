@@ -247,6 +247,29 @@ def test_check_decides_over_shards_as_without(work: Path) -> None:
     assert len(seen(work)) >= 120 and (work / "other.jsonl").read_bytes() != lines[0]
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_scores_of_an_edited_helper_are_not_kept(work: Path, late: bool) -> None:
+    helper = work / "slow_helper.py"
+    line = "from slow_helper import FACTOR\n"
+    with (work / "slow_detectors.py").open("a") as file:
+        file.write("" if late else line)
+        file.write(f"def helped(example):\n    {line if late else ''}\n    slow(example)\n")
+        file.write("    return FACTOR * len(example.response)\n")
+    words = ("score", "data.jsonl", "--score", "slow_detectors:helped", "-o", "scores.parquet")
+    read = []
+    for factor in (1.0, 2.0, 2.0, 1.0):
+        (work / "seen").write_text("")
+        helper.write_text(f"FACTOR = {factor}\n")
+        forget()
+        done = calibrail(*words, "--shards", "S", cwd=work)
+        assert done.returncode == 0, done.stderr
+        scores = pq.read_table(work / "scores.parquet")["slow_detectors:helped"].to_numpy()
+        read.append((len(seen(work)), scores.sum()))
+    (_, once), (_, twice), *known = read
+    assert [n for n, _ in read[:2]] == [120, 120] and twice == 2.0 * once
+    assert known == [(0, twice), (0, once)]
+
+
 def test_a_poisoned_shard_is_named_and_the_rest_is_kept(work: Path) -> None:
     words = (
         *("score", "data.jsonl", "--score", "slow_detectors:slow", "-o", "scores.parquet"),

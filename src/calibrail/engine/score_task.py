@@ -25,9 +25,9 @@ from calibrail.record import plain
 from calibrail.scores.base import DetectorFailure, Score
 from calibrail.scores.column import Column
 from calibrail.scores.custom import CustomScore
-from calibrail.scores.importable import sources
 from calibrail.scores.learned import state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build, key_of
+from calibrail.scores.source_files import sources
 from calibrail.scores.table import Cost
 
 #: Key of the metadata of a result.

@@ -7,9 +7,9 @@ from typing import Final
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.frozen import ScoreSpecConfig, plain
 from calibrail.scores.base import Score
-from calibrail.scores.importable import find_source
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build, members_of
+from calibrail.scores.source_files import find_source
 
 #: How a guardrail whose detector is another one here is made anew.
 RENEW: Final = (

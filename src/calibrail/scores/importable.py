@@ -2,17 +2,13 @@
 
 import hashlib
 import importlib
-import importlib.util
 import sys
-from collections import deque
-from collections.abc import Iterable, Mapping
-from importlib.machinery import PathFinder
+from collections.abc import Mapping
 from operator import attrgetter
-from pathlib import Path
-from types import FunctionType, ModuleType
 from typing import Any
 
 from calibrail.errors import InputError
+from calibrail.scores.source_files import source_of
 
 
 def import_named(name: str) -> Any:
@@ -92,8 +88,7 @@ def origin(name: str, value: Any) -> Mapping[str, Any]:
     read = sorted({name.partition(":")[0]} if fitted else modules)
     hasher, sources = hashlib.sha256(), dict[str, str]()
     for module in read:
-        if (file := getattr(sys.modules.get(module), "__file__", None)) is not None:
-            raw = Path(file).read_bytes()
+        if (raw := source_of(module)) is not None:
             hasher.update(raw)
             sources[module] = hashlib.sha256(raw).hexdigest()
     packages = sorted({module.partition(".")[0] for module in modules})
@@ -107,70 +102,6 @@ def origin(name: str, value: Any) -> Mapping[str, Any]:
     if fitted:
         result |= {"class": f"{kind.__module__}.{kind.__qualname__}", "state": _state(value)}
     return result
-
-
-def sources(modules: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of the files of modules, and of those of the user's own that they use.
-
-    These are the modules whose functions, classes or names stand in another one, and that belong to
-    no installed package but its own. What is imported only while a function runs is not among them,
-    and neither is a file of data.
-
-    Returns
-    -------
-    dict
-        By the name of the module.
-    """
-    queue, result = deque(modules), dict[str, str]()
-    while queue:
-        name = queue.popleft()
-        found = sys.modules.get(name)
-        if name in result or (file := getattr(found, "__file__", None)) is None:
-            continue
-        result[name] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
-        for value in list(vars(found).values()):
-            if not isinstance(value, ModuleType | FunctionType | type):
-                continue
-            used = value.__name__ if isinstance(value, ModuleType) else str(value.__module__)
-            # Which of its own modules a package holds depends on who has imported them.
-            below = isinstance(value, ModuleType) and used.startswith(f"{name}.")
-            if not below and (used.partition(".")[0] == name.partition(".")[0] or _own(used)):
-                queue.append(used)
-    return result
-
-
-def _own(module: str) -> bool:
-    """Return whether a module stands in a file of the user's own, in no installed package."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None or module.partition(".")[0] in (*sys.stdlib_module_names, "calibrail"):
-        return False
-    return not {"site-packages", "dist-packages"} & set(Path(file).parts)
-
-
-def find_source(module: str) -> Path | None:
-    """Return the file from which a module would be imported, and run nothing of it.
-
-    None where it was imported already, or where no file of it is found. Packages around it are
-    looked through without importing them.
-
-    >>> find_source("no_such_module") is None
-    True
-    """
-    if module in sys.modules:
-        return None
-    name, *rest = module.split(".")
-    try:
-        found = importlib.util.find_spec(name)
-        for part in rest:
-            if found is None or found.submodule_search_locations is None:
-                return None
-            name = f"{name}.{part}"
-            found = PathFinder.find_spec(name, list(found.submodule_search_locations))
-    except (ImportError, ValueError):
-        return None
-    if found is None or not found.has_location or found.origin is None:
-        return None
-    return Path(found.origin)
 
 
 def _state(estimator: Any) -> str:
