@@ -293,3 +293,37 @@ def test_a_folder_that_cannot_be_written_is_refused(work: Path) -> None:
         assert done.returncode == 1 and not (work / "x.parquet").exists()
         assert f"cannot keep shards in {(work / folder)}: " in done.stderr
         assert done.stderr.strip().endswith("; name another folder")
+
+
+def test_a_dry_run_leaves_the_folder_of_shards_alone(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = work / "shards"
+    command = ["score", work / "data.jsonl", "--score", "novelty,length"]
+    engine = ["--engine", "processes", "--workers", "2", "--shard-rows", "50", "--shards", kept]
+    arguments = [*command, "-o", work / "scores.parquet", "--dry-run", "--json"]
+    fresh = calibrail(*arguments, *engine)
+    assert fresh.returncode == 0, fresh.stderr
+    assert not kept.exists() and not (work / "scores.parquet").exists()
+    done = calibrail(*command, "-o", work / "real.parquet", "--shards", kept, "--shard-rows", "50")
+    assert done.returncode == 0, done.stderr
+
+    def listing() -> dict[str, tuple[bytes | None, int]]:
+        return {
+            str(path): (path.read_bytes() if path.is_file() else None, path.stat().st_mtime_ns)
+            for path in (kept, *kept.rglob("*"))
+        }
+
+    def opened(options: object) -> None:
+        raise AssertionError("a dry run opened a folder of shards")
+
+    before = listing()
+    assert str(kept / "manifest.json") in before
+    monkeypatch.setattr("calibrail.engine.scoring.opened_store", opened)
+    again = calibrail(*arguments, *engine)
+    assert again.returncode == 0, again.stderr
+    assert listing() == before
+    words = calibrail(*[item for item in arguments if item != "--json"], *engine).stdout
+    assert "the time with --engine processes is computed from what one process" in words
+    assert "the start of the workers comes on top" in words
+    assert listing() == before

@@ -142,7 +142,9 @@ class Showing:
 
         The options are ``plan_calls``'s; ``kept`` is as for ``plan_run``.
         """
+        from calibrail.engine.current import engine
         from calibrail.workflow.dry_run import plan_calls, plan_run, plan_time
+        from calibrail.workflow.sooner import what_it_rests_on
 
         calls = plan_calls(data, scores, **options)
         sentences = [item.sentence() for item in calls] or [
@@ -151,6 +153,7 @@ class Showing:
         options.pop("splitting", None)
         times = plan_time(data, scores, **options)
         sentences += [item.sentence() for item in times]
+        sentences += filter(None, [what_it_rests_on(engine()) if times else ""])
         run = plan_run(calls, times, kept)
         if run is not None:
             sentences += filter(None, [f"in all, {run.sentence()}", run.warning()])

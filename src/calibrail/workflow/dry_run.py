@@ -9,10 +9,14 @@ from typing import Any
 
 from calibrail.data.sources import Source
 from calibrail.engine import score_examples
+from calibrail.engine.current import engine, in_this_process
+from calibrail.engine.local import characters
+from calibrail.engine.score_task import travels
 from calibrail.models.call_limits import account
+from calibrail.models.machine import machine
 from calibrail.models.memory import free_memory, held_memory
 from calibrail.models.remote import RemoteModel
-from calibrail.phrases import spoken_time
+from calibrail.phrases import count, spoken_time
 from calibrail.record import Record
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike
@@ -22,6 +26,7 @@ from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.workflow.forecast import Forecast
 from calibrail.workflow.scoring import resolve_scores
+from calibrail.workflow.sooner import times_sooner, workers_at_once
 from calibrail.workflow.sources import batches, open_source
 from calibrail.workflow.splitting import fitted
 
@@ -145,7 +150,7 @@ def _asks(score: Score) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTime(Record):
-    """How long a score that asks no endpoint would take on this machine.
+    """How long a score that asks no endpoint would take.
 
     Attributes
     ----------
@@ -154,23 +159,42 @@ class PlannedTime(Record):
     n_timed : int
         Answers that were scored to find out, after two that load what is needed.
     seconds : float
-        Seconds that they took.
+        Seconds that they took, in one process of this machine.
     n_examples : int or None
         About how many answers there are; None where they cannot be counted at once.
+    workers : int or None
+        Workers of the engine that compute it at a time; None where only a cluster knows.
+    sooner : float
+        How many times sooner than one process they are done.
     """
 
     score: str
     n_timed: int
     seconds: float
     n_examples: int | None
+    workers: int | None = 1
+    sooner: float = 1.0
+
+    def seconds_of(self, n: int) -> float:
+        """Return the seconds that so many answers take by the engine in use."""
+        return n * self.seconds / self.n_timed / self.sooner
 
     def sentence(self) -> str:
         """Return all of it in one line."""
-        each = self.seconds / self.n_timed
         n = 1000 if self.n_examples is None else self.n_examples
+        here = spoken_time(self.seconds_of(n) * self.sooner)
+        timed = f"by {self.n_timed} that were timed"
+        if self.workers == 1:
+            return f"{self.score}: about {here} for {n:,} answers on this machine, {timed}"
+        if self.workers is None:
+            return (
+                f"{self.score}: about {here} for {n:,} answers in one process of this machine, "
+                f"{timed}, to be divided by the cluster's workers"
+            )
         return (
-            f"{self.score}: about {spoken_time(each * n)} for {n:,} answers on this machine, by "
-            f"{self.n_timed} that were timed"
+            f"{self.score}: about {spoken_time(self.seconds_of(n))} for {n:,} answers with "
+            f"{count(self.workers, 'worker')} at a time, computed from about {here} in one process "
+            f"of this machine, {timed}"
         )
 
 
@@ -181,8 +205,12 @@ def plan_time(
     reading: ReadOptions | None = None,
     labelled: bool = True,
     clock: Callable[[], float] = time.perf_counter,
+    worked: Callable[[], float] = time.process_time,
 ) -> tuple[PlannedTime, ...]:
     """Time the first answers on every score that neither learns nor asks an endpoint.
+
+    That is done in this process, whatever the engine in use, and what the engine makes of it is
+    computed: no worker is started, and no folder of shards is made, read or changed.
 
     Parameters
     ----------
@@ -190,7 +218,10 @@ def plan_time(
         As in `plan_calls`.
     clock : callable
         The time in seconds.
+    worked : callable
+        Seconds that cores have worked for this process.
     """
+    options = engine()
     reading = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
     detectors = [
         score for score in resolve_scores(scores) if not learns(score) and not _asks(score)
@@ -199,14 +230,28 @@ def plan_time(
     first = list(islice(opened, WARM + MOST_TIMED))
     planned = []
     for score in detectors if len(first) > WARM else ():
-        score_examples(first[:WARM], [score])
-        seconds, n, timed = 0.0, TIMED, 0
-        while seconds < A_WHILE and timed < len(first) - WARM:
-            part = first[WARM : WARM + n]
-            started = clock()
-            score_examples(part, [score])
-            seconds, n, timed = clock() - started, 4 * n, len(part)
-        planned.append(PlannedTime(key_of(score), timed, seconds, opened.about_in_all()))
+        with in_this_process():
+            score_examples(first[:WARM], [score])
+            seconds, at_work, n, timed = 0.0, 0.0, TIMED, 0
+            while seconds < A_WHILE and timed < len(first) - WARM:
+                part = first[WARM : WARM + n]
+                started, before = clock(), worked()
+                score_examples(part, [score])
+                seconds, at_work = clock() - started, worked() - before
+                n, timed = 4 * n, len(part)
+        workers: int | None = 1
+        sooner, n_examples = 1.0, opened.about_in_all()
+        if options.engine != "local" and travels(score):
+            workers = workers_at_once(options)
+            device = machine(getattr(score, "models", ())).get("device", "cpu")
+            sooner = times_sooner(
+                options,
+                n_examples,
+                sum(map(characters, first)) / len(first),
+                busy=max(1.0, at_work / seconds) if seconds > 0.0 else 1.0,
+                on_gpu=device != "cpu",
+            )
+        planned.append(PlannedTime(key_of(score), timed, seconds, n_examples, workers, sooner))
     return tuple(planned)
 
 
@@ -235,7 +280,7 @@ def plan_run(
     costs = [item.dollars for item in calls]
     return Forecast(
         n_examples=n,
-        seconds=sum(n * item.seconds / item.n_timed for item in times) if times else None,
+        seconds=sum(item.seconds_of(n) for item in times) if times else None,
         held=held(),
         more=n * kept,
         free=free(),
