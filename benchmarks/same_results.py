@@ -30,7 +30,15 @@ import pyarrow.parquet
 RELATIVE_TOLERANCE = 1e-12
 #: Fields whose values differ between two runs of one version, or name the version.
 CHANGING_FIELDS = frozenset(
-    {"seconds", "seconds_per_1000", "version", "versions", "calibrail_version", "created"}
+    {
+        "seconds",
+        "seconds_per_1000",
+        "seconds_opening",
+        "version",
+        "versions",
+        "calibrail_version",
+        "created",
+    }
 )
 #: Pictures and pages hold coordinates; what they show stands in the JSON beside them.
 IGNORED_FILES = ("*.html", "*.svg", "*.png", "*.pdf", "*.sqlite", "*.sqlite-*")

@@ -191,6 +191,31 @@ def test_scores_of_a_network_differ_by_rounding_only(tmp_path: Path) -> None:
         assert part.n_truncated == whole.n_truncated
 
 
+def test_opening_a_model_is_told_apart_in_shards_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples, items = answers(12), scores("rad")
+    (model,) = items[0].models  # type: ignore[attr-defined]
+    now, embed = [0.0], type(model).embed
+
+    def slow(self: Any, texts: Any) -> None:
+        if not self.seconds_opening:
+            with self.opening():
+                now[0] += 64.0
+        now[0] += 0.5
+        embed(self, texts)
+
+    # Opened before, as a matter of other tests; and here for the first time.
+    _ = model.opened
+    monkeypatch.setattr(type(model), "embed", slow)
+    monkeypatch.setattr(model, "seconds_opening", 0.0)
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    for _ in range(2):
+        (cost,) = scored(examples, items, tmp_path / "S").costs
+        # Three shards; the second time all are known, with what they took.
+        assert (cost.n, cost.seconds, cost.seconds_opening) == (12, 1.5, 64.0)
+
+
 def test_of_equal_shards_each_row_has_its_own_id_group_and_label(tmp_path: Path) -> None:
     once = answers(5)
     again = [

@@ -77,6 +77,38 @@ def test_files_that_change_while_they_are_opened_are_refused(
         LocalModel(str(folder)).open_network(CLASSIFIER)
 
 
+def test_time_of_opening_is_that_of_loading_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, taken = [0.0], loading.take_into_memory
+    monkeypatch.setattr(loading.time, "perf_counter", lambda: now[0])
+
+    def slow(module: object) -> None:
+        taken(module)
+        now[0] += 8.0
+
+    monkeypatch.setattr(loading, "take_into_memory", slow)
+    model = LocalModel(str(make_classifier(tmp_path / "bert")))
+    now[0] += 1.0
+    model.fingerprint()
+    assert model.seconds_opening == 0.0
+    network = model.open_network(CLASSIFIER)
+    now[0] += 2.0
+    values(network)
+    assert model.seconds_opening == 8.0
+    # What is opened in order to be exported is a part of it; what fails took its time, too.
+    with (
+        pytest.raises(ModelError, match="cannot be loaded as a test: not so"),
+        model.loading("a test", "transformers"),
+    ):
+        model.open_network(CLASSIFIER)
+        now[0] += 4.0
+        raise ValueError("not so")
+    assert model.seconds_opening == 8.0 + 8.0 + 4.0
+    model.open_network(CLASSIFIER)
+    assert model.seconds_opening == 28.0
+
+
 def test_an_open_model_does_not_follow_its_file(tmp_path: Path) -> None:
     folder = make_classifier(tmp_path / "bert")
     model = LocalModel(str(folder))

@@ -194,6 +194,8 @@ def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str
         if not wanted or cost.seconds_per_1000 is None:
             continue
         parts = [f"{duration(cost.seconds_per_1000)} per 1,000 answers"]
+        if cost.seconds_opening > 0.0:
+            parts.append(f"{duration(cost.seconds_opening)} before to open its models")
         if cost.forward_passes:
             parts.append(f"{cost.forward_passes:,} forward passes")
         if cost.calls is not None:

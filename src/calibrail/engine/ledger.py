@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from calibrail.models.loading import LocalModel
 from calibrail.models.pairs import PairModel
 from calibrail.models.remote import RemoteModel, Usage
 from calibrail.scores.base import Demanding, Score, SharedModel
@@ -19,9 +20,14 @@ _COUNTERS: Final = ("n_scored", "n_judged")
 
 @dataclass(slots=True)
 class Spent:
-    """What was spent on one score, or on one model for all of its scores."""
+    """What was spent on one score, or on one model for all of its scores.
+
+    ``opening`` are the seconds in which models were opened: no part of ``seconds``, since they are
+    spent once, and by whichever score comes first.
+    """
 
     seconds: float = 0.0
+    opening: float = 0.0
     passes: int = 0
     usage: Usage = field(default_factory=Usage)
 
@@ -97,18 +103,30 @@ class Ledger:
             for other, models in self._used.items()
             if other != key and any(id(model) in used for model in models)
         )
-        seconds = sum(part.seconds for part in spent)
-        return Cost(key, n, seconds, sum(part.passes for part in spent), shared_with, calls)
+        return Cost(
+            key,
+            n,
+            sum(part.seconds for part in spent),
+            sum(part.passes for part in spent),
+            shared_with,
+            calls,
+            sum(part.opening for part in spent),
+        )
 
 
 @contextmanager
 def _charged(spent: Spent, models: Sequence[SharedModel]) -> Iterator[None]:
     """Charge the time, and what the models do meanwhile."""
     remote = [model for model in models if isinstance(model, RemoteModel)]
+    local = [model for model in models if isinstance(model, LocalModel)]
+    opening = sum(model.seconds_opening for model in local)
     started = time.perf_counter()
     passes = sum(model.n_passes for model in models)
     usage = sum((model.usage for model in remote), Usage())
     yield
-    spent.seconds += time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    opening = sum(model.seconds_opening for model in local) - opening
+    spent.seconds += max(0.0, seconds - opening)
+    spent.opening += opening
     spent.passes += sum(model.n_passes for model in models) - passes
     spent.usage += sum((model.usage for model in remote), Usage()) - usage

@@ -183,6 +183,7 @@ class ScoreTask:
         beside = {
             names[cost.score]: {
                 "seconds": cost.seconds,
+                "seconds_opening": cost.seconds_opening,
                 "passes": cost.forward_passes,
                 "shared_with": [names[key] for key in cost.shared_with],
                 "cut": [text for text in sorted(cut) if text.partition(":")[0] in used],
@@ -258,7 +259,16 @@ class Known:
         for digest, key in names.items():
             spent = self.beside[digest]
             shared = tuple(names[other] for other in names if other in spent["shared_with"])
-            yield Cost(key, n, spent["seconds"], spent["passes"], shared)
+            # What was kept before openings were timed holds them in its seconds.
+            opening = spent.get("seconds_opening", 0.0)
+            yield Cost(
+                key,
+                n,
+                spent["seconds"],
+                spent["passes"],
+                shared,
+                seconds_opening=opening,
+            )
 
     @property
     def cut(self) -> set[str]:

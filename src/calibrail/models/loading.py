@@ -1,6 +1,7 @@
 """How is a transformers model opened, in a stated precision and running no code but our own?"""
 
 import importlib
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -77,6 +78,9 @@ class LocalModel:
 
     #: Forward passes so far (batches).
     n_passes = 0
+    #: Seconds so far in which it was opened: libraries imported, files verified, read and exported.
+    seconds_opening = 0.0
+    _is_opening = False
     #: Digests of the files as they were when they were first looked at.
     _first_seen = None
 
@@ -185,9 +189,9 @@ class LocalModel:
                     f"its weights are not those of {type(module).__name__} "
                     f"({len(wrong)} do not fit, e.g. {min(wrong)})"
                 )
-        if not tokenizer.is_fast:
-            raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
-        module.to(self.torch_device()).eval()
+            if not tokenizer.is_fast:
+                raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
+            module.to(self.torch_device()).eval()
         return Network(module, tokenizer, self.model)
 
     def open_graph(self, purpose: str, make: Callable[[], Exportable]) -> tuple[GraphSession, Any]:
@@ -239,6 +243,19 @@ class LocalModel:
         return max(1, (GPU_TOKENS if on_gpu else BATCH_TOKENS) // length)
 
     @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Count the time as time of opening, once where one opening holds another."""
+        if self._is_opening:
+            yield
+            return
+        self._is_opening, started = True, time.perf_counter()
+        try:
+            yield
+        finally:
+            self._is_opening = False
+            self.seconds_opening += time.perf_counter() - started
+
+    @contextmanager
     def loading(self, purpose: str, library: str) -> Iterator[Any]:
         """Yield a library that loads models; its errors name the model and what it should be.
 
@@ -248,25 +265,26 @@ class LocalModel:
             If the library or one that it needs is missing, the files cannot be loaded, or they
             are not those that were verified, before or after.
         """
-        try:
-            import torch  # noqa: F401
-            from huggingface_hub.errors import StrictDataclassError
-            from safetensors import SafetensorError
-            from transformers.utils import logging
+        with self.opening():
+            try:
+                import torch  # noqa: F401
+                from huggingface_hub.errors import StrictDataclassError
+                from safetensors import SafetensorError
+                from transformers.utils import logging
 
-            opened = importlib.import_module(library)
-        except ImportError as error:
-            raise ModelError(f"{self.model} needs the models extra: {INSTALL}") from error
-        logging.disable_progress_bar()
-        self.verified()
-        try:
-            yield opened
-        except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
-            raise ModelError(
-                f"{self.model} in {self.place.folder} cannot be loaded as {purpose}: {error}"
-            ) from error
-        # Between the look before and the reading, other files may have taken their place.
-        self.verified()
+                opened = importlib.import_module(library)
+            except ImportError as error:
+                raise ModelError(f"{self.model} needs the models extra: {INSTALL}") from error
+            logging.disable_progress_bar()
+            self.verified()
+            try:
+                yield opened
+            except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
+                raise ModelError(
+                    f"{self.model} in {self.place.folder} cannot be loaded as {purpose}: {error}"
+                ) from error
+            # Between the look before and the reading, other files may have taken their place.
+            self.verified()
 
 
 def take_into_memory(module: Any) -> None:

@@ -85,13 +85,16 @@ class Cost:
     n : int
         Examples scored.
     seconds : float
-        Time spent, that of the models it shares included.
+        Time spent, that of the models it shares included, without that in which they were opened.
     forward_passes : int
         Batches that its models ran, those that other scores use too included.
     shared_with : tuple of str
         Scores that use the same passes: together they cost little more than one of them.
     calls : Calls or None
         What it asked of endpoints; None for a score that asks none.
+    seconds_opening : float
+        Time in which its models were opened: libraries imported, files verified, read and, for
+        another library than torch, exported. Where several processes open them, that of all.
     """
 
     score: str
@@ -100,6 +103,7 @@ class Cost:
     forward_passes: int
     shared_with: tuple[str, ...] = ()
     calls: Calls | None = None
+    seconds_opening: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         """Return what the same score cost for the examples of both."""
@@ -111,11 +115,12 @@ class Cost:
             self.forward_passes + other.forward_passes,
             tuple(dict.fromkeys((*self.shared_with, *other.shared_with))),
             sum(calls[1:], calls[0]) if calls else None,
+            self.seconds_opening + other.seconds_opening,
         )
 
     @property
     def seconds_per_1000(self) -> float | None:
-        """Seconds per 1,000 examples; None without an example."""
+        """Seconds per 1,000 examples, models being open; None without an example."""
         return 1000.0 * self.seconds / self.n if self.n else None
 
     def to_dict(self) -> dict[str, Any]:

@@ -159,6 +159,8 @@ def _cost(comparison: Json, cost: Json) -> parts.Section | None:
     known = [item for item in cost["scores"] if item["seconds_per_1000"] is not None]
     if not known:
         return None
+    # Earlier runs did not tell it apart.
+    timed = all("seconds_opening" in item for item in known)
     rows = []
     for item in sorted(known, key=lambda item: item["seconds_per_1000"]):
         usage = (item.get("calls") or {}).get("usage") or {}
@@ -179,8 +181,8 @@ def _cost(comparison: Json, cost: Json) -> parts.Section | None:
         "What the scores cost",
         parts.Table("What the scores cost", columns, rows),
         parts.note(
-            "Measured when these answers were scored, models that several scores share included; "
-            "in cost.json."
+            "Measured when these answers were scored, models that several scores share included"
+            f"{', the opening of models not' if timed else ''}; in cost.json."
         ),
         where="page",
     )
