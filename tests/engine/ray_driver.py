@@ -5,25 +5,29 @@ Its arguments are the folder and the fields of the options as JSON; it prints an
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from calibrail.engine.ray import run_on_ray
+from calibrail.engine.task import Job
 from calibrail.errors import CalibrailError
 from calibrail.settings.engine import EngineOptions
 from tests.engine.toy_task import ToyTask
 
 
-def inputs_of(folder: Path) -> list[tuple[int, Path, Path]]:
-    """Return number, input and result of each shard in the folder."""
+def jobs_of(folder: Path) -> Iterator[Job]:
+    """Yield what is to be done of the shards in the folder."""
     paths = sorted((folder / "inputs").glob("*.parquet"), key=lambda path: int(path.stem))
-    return [(int(path.stem), path, folder / "results" / path.stem / "70.parquet") for path in paths]
+    for path in paths:
+        result = folder / "results" / path.stem / "70.parquet"
+        yield Job(int(path.stem), ToyTask(folder), path, result, 1)
 
 
 def main() -> None:
     folder, options = Path(sys.argv[1]), EngineOptions(engine="ray", **json.loads(sys.argv[2]))
     try:
-        for outcome in run_on_ray(ToyTask(folder), inputs_of(folder), options):
+        for outcome in run_on_ray(jobs_of(folder), options):
             print(json.dumps(asdict(outcome)), flush=True)
     except CalibrailError as error:
         sys.exit(f"error: {error}")

@@ -5,6 +5,8 @@ import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from calibrail.engine import ray as engine
 from calibrail.engine import shard_actor
 from calibrail.engine.store import write_result
+from calibrail.engine.task import Job, Outcome
 from calibrail.errors import DataError, InputError
 from calibrail.settings.engine import EngineOptions
 from tests.command_line import calibrail
@@ -117,9 +120,9 @@ def test_result_on_another_disk_is_not_taken_for_done(
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch, shard: dict[str, Any]) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    inputs = [(3, Path(shard["input"]), Path(shard["result"]))]
+    jobs = iter([Job(3, Counting(), Path(shard["input"]), Path(shard["result"]), 1)])
     with pytest.raises(InputError, match=r"pip install 'calibrail\[ray\]'"):
-        list(engine.run_on_ray(Counting(), inputs, EngineOptions(engine="ray")))
+        list(engine.run_on_ray(jobs, EngineOptions(engine="ray")))
 
 
 @pytest.mark.parametrize(
@@ -131,10 +134,10 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch, shard: dict[str, Any]) -> 
     ],
 )
 def test_address_that_leads_nowhere(shard: dict[str, Any], address: str, message: str) -> None:
-    inputs = [(3, Path(shard["input"]), Path(shard["result"]))]
+    jobs = iter([Job(3, Counting(), Path(shard["input"]), Path(shard["result"]), 1)])
     options = EngineOptions(engine="ray", ray_address=address)
     with pytest.raises(InputError, match=message):
-        list(engine.run_on_ray(Counting(), inputs, options))
+        list(engine.run_on_ray(jobs, options))
 
 
 def test_from_the_command_line_on_this_machine(tmp_path: Path) -> None:
@@ -148,3 +151,29 @@ def test_from_the_command_line_on_this_machine(tmp_path: Path) -> None:
     # Ray itself says but one thing, which no setting silences.
     noise = [line for line in on_ray.stderr.splitlines() if "RAY_BACKEND_LOG_LEVEL" not in line]
     assert not re.search(r"\bray|\[20\d\d-|WARNING|INFO", "\n".join(noise), re.IGNORECASE)
+
+
+def test_rows_are_read_as_shards_are_computed(
+    shard: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def cluster(_: object) -> Iterator[tuple[None, float]]:
+        yield None, 2.0
+
+    def computed(*given: Any) -> Iterator[Outcome]:
+        yield from (Outcome(number) for number, _, _ in given[3])
+
+    monkeypatch.setattr(engine, "_cluster", cluster)
+    monkeypatch.setattr(engine, "_on_cluster", computed)
+    monkeypatch.setattr(engine, "WAVE", 3)
+    taken: list[int] = []
+
+    def jobs() -> Iterator[Job]:
+        for number in range(8):
+            taken.append(number)
+            yield Job(number, Counting(), Path(shard["input"]), Path(shard["result"]), 1)
+
+    ended: list[tuple[int, int]] = []
+    for outcome in engine.run_on_ray(jobs(), EngineOptions(engine="ray")):
+        ended.append((outcome.number, len(taken)))
+    assert ended == [(0, 3), (1, 3), (2, 3), (3, 6), (4, 6), (5, 6), (6, 8), (7, 8)]

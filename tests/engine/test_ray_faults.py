@@ -26,8 +26,8 @@ from calibrail.engine.ray import run_on_ray
 from calibrail.engine.store import write_result
 from calibrail.engine.task import perform
 from calibrail.settings import EngineOptions
-from tests.engine.ray_driver import inputs_of
-from tests.engine.toy_task import PHASES, ToyTask
+from tests.engine.ray_driver import jobs_of
+from tests.engine.toy_task import PHASES
 
 if not os.environ.get("CALIBRAIL_CLUSTER"):
     pytest.skip("takes minutes: make test-cluster", allow_module_level=True)
@@ -91,7 +91,7 @@ class Run:
         return {number: out.read_bytes() for number, out in self.standing().items()}
 
     def standing(self) -> dict[int, Path]:
-        return {number: out for number, _, out in inputs_of(self.folder) if out.exists()}
+        return {job.number: job.result for job in jobs_of(self.folder) if job.result.exists()}
 
     def left_over(self) -> list[Path]:
         return list(self.folder.rglob("*.attempt-*"))
@@ -171,10 +171,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[int, bytes]:
     """What one process alone makes of the shards."""
     folder = shards(tmp_path_factory.mktemp("alone"))
     read, replace = pq.read_table, os.replace
-    for _, rows, result in inputs_of(folder):
-        assert perform(ToyTask(folder), rows, result) is None
+    for job in jobs_of(folder):
+        assert perform(job.task, job.input, job.result) is None
     assert (pq.read_table, os.replace) == (read, replace)
-    return {number: result.read_bytes() for number, _, result in inputs_of(folder)}
+    return {job.number: job.result.read_bytes() for job in jobs_of(folder)}
 
 
 def assert_whole(run: Run, undisturbed: dict[int, bytes]) -> None:
@@ -183,8 +183,8 @@ def assert_whole(run: Run, undisturbed: dict[int, bytes]) -> None:
     assert not run.left_over()
     rows = [
         value
-        for _, _, result in inputs_of(run.folder)
-        for value in pq.read_table(result)["value"].to_pylist()
+        for job in jobs_of(run.folder)
+        for value in pq.read_table(job.result)["value"].to_pylist()
     ]
     assert rows == list(range(N_SHARDS * N_ROWS))
 
@@ -414,9 +414,7 @@ def session(cluster: Any, second: Any) -> Iterator[Any]:
 def test_session_of_the_user_s_stays_and_gets_its_cpus_back(
     session: Any, run: Run, undisturbed: dict[int, bytes], all_of_them: bool
 ) -> None:
-    outcomes = run_on_ray(
-        ToyTask(run.folder), inputs_of(run.folder), EngineOptions(engine="ray", workers=(1, 2))
-    )
+    outcomes = run_on_ray(jobs_of(run.folder), EngineOptions(engine="ray", workers=(1, 2)))
     if all_of_them:
         assert len(list(outcomes)) == N_SHARDS
         assert_whole(run, undisturbed)

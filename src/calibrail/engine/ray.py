@@ -14,12 +14,13 @@ import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
 from calibrail.engine.processes import threads_each
 from calibrail.engine.shard_actor import UNSEEN, ShardActor, seen
-from calibrail.engine.task import Outcome, Task, why
+from calibrail.engine.task import Job, Outcome, Task, why
 from calibrail.errors import DataError, InputError
 from calibrail.models.machine import cores
 from calibrail.settings.engine import EngineOptions
@@ -31,8 +32,9 @@ _LEAST_CPUS: Final = 4
 _LONGEST_EXAM: Final = 60.0
 #: Seconds until a cluster has answered that there is one.
 _LONGEST_KNOCK: Final = 10.0
-#: Shards that one pool of actors computes at most: the driver holds a few kilobytes for each.
-_WAVE: Final = 16_384
+#: Shards that are handed over at a time: two million answers, whose rows lie in the folder until
+#: they are computed. Each time a pool of actors starts anew, within seconds.
+WAVE: Final = 512
 #: Workers are started when they are needed: at once there is but the pool.
 _BRISK: Final = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
 #: No usage statistics; and what Ray has to say is in its logs, below /tmp/ray.
@@ -46,9 +48,7 @@ _QUIET: Final = {
 }
 
 
-def run_on_ray(
-    task: Task, inputs: Sequence[tuple[int, Path, Path]], options: EngineOptions
-) -> Iterator[Outcome]:
+def run_on_ray(jobs: Iterator[Job], options: EngineOptions) -> Generator[Outcome]:
     """Compute shards on a Ray cluster; tell how each ended, in any order, as they end.
 
     An exception of the task ends its shard as failed. A shard whose actor dies (killed, out of
@@ -56,10 +56,8 @@ def run_on_ray(
 
     Parameters
     ----------
-    task : Task
-        What is computed of each shard.
-    inputs : sequence of (int, Path, Path)
-        Number of the shard, the Parquet file of its rows, and where its result is to stand.
+    jobs : iterator of Job
+        Taken, and so read, when those before have ended, `WAVE` of them at a time.
     options : EngineOptions
         Size of the pool, GPUs of each actor, address of the cluster.
 
@@ -70,20 +68,36 @@ def run_on_ray(
     DataError
         If a node does not see the files or has another version of calibrail, or Ray gives up.
     """
-    if not inputs:
+    first = next(jobs, None)
+    if first is None:
         return
+    jobs = chain((first,), jobs)
+    with _cluster(options) as (ray, n_cores):
+        while wave := list(islice(jobs, WAVE)):
+            by_task: dict[str, list[Job]] = {}
+            for job in wave:
+                by_task.setdefault(job.task.key, []).append(job)
+            for alike in by_task.values():
+                inputs = [(job.number, job.input, job.result) for job in alike]
+                yield from _on_cluster(ray, n_cores, alike[0].task, inputs, options)
+
+
+def _on_cluster(
+    ray: Any,
+    n_cores: float,
+    task: Task,
+    inputs: Sequence[tuple[int, Path, Path]],
+    options: EngineOptions,
+) -> Iterator[Outcome]:
     for folder in {input.parent for _, input, _ in inputs}:
         for marker in folder.glob("*.attempt-*"):
             marker.unlink(missing_ok=True)
-    with _cluster(options) as (ray, n_cores):
-        _examine_nodes(ray, inputs[0][1])
-        for start in range(0, len(inputs), _WAVE):
-            wave = inputs[start : start + _WAVE]
-            results = {number: result for number, _, result in wave}
-            pool = _pool(ray, n_cores, options)
-            with closing(_answers(ray, task, wave, pool, options.gpus)) as answers:
-                for answer in answers:
-                    yield _outcome(answer, results)
+    _examine_nodes(ray, inputs[0][1])
+    results = {number: result for number, _, result in inputs}
+    pool = _pool(ray, n_cores, options)
+    with closing(_answers(ray, task, inputs, pool, options.gpus)) as answers:
+        for answer in answers:
+            yield _outcome(answer, results)
 
 
 def _answers(

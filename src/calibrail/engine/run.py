@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -171,7 +170,9 @@ class ShardRun:
 
                 return run_in_processes(jobs, self.options)
             case "ray":
-                return self._on_ray(jobs)
+                from calibrail.engine.ray import run_on_ray
+
+                return run_on_ray(jobs, self.options)
 
     def _here(self, job: Job) -> Outcome:
         furthest = self._n_done
@@ -190,16 +191,6 @@ class ShardRun:
             return Outcome(job.number, perform(job.task, job.input, job.result))
         finally:
             told.reset(token)
-
-    def _on_ray(self, jobs: Iterator[Job]) -> Generator[Outcome]:
-        run_on_ray = import_module("calibrail.engine.ray").run_on_ray
-        # The names of all shards travel; what one task has to do is handed over at once.
-        by_task: dict[str, list[Job]] = {}
-        for job in jobs:
-            by_task.setdefault(job.task.key, []).append(job)
-        for alike in by_task.values():
-            inputs = [(job.number, job.input, job.result) for job in alike]
-            yield from run_on_ray(alike[0].task, inputs, self.options)
 
     def tell(self) -> None:
         """Write the manifest."""
