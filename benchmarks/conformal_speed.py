@@ -4,8 +4,8 @@ Per size, ``numpy.sort`` and each operation run in turn in one process, as often
 allows. An operation whose next size is likely to exceed ``LIMIT`` is skipped there, and the page
 says so. Goals: at most 1.5 times the sort for threshold and certificate, 2 times for p-values, and
 at least 50 times faster than MAPIE's ``BinaryClassificationController`` (its default grid of 100
-thresholds, recall and FPR) at 10^5 labelled scores. Streams of up to 10^8 scores run in a process
-of their own each: processor time a score, and peak memory.
+thresholds, recall and FPR) at 10^5 labelled scores. Where p-values cost more than 2 sorts, rows of
+the steps that merging sorted runs needs say why. Streams: ``conformal_streams.py``.
 ``python benchmarks/conformal_speed.py [LARGEST]``.
 """
 
@@ -14,23 +14,17 @@ from __future__ import annotations
 import importlib
 import math
 import statistics
-import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from results import write
 
 from calibrail.conformal import (
-    BandStream,
     Counts,
-    CountStream,
-    PValueStream,
-    ThresholdStream,
     calibrate_clusters,
     calibrate_groups,
     calibrate_threshold,
@@ -46,7 +40,7 @@ from calibrail.conformal import (
     three_way,
 )
 from calibrail.conformal.planning import Assumption, plan
-from calibrail.conformal.rank_table import RankTable, search
+from calibrail.conformal.rank_table import RankTable, nearly_ascending, search
 from calibrail.conformal.risks import control_risks
 from calibrail.conformal.selection import shared_level
 from calibrail.conformal.simultaneous import local_level
@@ -60,18 +54,18 @@ BUDGET, LIMIT = 1.0, 60.0
 #: The most repeats, and the fewest where one takes less than the budget.
 MOST, FEWEST = 200, 3
 GROUPS, CLUSTER = 10, 5
-#: Sizes of streams, scores a chunk, and thresholds of their bands.
-STREAMED, CHUNK, EDGES = (10**6, 10**7, 10**8), 2**16, np.linspace(-2.0, 4.0, 100)
+#: What p-values by merging sorted runs take at the least, and what may stand for the merge.
+SORTING = "sorting N values so that each remembers its position"
+MERGING = "merging two sorted runs of N (`numpy.sort`, stable)"
+BACK = "putting N counts back into the values' order"
+SEARCHING = "in place of the merge: `searchsorted`, both sides ascending"
 
 Floats = NDArray[np.float64]
 Operation = Callable[[], object]
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--stream"]:
-        streamed(int(sys.argv[2]))
-        return
-    # The memory of streams is measured without it, and no operation waits for it.
+    # No operation waits for it.
     importlib.import_module("mapie.risk_control")
     largest = int(float(sys.argv[1])) if len(sys.argv) > 1 else SIZES[-1]
     rng = np.random.default_rng(0)
@@ -107,20 +101,16 @@ def main() -> None:
         "not grow with the sort. The first Berk-Jones band of an n finds its level once, "
         'which is then kept, and so do the bounds on discoveries: "first" includes it.',
         "",
+        "p-values by merging would take three of these steps, so many sorts of N together: "
+        + "; ".join(f"{together(seconds, sorting, n):.1f} at {n:,}" for n in sizes)
+        + ". That is the least: which of the merged numbers are values the merge alone does not "
+        "say.",
+        "",
         f"Against MAPIE at {MAPIE_SIZE:,} labelled scores (goal: at least 50 times faster):",
         "",
         "| what | seconds | MAPIE / calibrail |",
         "|---|---|---|",
         *mapie_rows(rng),
-        "",
-        f"Scores that come in chunks of {CHUNK:,}, each kind in one pass: nanoseconds of processor "
-        f"a score. Threshold: `pac` at {ALPHA:g}; band: {len(EDGES)} thresholds, and seconds to "
-        "find its level once. Memory: the most that the process held at any time, and with numpy "
-        "and calibrail imported only. p-values: against 10^5 scores.",
-        "",
-        "| scores | threshold | counts | band | its level, s | p-values | peak MiB | imported |",
-        "|---" * 8 + "|",
-        *(stream_row(n) for n in STREAMED if n <= 10 * largest),
     ]
     if largest >= SIZES[-1]:
         write(
@@ -141,7 +131,9 @@ def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
     clusters, weights = np.arange(n) // CLUSTER, np.exp(rng.normal(0.0, 0.5, n))
     weighted = calibrate_weighted(scores, weights, ALPHA)
     p = p_values(calibration.scores, fresh)
-    table, runs = RankTable(calibration.scores), np.append(calibration.scores, np.sort(fresh))
+    table, ascending = RankTable(calibration.scores), np.sort(fresh)
+    runs, order = np.append(calibration.scores, ascending), nearly_ascending(fresh)
+    counts, back = table.count(ascending), np.empty(n, dtype=np.int64)
     crowded, among = np.sort(rng.beta(0.1, 0.1, n)), rng.beta(0.1, 0.1, n)
     found: dict[str, Operation] = {
         "numpy.sort": lambda: np.sort(scores),
@@ -152,7 +144,12 @@ def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
         "of that, looking the values up": lambda: table.count(fresh),
         "the same by binary search in ascending order": lambda: search(calibration.scores, fresh),
         "p-values where scores crowd (beta 0.1, 0.1)": lambda: p_values(crowded, among),
-        "merging two sorted runs of N (`numpy.sort`, stable)": lambda: np.sort(runs, kind="stable"),
+        SORTING: lambda: nearly_ascending(fresh),
+        "the same by `numpy.argsort`": lambda: np.argsort(fresh),
+        MERGING: lambda: np.sort(runs, kind="stable"),
+        # Faster than `put`.
+        BACK: lambda: back.__setitem__(order, counts),
+        SEARCHING: lambda: calibration.scores.searchsorted(ascending, side="right"),
         "certificate": lambda: certificate(fresh, hallucinated, both),
         f"thresholds of {GROUPS} groups": lambda: calibrate_groups(scores, names, Promise(ALPHA)),
         f"clusters of {CLUSTER}, marginal": lambda: calibrate_clusters(
@@ -195,55 +192,6 @@ def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
         ),
     }
     return found
-
-
-def streamed(n: int) -> None:
-    """Print what a stream of n scores takes in this process."""
-    imported, rng = peak(), np.random.default_rng(0)
-    calibration = calibrate_threshold(rng.normal(1.0, 1.0, 10**5), Promise(ALPHA))
-    finding = ThresholdStream(Promise(ALPHA, "pac", DELTA), n)
-    counting, band, looking = (
-        CountStream(calibration),
-        BandStream(EDGES, CONFIDENCE),
-        PValueStream(calibration),
-    )
-    seconds = dict.fromkeys(("threshold", "counts", "band", "level", "p"), 0.0)
-
-    def timed(name: str, call: Callable[..., object], *arguments: object) -> None:
-        started = time.process_time()
-        call(*arguments)
-        seconds[name] += time.process_time() - started
-
-    for scores, labels in chunks(n):
-        timed("threshold", finding.add, scores)
-        timed("counts", counting.add, scores, labels)
-        timed("band", band.add, scores)
-        timed("p", looking.p_value, scores)
-    timed("threshold", finding.threshold)
-    timed("level", band.bounds)
-    each = [seconds[name] / n * 1e9 for name in ("threshold", "counts", "band", "p")]
-    print(*each[:3], seconds["level"], each[3], peak(), imported)
-
-
-def chunks(n: int) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
-    rng = np.random.default_rng(1)
-    for start in range(0, n, CHUNK):
-        size = min(CHUNK, n - start)
-        yield rng.normal(1.0, 1.0, size), np.arange(size) % 2 == 0
-
-
-def stream_row(n: int) -> str:
-    command = [sys.executable, __file__, "--stream", str(n)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    *each, level, p, most, imported = map(float, done.stdout.split())
-    cells = " | ".join(f"{value:.1f}" for value in (*each, level, p))
-    return f"| {n:,} | {cells} | {most:.0f} | {imported:.0f} |"
-
-
-def peak() -> float:
-    """Return the most memory that this process held, in MiB."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def first_band(scores: Floats) -> object:
@@ -299,6 +247,11 @@ def cell(found: dict[int, float], sorting: dict[int, float], n: int) -> str:
     if n in found:
         return f"{found[n] / sorting[n]:.3g}"
     return f"skipped (about {expected(found, n):,.0f} s)"
+
+
+def together(seconds: dict[str, dict[int, float]], sorting: dict[int, float], n: int) -> float:
+    """Return the sorts of n that the steps of merging take, measured at this very n."""
+    return sum(seconds[step][n] for step in (SORTING, MERGING, BACK)) / sorting[n]
 
 
 def mapie_rows(rng: np.random.Generator) -> list[str]:

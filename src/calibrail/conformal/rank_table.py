@@ -142,12 +142,12 @@ def search(scores: Floats, values: Floats) -> Ints:
     counted = np.empty(len(values), dtype=np.int64)
     for start in range(0, len(values), _CHUNK):
         part = np.ascontiguousarray(values[start : start + _CHUNK])
-        order = _nearly_ascending(part)
+        order = nearly_ascending(part)
         counted[start : start + _CHUNK][order] = scores.searchsorted(part[order], side="right")
     return counted
 
 
-def _nearly_ascending(values: Floats) -> Ints:
+def nearly_ascending(values: Floats) -> Ints:
     """Return positions that put values in ascending order but for their last digits.
 
     A float's bits, with all but the sign flipped where it is negative, are an integer of the same
