@@ -199,6 +199,7 @@ def test_a_judge_is_asked_from_here_whatever_the_engine(work: Path) -> None:
         assert done.returncode == 0, done.stderr
         # Each question once, those of the refused run included.
         assert len(server.seen) == 30
+        assert done.stderr.count("it asks an endpoint, whose answers have a cache") == 1
         assert calibrail(*words, "-o", "plain.parquet", cwd=work).returncode == 0
     plain, apart = (work / f"{name}.parquet" for name in ("plain", "apart"))
     assert plain.read_bytes() == apart.read_bytes()
@@ -245,6 +246,31 @@ def test_check_decides_over_shards_as_without(work: Path) -> None:
     forget()
     assert calibrail(*check, *over, "-o", "other.jsonl", cwd=work).returncode == 0
     assert len(seen(work)) >= 120 and (work / "other.jsonl").read_bytes() != lines[0]
+
+
+def test_what_is_computed_here_despite_the_options_is_said_once(work: Path) -> None:
+    write(work / "few.jsonl", rows(90))
+    hybrid = ("--score", "hybrid:expensive=novelty,cheap=rouge_l")
+    asked = (*hybrid, "--score", "length", "--score-column", "outside", "--higher", "hallucinated")
+    words = ("compare", "few.jsonl", *asked, "--alpha", 0.3, "--split-column", "side")
+    away = ("--engine", "processes", "--workers", 1)
+    for options, despite in (
+        ((), None),
+        (("--shards", "S"), "--shards S"),
+        ((*away, "--shards", "S"), "--engine processes and --shards S"),
+    ):
+        done = calibrail(*words, *options, "-o", f"run-{len(options)}", cwd=work)
+        assert done.returncode == 0, done.stderr
+        warned = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+        assert warned == (
+            []
+            if despite is None
+            else [
+                "warning: hybrid:expensive=novelty,cheap=rouge_l is computed by the process that "
+                f"you started, and not kept, despite {despite}: one process has to know whom it "
+                "learnt from, and how many answers it judged"
+            ]
+        )
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -24,6 +24,7 @@ from calibrail.engine.store import read_result, write_result
 from calibrail.errors import DataError, InputError
 from calibrail.scores import Score, ScoreTable, build, build_column, parse_specs
 from calibrail.scores.baselines import Novelty
+from calibrail.scores.registry import key_of
 
 TEXT = "The Rhine rises in the Alps and flows past castles to the North Sea near Rotterdam"
 WORDS = TEXT.split()
@@ -351,7 +352,14 @@ def test_what_a_name_does_not_lead_to_is_computed_here(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         items: list[Score] = [Twice(), CustomScore(lambda example: 3.0)]
-    table = scored(answers(8), items, tmp_path)
+    with use_engine(EngineOptions(shards=tmp_path)), pytest.warns(UserWarning) as warned:
+        score_examples(answers(8), items)
+        table = score_examples(answers(8), items)
+    for item, why in zip(
+        items, ("the name novelty builds a Novelty", "no name imports"), strict=True
+    ):
+        (said,) = [str(w.message) for w in warned if str(w.message).startswith(key_of(item))]
+        assert f"and not kept, despite shards={str(tmp_path)!r}: {why}" in said
     assert [set(values[~np.isnan(values)]) for values in table.columns.values()] == [{2.0}, {3.0}]
     assert not any(map(travels, items)) and not results(tmp_path)
 

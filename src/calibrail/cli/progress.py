@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from calibrail.cli.output import command_line
@@ -69,7 +69,7 @@ def counting(what: str, limits: CallLimits | None = None, *, kept: int = 0) -> I
         with (
             limit_calls(limits, answered) as spent,
             telling_readings(pace.reads),
-            _using(engine),
+            _using(engine, lambda line: pace.say(line)),
         ):
             pace.cost = spent.dollars
             yield Context(command_line(), pace)
@@ -78,12 +78,15 @@ def counting(what: str, limits: CallLimits | None = None, *, kept: int = 0) -> I
         teller.join()
 
 
-def _using(engine: EngineOptions | None) -> AbstractContextManager[object]:
+@contextmanager
+def _using(engine: EngineOptions | None, say: Callable[[str], None]) -> Iterator[None]:
     if engine is None:
-        return nullcontext()
-    from calibrail.engine import use_engine
+        yield
+        return
+    from calibrail.engine.current import telling_of_engine, use_engine
 
-    return use_engine(engine)
+    with telling_of_engine(say), use_engine(engine):
+        yield
 
 
 def _draw(pace: Pace, wait: Callable[[float], bool]) -> None:

@@ -1,6 +1,7 @@
 """Which engine does the work that is being done now?"""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -11,6 +12,10 @@ from calibrail.settings.engine import EngineOptions
 _LOCAL: Final = EngineOptions()
 
 _current: ContextVar[EngineOptions] = ContextVar("engine", default=_LOCAL)
+
+#: What was said within the innermost ``use_engine``, and to whom it is said.
+_said: ContextVar[frozenset[str]] = ContextVar("said", default=frozenset())
+_say: ContextVar[Callable[[str], None] | None] = ContextVar("say", default=None)
 
 
 def engine() -> EngineOptions:
@@ -37,11 +42,12 @@ def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
     2
     """
     chosen = optional(options, EngineOptions, "options")
-    token = _current.set(chosen)
+    token, before = _current.set(chosen), _said.set(frozenset())
     try:
         yield chosen
     finally:
         _current.reset(token)
+        _said.reset(before)
 
 
 @contextmanager
@@ -49,3 +55,24 @@ def in_this_process() -> Iterator[None]:
     """Score, within the block, in this process: what a shard is made of is not cut again."""
     with use_engine(_LOCAL):
         yield
+
+
+def say_once(sentence: str) -> None:
+    """Say what a user should know of the engine, once within ``use_engine``: a warning."""
+    if sentence in _said.get():
+        return
+    _said.set(_said.get() | {sentence})
+    if (say := _say.get()) is None:
+        warnings.warn(sentence, UserWarning, stacklevel=4)
+    else:
+        say(f"warning: {sentence}")
+
+
+@contextmanager
+def telling_of_engine(say: Callable[[str], None]) -> Iterator[None]:
+    """Say to a callable, within the block, what would be a warning."""
+    token = _say.set(say)
+    try:
+        yield
+    finally:
+        _say.reset(token)

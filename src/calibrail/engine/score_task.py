@@ -111,19 +111,31 @@ def versions_of(score: Score) -> dict[str, str]:
 
 
 def travels(score: Score) -> bool:
-    """Return whether a score can be computed elsewhere.
+    """Return whether a score can be computed elsewhere."""
+    return why_here(score) is None
+
+
+def why_here(score: Score) -> str | None:
+    """Return why this process computes a score, whatever the engine; None where any other can.
 
     One that asks endpoints is computed here, wherever the others are: one budget, one limit to the
     calls at a time and one cache of answers then hold for all of them. So is one that no name leads
     to, one that remembers more than its state, and a column of the data, which costs nothing.
     """
-    asks = any(isinstance(model, RemoteModel) for model in getattr(score, "models", ()))
-    if asks or isinstance(score, Column) or getattr(score, "stays_here", False):
-        return False
+    if any(isinstance(model, RemoteModel) for model in getattr(score, "models", ())):
+        return "it asks an endpoint, whose answers have a cache of their own"
+    if isinstance(score, Column):
+        return "it is a column of the data"
+    if (why := getattr(score, "stays_here", None)) is not None:
+        return str(why)
     try:
-        return type(sent(score).opened()) is type(score)
-    except (CalibrailError, TypeError, ValueError):
-        return False
+        named = type(build(ScoreSpec(score.name, score.params)))
+        if named is not type(score):
+            return f"the name {score.name} builds a {named.__qualname__}, which it is not"
+        sent(score).opened()
+    except (CalibrailError, TypeError, ValueError) as error:
+        return str(error)
+    return None
 
 
 def reads_texts_alone(score: Score) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calibrail.data.example import Example
-from calibrail.engine.current import engine
+from calibrail.engine.current import engine, say_once
 from calibrail.engine.examples import digests, to_table
 from calibrail.engine.local import (
     BLOCK,
@@ -21,14 +21,17 @@ from calibrail.engine.score_task import (
     Sent,
     reads_texts_alone,
     sent,
-    travels,
+    why_here,
 )
 from calibrail.engine.store import ShardStore, read_result
 from calibrail.engine.task import Job
 from calibrail.errors import DataError
 from calibrail.scores.base import Score
+from calibrail.scores.column import Column
 from calibrail.scores.registry import key_of, scale_of
 from calibrail.scores.table import Cost, ScoreTable
+from calibrail.settings.engine import EngineOptions
+from calibrail.settings.option import option_of
 
 
 def score_examples(
@@ -123,7 +126,15 @@ class _Plan:
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> "_Plan":
-        away = [score for score in scores if travels(score)]
+        reasons = [(score, why_here(score)) for score in scores]
+        for score, why in reasons:
+            # That a column is not computed needs no word.
+            if why is not None and not isinstance(score, Column):
+                say_once(
+                    f"{key_of(score)} is computed by the process that you started, and not kept, "
+                    f"despite {_asked(engine())}: {why}"
+                )
+        away = [score for score, why in reasons if why is None]
         sent_by_key = {key_of(score): sent(score) for score in away}
         return cls(
             sent_by_key,
@@ -134,6 +145,16 @@ class _Plan:
     def wanted(self, *, reading: bool) -> list[Sent]:
         """Return the scores that may read more than texts, or those that read texts alone."""
         return [item for key, item in self.sent.items() if (key in self.reading) == reading]
+
+
+def _asked(options: EngineOptions) -> str:
+    """Return the options by which scores are computed elsewhere, or kept."""
+    given = dict[str, str]()
+    if options.engine != "local":
+        given["engine"] = options.engine
+    if options.shards is not None:
+        given["shards"] = str(options.shards)
+    return " and ".join(option_of(EngineOptions, name, value) for name, value in given.items())
 
 
 class _Scoring:

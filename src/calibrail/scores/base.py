@@ -123,7 +123,7 @@ class Score(Protocol):
     -----
     A score that reads cells of the data names them in a further attribute, ``columns``, a tuple of
     str. One that remembers more of what it has seen than ``state`` tells has a further attribute,
-    ``stays_here``, that is True: no other process computes it.
+    ``stays_here``, that says why no other process can compute it, or None.
     """
 
     @property

@@ -63,8 +63,8 @@ class Hybrid(Learning, Members):
         f"{FIT_SPLIT}, or give low and high"
     )
     arrays = ("band",)
-    # Whom it learnt from, and how many it judged, is no part of its state.
-    stays_here = True
+    # Neither is a part of its state.
+    stays_here = "one process has to know whom it learnt from, and how many answers it judged"
 
     def __post_init__(self) -> None:
         specs = {"cheap": self.cheap, "expensive": self.expensive}

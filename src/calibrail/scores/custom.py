@@ -35,6 +35,9 @@ _BATCH: Final = (
     "CustomScore(function, batch=True)"
 )
 
+#: How an object gets a name that imports it.
+_NAMED: Final = "put it into a module, and pass it, or 'module:attribute', from there"
+
 #: How far an estimator's value for one answer may differ from that in a batch.
 _ROUNDING: Final = 1e-9
 
@@ -125,9 +128,13 @@ class CustomScore:
             return []
         return [
             f"The detector {self.detector} has no name that imports it, so that its guardrail "
-            "cannot be exported: put it into a module, and pass it, or 'module:attribute', from "
-            "there."
+            f"cannot be exported: {_NAMED}."
         ]
+
+    @property
+    def stays_here(self) -> str | None:
+        """Why no other process can compute it; None where a name imports it."""
+        return None if self.importable else f"no name imports it: {_NAMED}"
 
     @property
     def params(self) -> Mapping[str, JSON]:
