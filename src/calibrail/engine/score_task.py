@@ -126,7 +126,7 @@ def why_here(score: Score) -> str | None:
         return "it asks an endpoint, whose answers have a cache of their own"
     if isinstance(score, Column):
         return "it is a column of the data"
-    if (why := getattr(score, "stays_here", None)) is not None:
+    if why := getattr(score, "stays_here", None):
         return str(why)
     try:
         named = type(build(ScoreSpec(score.name, score.params)))
