@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from calibrail.data.arrow import string_array
 from calibrail.data.example import Example
-from calibrail.engine.current import engine
+from calibrail.engine.current import engine, say_once
 from calibrail.engine.examples import byte_array, digests, text_of, to_examples, to_table
 from calibrail.engine.run import ShardRun, opened_store
 from calibrail.engine.score_task import versions_of
@@ -86,6 +86,8 @@ def decided_lines(
     """
     options = engine()
     if not options.apart or guardrail.endpoints:
+        if options.apart:
+            say_once("this guardrail asks an endpoint from this process; no shard is kept of it")
         for done, decision in enumerate(guardrail.stream(examples, alone=evidence), start=1):
             yield decision.outcome, decision.line(evidence=evidence)
             if progress is not None:
