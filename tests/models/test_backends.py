@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import backends, graphs, quantised
+from calibrail.models import backends, exporting, graphs, quantised
 from calibrail.models.backends import Runtime, n_threads
 from calibrail.models.encoder import LocalEncoder, load_encoder
+from calibrail.models.loading import TOLERANCES
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import EntailmentModel
 from calibrail.models.reranker import Reranker
@@ -32,6 +33,7 @@ from tests.tiny_models import (
 )
 
 pytest.importorskip("onnxruntime")
+numpy_helper = pytest.importorskip("onnx").numpy_helper
 pytest.importorskip("openvino")
 
 TEXTS = [
@@ -85,6 +87,39 @@ class TestEncoder:
         for text, vector in zip(TEXTS, together, strict=True):
             encoder.forget()
             assert np.array_equal(encoder.sentences([text])[0], vector)
+
+    def test_a_graph_in_int8_that_computes_something_else_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        rounded = quantised.rounded
+
+        def reversed_scales(weights: Any) -> Any:
+            numbers, scales = rounded(weights)
+            return numbers[::-1], 2.0 * scales
+
+        monkeypatch.setattr(quantised, "rounded", reversed_scales)
+        with pytest.raises(ModelError, match=r"int8 gives values far .* use dtype=float32"):
+            LocalEncoder(DEFAULT_MODEL, None, "", "int8", "onnx").sentences(["river"])
+        assert not list((tmp_path / "calibrail" / "graphs").iterdir())
+
+    def test_a_graph_that_differs_by_more_than_scores_tolerate_is_refused(
+        self, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert TOLERANCES["float32"] >= exporting.AGREEMENT
+
+        def nearly(path: Path) -> Any:
+            graph = quantised.read_graph(path)
+            for item in graph.graph.initializer:
+                values = numpy_helper.to_array(item)
+                if values.dtype == np.float32 and values.size > 100:
+                    item.CopyFrom(numpy_helper.from_array(values * np.float32(1.0003), item.name))
+            return graph
+
+        monkeypatch.setattr(exporting, "read_graph", nearly)
+        with pytest.raises(ModelError, match="gives other values than torch"):
+            LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
 
     def test_a_prompt_and_a_model_of_ones_own(self, tiny: Path) -> None:
         ours = LocalEncoder(str(tiny), None, "the ", "float32", "onnx")

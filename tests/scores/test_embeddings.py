@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from calibrail.data import Example, read
 from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.scores import build, parse_spec
+from calibrail.scores.base import Fittable
 from calibrail.scores.embeddings import LocalSgi, Rad, Sgi
 from calibrail.text.sentences import sentences, sentences_version
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
@@ -351,15 +354,54 @@ class TestSentences:
             np.testing.assert_allclose(score.score([example]).values, [value], atol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def answers() -> list[Example]:
+    return list(read("example:facts"))[:40]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sgi", "local_sgi", "rad", "tfg", "displacement_magnitude", "displacement_consistency"),
+        *("dgi", "expected_response_deviation", "tangent_residual"),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_moves_with_its_batch_by_no_more_than_its_tolerance(dtype: str) -> None:
-    score = build(parse_spec(f"sgi:dtype={dtype}"))
-    answers = list(read("example:facts"))[:24]
+def test_half_precision_moves_with_its_batch_by_no_more_than_its_tolerance(
+    dtype: str, name: str, answers: list[Example]
+) -> None:
+    score: Any = build(parse_spec(f"{name}:dtype={dtype}"))
+    if isinstance(score, Fittable):
+        score = score.fit(answers[12:])
     score.forget()
-    together = score.score(answers).values
+    together = score.score(answers[:12]).values
     alone = []
-    for answer in answers:
+    for answer in answers[:12]:
         score.forget()
         alone.append(score.score([answer]).values[0])
     moved = float(np.nanmax(np.abs(together - np.array(alone))))
-    assert 1e-6 < moved <= score.tolerance
+    assert moved <= score.tolerance
+    # What is a share of words stays the same, since those near the line are computed alone.
+    assert moved == 0.0 if name == "tfg" else moved > 1e-6
+
+
+def test_half_precision_moves_no_word_across_the_line(answers: list[Example]) -> None:
+    score: Any = build(parse_spec("tfg:dtype=bfloat16"))
+    (answer, *_), encoder = answers, score.encoder
+    words = encoder.words(answer.response)
+    best = (words @ np.concatenate([encoder.words(text) for text in answer.contexts]).T).max(axis=1)
+    # As near to a word as can be: by what texts run beside it, it would lie on either side.
+    score.gamma = float(best.min())
+    values = set()
+    for n in (1, 2, 8, 40):
+        score.forget()
+        values.add(score.score(answers[:n]).values[0])
+    assert len(values) == 1
+
+
+def test_one_of_few_neighbours_weighs_more_in_half_precision() -> None:
+    half, few, full = (
+        build(parse_spec(f"expected_response_deviation:{options}")).tolerance
+        for options in ("dtype=bfloat16", "dtype=bfloat16,k=2", "k=2")
+    )
+    assert full == 1e-6 < half == 0.05 < few == 0.25

