@@ -80,8 +80,8 @@ def quantised(graph: Any) -> Any:
 def rounded(weights: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Return weights as 8-bit numbers, shape (inputs, outputs), and each output's scale.
 
-    >>> rounded(np.array([[0.5, -2.0], [1.0, 0.0]]))[0].tolist()
-    [[32, -63], [63, 0]]
+    >>> rounded(np.array([[0.25, -2.0], [1.0, 0.0]]))[0].tolist()
+    [[16, -63], [63, 0]]
     """
     exact = weights.astype(np.float32)
     scales = (np.abs(exact).max(axis=0) / np.float32(_WEIGHT)).astype(np.float32)
