@@ -28,3 +28,15 @@ def test_lots_of_many_answers_hold_no_python_object_each() -> None:
     n = 200_000
     digests, values, labels = np.arange(n, dtype=np.uint64), np.zeros(n), np.zeros(n, np.int8)
     assert peak_bytes(lambda: lot.lots(digests, values, labels)) < 40 * n
+
+
+def test_last_digits_that_differ_between_machines_draw_the_same_answers() -> None:
+    rng = np.random.default_rng(0)
+    digests = rng.integers(0, 2**63, 200).astype(np.uint64)
+    values, labels = rng.normal(size=200), rng.integers(0, 2, 200).astype(np.int8)
+    moved = values + rng.uniform(-1e-8, 1e-8, 200)
+    assert (lot.lots(digests, values, labels, 1e-6) == lot.lots(digests, moved, labels, 1e-6)).all()
+    assert len(np.unique(lot.lots(digests, values, labels, 1e-6))) == 200
+    # What is exact tells answers with the same texts apart.
+    same = np.zeros(200, np.uint64)
+    assert len(np.unique(lot.lots(same, values, labels))) == 200

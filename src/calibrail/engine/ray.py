@@ -37,7 +37,7 @@ _LONGEST_KNOCK: Final = 10.0
 WAVE: Final = 512
 #: Workers are started when they are needed: at once there is but the pool.
 _BRISK: Final = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
-#: No usage statistics; and what Ray has to say is in its logs, below /tmp/ray.
+#: No usage statistics; and what Ray has to say is in the logs of its session.
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",

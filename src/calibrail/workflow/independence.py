@@ -69,7 +69,7 @@ def independent(
     groups = first.groups
     if not alike and (groups is None or not n_repeated(groups)):
         return samples, promise
-    drawn = lots(table.digests, first.values, first.labels)
+    drawn = lots(table.digests, first.values, first.labels, first.tolerance)
     if alike:
         samples = tuple(_each_once(sample, table, drawn, both=both) for sample in samples)
         first = samples[0]

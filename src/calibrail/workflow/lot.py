@@ -37,9 +37,18 @@ def lot(digest: int, value: float, label: int) -> int:
 
 
 def lots(
-    digests: NDArray[np.uint64], values: NDArray[np.float64], labels: NDArray[np.int8]
+    digests: NDArray[np.uint64],
+    values: NDArray[np.float64],
+    labels: NDArray[np.int8],
+    tolerance: float = 0.0,
 ) -> NDArray[np.uint64]:
-    """Return the lot of every answer, shape (n,)."""
+    """Return the lot of every answer, shape (n,).
+
+    A score that two computations may give other last digits (its ``tolerance`` is not 0) takes no
+    part: another machine, or another batch, would draw other answers.
+    """
+    if tolerance > 0.0:
+        values = np.zeros(len(values))
     drawn = np.empty(len(digests), np.uint64)
     # Millions of rows as Python's numbers would take a hundred bytes each.
     for start in range(0, len(drawn), _AT_A_TIME):

@@ -240,7 +240,7 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features, NDArray[np.ui
         if all(name in side.baselines for side in scored)
     }
     digests = np.concatenate([side.table.digests for side in scored])
-    return sample, features, lots(digests, sample.values, sample.labels)
+    return sample, features, lots(digests, sample.values, sample.labels, sample.tolerance)
 
 
 def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[Part]:
