@@ -31,11 +31,18 @@ class Record:
     __slots__ = ()
 
     schema: ClassVar[str | None] = None
+    #: Fields that ``to_dict`` leaves out where they are their default: files were written before
+    #: there were any.
+    later: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as strict JSON can hold them: no NaN, no arrays, no tuples."""
         head = {} if self.schema is None else {"schema": self.schema}
-        values = {item.name: plain(getattr(self, item.name)) for item in fields(self)}  # type: ignore[arg-type]
+        values = {
+            item.name: plain(getattr(self, item.name))
+            for item in fields(self)  # type: ignore[arg-type]
+            if item.name not in self.later or getattr(self, item.name) != item.default
+        }
         return head | values
 
     @classmethod

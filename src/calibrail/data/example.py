@@ -23,6 +23,26 @@ KnownBy = Literal["texts", "id", "content", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
+class GivenSentence:
+    """A sentence of an answer as the data itself splits it.
+
+    Attributes
+    ----------
+    start, end : int
+        Character offsets into the response, end exclusive.
+    label : {0, 1} or None
+        1 = unsupported, 0 = supported, None = not labelled.
+    columns : mapping of str to float, str or None
+        What further columns hold of this sentence: an outside score.
+    """
+
+    start: int
+    end: int
+    label: int | None = None
+    columns: Mapping[str, float | str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Example:
     """One answer of a RAG system with what it was asked and what it was given to read.
 
@@ -49,6 +69,14 @@ class Example:
     content : str or None
         What the row holds, where the source gave it neither an id nor a response; empty where
         that is not known. None where ``id`` is its own.
+    spans : tuple of (int, int), or None
+        Unsupported characters of the response as somebody marked them: offsets, end exclusive,
+        sorted, none touching another. None where nobody looked.
+    sentences : tuple of GivenSentence, or None
+        The response's sentences in order, where the data itself splits it.
+    before : str or None
+        Of a sentence of an answer, which is an example like any other: what the answer says before
+        it. None where ``response`` is a whole answer.
     """
 
     question: str = ""
@@ -60,6 +88,9 @@ class Example:
     samples: tuple[str, ...] = ()
     columns: Mapping[str, float | str | None] = field(default_factory=dict)
     content: str | None = None
+    spans: tuple[tuple[int, int], ...] | None = None
+    sentences: tuple[GivenSentence, ...] | None = None
+    before: str | None = None
 
     @classmethod
     def asked(
@@ -109,6 +140,8 @@ class Example:
         place in the file, only where nothing else is known.
         """
         parts: tuple[str, ...] = (self.question, *self.contexts, self.response)
+        if self.before is not None:
+            parts = (*parts, "after", self.before)
         known_by = self.known_by
         if known_by == "content":
             parts = ("content", self.content or "")

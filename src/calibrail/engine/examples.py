@@ -16,6 +16,8 @@ from calibrail.settings.option import option_of
 #: The columns of a table of examples: texts, then what scores of the user's own may read.
 TEXTS: Final = ("question", "contexts", "response", "samples")
 BESIDE: Final = ("id", "group", "content", "columns")
+#: What an answer says before the sentence that an example is; tables of answers lack the column.
+BEFORE: Final = "before"
 
 _NONE: Final = b"\xff"
 
@@ -46,6 +48,10 @@ def to_table(examples: Sequence[Example], *, cells: bool = True) -> pa.Table:
         ),
         "columns": _bytes([_cells(item.columns) if cells else b"" for item in examples]),
     }
+    # Sentences alone stand after a part of their answer.
+    if any(item.before is not None for item in examples):
+        befores = [_NONE if item.before is None else _raw(item.before) for item in examples]
+        arrays[BEFORE] = _bytes(befores)
     return pa.table(arrays)
 
 
@@ -70,9 +76,10 @@ def to_examples(table: pa.Table) -> list[Example]:
             group=None if group in (None, _NONE) else text_of(group),
             columns=json.loads(cells) if cells else {},
             content=None if content in (None, _NONE) else text_of(content),
+            before=None if before in (None, _NONE) else text_of(before),
         )
-        for question, contexts, response, samples, id, group, content, cells in zip(
-            *map(column, (*TEXTS, *BESIDE)), strict=True
+        for question, contexts, response, samples, id, group, content, cells, before in zip(
+            *map(column, (*TEXTS, *BESIDE, BEFORE)), strict=True
         )
     ]
 
@@ -82,7 +89,8 @@ def digests(table: pa.Table) -> tuple[str, str]:
 
     Of examples that differ in their ids only, the first is the same: their scores are known.
     """
-    by_texts = digest_of(_buffers(table.select(TEXTS)))
+    texts = [name for name in (*TEXTS, BEFORE) if name in table.column_names]
+    by_texts = digest_of(_buffers(table.select(texts)))
     return by_texts, digest_of([by_texts.encode(), *_buffers(table.select(BESIDE))])
 
 

@@ -10,6 +10,7 @@ from calibrail.settings.option import setting
 
 Guarantee = Literal["marginal", "pac", "anytime", "paper"]
 Undefined = Literal["flag", "review", "pass"]
+Unit = Literal["answer", "sentence"]
 
 #: Guarantees about the very threshold that comes out, each of which fails with delta at most.
 OF_THIS_THRESHOLD: Final = ("pac", "anytime")
@@ -50,6 +51,9 @@ class Promise(Record):
     beta : float or None
         Three-way decision: flag at most this share of faithful answers, and send what neither
         passes nor is flagged to review.
+    unit : {"answer", "sentence"}
+        What is flagged: whole answers, or sentences, which are removed. Then ``alpha`` is the
+        tolerated share of hallucinated answers that keep an unsupported sentence.
 
     Raises
     ------
@@ -87,6 +91,11 @@ class Promise(Record):
     beta: float | None = setting(
         "Three-way decision: flag at most this share of faithful answers, review the rest.", None
     )
+    unit: Unit = setting(
+        "What is flagged: answers, or sentences, which are removed from their answers.", "answer"
+    )
+
+    later = ("unit",)
 
     def __post_init__(self) -> None:
         share(self.alpha, "alpha")
@@ -94,6 +103,7 @@ class Promise(Record):
         if self.of_this_threshold:
             share(self.delta, "delta")
         one_of(self.undefined, Undefined, "undefined")
+        one_of(self.unit, Unit, "unit")
         column(self.by, "by")
         for name in ("allow_flag_all", "clustered"):
             yes_or_no(getattr(self, name), name)
@@ -103,6 +113,11 @@ class Promise(Record):
             if self.by is None:
                 raise InputError("min_n is for the thresholds of groups; name their column with by")
             whole(self.min_n, "min_n", least=1)
+        if self.unit == "sentence" and (self.beta is not None or self.guarantee == "paper"):
+            raise InputError(
+                "sentences are removed at one threshold, with the guarantee marginal, pac or "
+                f"anytime; leave out {'beta' if self.beta is not None else 'paper'}"
+            )
         if self.clustered and self.guarantee == "paper":
             raise InputError("clustered needs the guarantee marginal or pac; got paper")
         if self.clustered and self.guarantee == "anytime":

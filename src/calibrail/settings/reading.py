@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
 from calibrail.errors import InputError
-from calibrail.settings.checks import one_of, path, texts, whole
+from calibrail.settings.checks import one_of, path, rate, texts, whole
 from calibrail.settings.option import setting
 
 Annotators = Literal["majority", "any", "all"]
@@ -62,6 +62,9 @@ class ReadOptions:
         groups, whole groups are drawn, whatever their size, so that it is about so many.
     sample_seed : int
         Another lot.
+    span_share : float
+        A sentence is unsupported where marked spans cover at least this share of its characters,
+        white space apart; 0 for any overlap.
     quarantine : Path or None
         File for rows that are unusable, with the reasons.
     """
@@ -103,6 +106,10 @@ class ReadOptions:
         "Read about N rows drawn by lot; groups stay whole.", None, metavar="N"
     )
     sample_seed: int = setting("Another lot for --sample.", 0)
+    span_share: float = setting(
+        "Share of a sentence that marked spans must cover for it to be unsupported; 0: any part.",
+        0.0,
+    )
     quarantine: Path | None = field(default=None)
 
     def __post_init__(self) -> None:
@@ -121,6 +128,7 @@ class ReadOptions:
                 object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
         object.__setattr__(self, "sample_seed", whole(self.sample_seed, "sample_seed"))
         one_of(self.annotators, Annotators, "annotators")
+        rate(self.span_share, "span_share")
         self.label_classes()
         if self.label_map is not None and self.positive is not None:
             raise InputError("give label_map or positive, not both: each says what labels mean")
@@ -167,4 +175,5 @@ class ReadShort(TypedDict, total=False):
     limit: int | None
     sample: int | None
     sample_seed: int
+    span_share: float
     quarantine: str | Path | None

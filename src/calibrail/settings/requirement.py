@@ -31,6 +31,9 @@ class Requirement(Record):
         verdict then rests on an assumption, and says so.
     risks : tuple of str
         Find thresholds that keep all of these at once, e.g. ``("precision>=0.9", "recall>=0.8")``.
+    min_kept : float or None
+        The share of an answer's supported sentences that must be released, on average; needed for
+        a ``certified`` verdict where sentences are removed.
 
     Raises
     ------
@@ -54,10 +57,16 @@ class Requirement(Record):
         flag="risk",
         metavar="RISK",
     )
+    min_kept: float | None = setting(
+        "With --unit sentence: share of supported sentences that must be kept; asks for a verdict.",
+        None,
+    )
+
+    later = ("min_kept",)
 
     def __post_init__(self) -> None:
         share(self.confidence, "confidence")
-        for name in ("min_coverage", "max_fpr"):
+        for name in ("min_coverage", "max_fpr", "min_kept"):
             if getattr(self, name) is not None:
                 rate(getattr(self, name), name)
         given: object = self.risks
@@ -80,6 +89,13 @@ class Requirement(Record):
         """Refuse a promise that this leaves no room for."""
         if self.risks and (promise.by is not None or promise.beta is not None):
             raise InputError("risks choose one threshold; leave out by and beta")
+        if self.risks and promise.unit == "sentence":
+            raise InputError("risks are about whole answers; leave out risks or unit='sentence'")
+        if self.min_kept is not None and promise.unit != "sentence":
+            raise InputError(
+                "min_kept is about the sentences that are kept; give unit='sentence', or leave it "
+                "out"
+            )
         if self.assume_independent and promise.clustered:
             raise InputError(
                 "clustered counts each group once, assume_independent every answer; leave out one"

@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from typing import Any, TypedDict, TypeVar, get_args
 
 from calibrail.errors import InputError
-from calibrail.settings.promise import Guarantee, Promise, Undefined
+from calibrail.settings.promise import Guarantee, Promise, Undefined, Unit
 from calibrail.settings.reading import ReadOptions
 from calibrail.settings.requirement import Requirement
 from calibrail.settings.splitting import SplitOptions
@@ -24,6 +24,7 @@ class Limits(TypedDict, total=False):
     confidence: float
     assume_independent: bool
     risks: Sequence[str]
+    min_kept: float | None
 
 
 class Short(Limits, total=False):
@@ -38,6 +39,7 @@ class Short(Limits, total=False):
     min_n: int | None
     clustered: bool
     beta: float | None
+    unit: Unit
 
 
 class LabelShort(Limits, total=False):

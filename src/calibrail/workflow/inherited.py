@@ -16,7 +16,9 @@ from calibrail.settings.reading import PART
 
 #: Which of two ways to say what labels mean wins, when the other one was frozen.
 _EITHER: Final = {"label_map": "positive", "positive": "label_map"}
-_OF_LABELS: Final = ("label_column", "label_map", "positive", "annotators", "group_column")
+_OF_LABELS: Final = (
+    *("label_column", "label_map", "positive", "annotators", "group_column", "span_share"),
+)
 
 
 def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
