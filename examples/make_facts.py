@@ -5,14 +5,16 @@
 
 Seeded, standard library only: the same tables give the same bytes. For every question there is one
 faithful and one hallucinated answer. Faithful answers say what the passages say, in other words and
-at varied length; every hallucination is of a named kind. The length of the faithful answer is drawn
-so that it is as often longer as shorter than the hallucinated one.
+at varied length; every hallucination is of a named kind, and what is wrong with it is marked. The
+length of the faithful answer is drawn so that it is as often longer as shorter than the
+hallucinated one.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -42,6 +44,8 @@ FRAMES = (
     "In short: {lower}",
     "{text} That is what the text states.",
 )
+#: It claims something of the text as well: behind what is wrong, it is wrong too.
+CLAIM = "That is what the text states."
 
 
 class Writer:
@@ -51,6 +55,8 @@ class Writer:
         self.rng, self.domain, self.row, self.asked = rng, domain, row, asked
         others = [other for other in domain.rows if other[0] != row[0]]
         self.distractors = rng.sample(others, rng.choice((1, 1, 1, 2)))
+        #: What is wrong with the hallucinated answer, each with where to look for it.
+        self.wrong: list[tuple[str, int]] = []
 
     @property
     def attribute(self) -> Attribute:
@@ -113,19 +119,40 @@ class Writer:
         if kind == "altered_number":
             return self.stated(altered(value, rng), rng.random() < 0.3)
         if kind == "negation":
-            denial = fill(self.attribute.denial, subject, value)
-            return rng.choice((denial, self.framed(denial), f"{denial} Something else applies."))
+            denial, other = fill(self.attribute.denial, subject, value), "Something else applies."
+            text = rng.choice((denial, self.framed(denial), f"{denial} {other}"))
+            self.wrong = [(denial, 0), *([(other, 0)] if text.endswith(other) else [])]
+            return text
         if kind == "unsupported_addition":
-            return f"{true} {rng.choice(self.domain.additions)}"
+            return self.added(true, rng.choice(self.domain.additions))
         if kind == "confidence_inflation":
-            return f"{true} {fill(self.domain.certain, subject, '')}"
+            return self.added(true, fill(self.domain.certain, subject, ""))
         if kind == "merged_facts":
             index = rng.choice([i for i in range(3) if i != self.asked])
             wrong = self.foreign(index)
+            self.wrong = [(wrong[index], len(true))]
             return f"{true} {self.statement((subject, *wrong), index)}"
         domain = rng.choice([other for other in DOMAINS if other is not self.domain])
         row, index = rng.choice(domain.rows), rng.randrange(3)
-        return fill(rng.choice(domain.attributes[index].answers), row[0], row[index + 1])
+        text = fill(rng.choice(domain.attributes[index].answers), row[0], row[index + 1])
+        self.wrong = [(text, 0)]
+        return text
+
+    def added(self, true: str, wrong: str) -> str:
+        """Return a true sentence with a wrong one behind it."""
+        self.wrong = [(wrong, len(true))]
+        return f"{true} {wrong}"
+
+    def marks(self, text: str) -> list[list[int]]:
+        """Return where the hallucinated answer is wrong: starts and ends in characters."""
+        wrong = [*self.wrong, *([(CLAIM, 0)] if text.endswith(CLAIM) else [])]
+        found = []
+        for piece, after in wrong:
+            pattern = re.compile(rf"(?<!\w){re.escape(piece)}(?!\w)", re.IGNORECASE)
+            match = pattern.search(text, after)
+            assert match is not None, (piece, text)
+            found.append([match.start(), match.end()])
+        return found
 
     def possible(self) -> list[str]:
         """Return the kinds that this question allows."""
@@ -141,6 +168,7 @@ class Writer:
 
     def stated(self, value: str, short: bool) -> str:
         """Return an answer that gives ``value``, bare, in a sentence, or with a true addition."""
+        self.wrong = [(value, 0)]
         if short:
             return capital(value) + "."
         row = list(self.row)
@@ -246,6 +274,7 @@ def make() -> list[dict[str, object]]:
                     "contexts": contexts,
                     "response": response,
                     "label": label,
+                    "spans": writer.marks(response) if label else [],
                     "group": group,
                     "kind": name,
                     "domain": domain.name,
@@ -256,7 +285,7 @@ def make() -> list[dict[str, object]]:
 
 def main() -> int:
     """Write the file, or compare it."""
-    lines = [json.dumps(row, ensure_ascii=False) for row in make()]
+    lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in make()]
     content = "\n".join(lines) + "\n"
     if "--check" in sys.argv[1:]:
         same = TARGET.is_file() and TARGET.read_text(encoding="utf-8") == content

@@ -91,3 +91,23 @@ def test_no_sentence_has_a_wrong_article_or_an_open_place(facts: list[dict[str, 
     for row in facts:
         for text in (row["question"], row["response"], *row["contexts"]):
             assert not re.search(r"\ba [aeio]\w+\b|[{}]|  ", text), text
+
+
+def test_marks_hold_what_is_wrong_and_nothing_is_wrong_with_a_faithful_answer(
+    facts: list[dict[str, Any]],
+) -> None:
+    right = {row["group"]: row["response"] for row in facts if row["label"] == 0}
+    for row in facts:
+        assert bool(row["spans"]) == bool(row["label"]), row["id"]
+        text, ends = row["response"], [0, *(end for _, end in row["spans"])]
+        for (start, end), before in zip(row["spans"], ends, strict=False):
+            assert before <= start < end <= len(text), row["id"]
+        marked = [text[start:end] for start, end in row["spans"]]
+        if row["kind"] in ("unsupported_addition", "confidence_inflation", "off_topic"):
+            assert marked == [re.split(r"(?<=\.) ", text, maxsplit=1)[-1]]
+        if row["kind"] == "altered_number":
+            assert marked[0].isdigit() and marked[0] not in right[row["group"]]
+        if row["kind"] == "merged_facts":
+            assert row["spans"][0][0] > text.index(". ")
+        if text.endswith("That is what the text states.") and row["label"]:
+            assert marked[-1] == "That is what the text states."
