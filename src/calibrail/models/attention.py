@@ -15,7 +15,7 @@ from calibrail.models.location import DEFAULT_MODEL, full_name
 from calibrail.models.network import Network
 from calibrail.models.reading import ReadingModel
 from calibrail.models.store import BATCH_TOKENS, batches, shared
-from calibrail.models.windows import Tokens, Window, assemble, read, stretches
+from calibrail.models.windows import Tokens, Window, passes, read
 
 #: Documents, and the response.
 DocumentsAndResponse = tuple[tuple[str, ...], str]
@@ -156,7 +156,7 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
         windows = [
             (index, window)
             for index, tokens in enumerate(tokenised)
-            for window in _windows(tokens, self.length, self.window)
+            for window in passes(tokens, self.length, self.window)
         ]
         offsets = [tokens.long.offsets for tokens in tokenised]
         places = list(map(document_of, offsets, documents))
@@ -198,23 +198,6 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
                 f"got {self.layers}"
             )
         return network
-
-
-def _windows(tokens: Tokens, max_length: int, window: int | None) -> list[Window]:
-    """Return the passes of one item: each part of the response with each window of documents."""
-    n_long, n_short = len(tokens.long), len(tokens.short)
-    if not n_short:
-        return []
-    room = max_length - (len(tokens.ids) - n_long - n_short)
-    parts = [(0, n_short)]
-    if n_long + n_short > room:
-        parts = stretches(n_short, max(room // 2, 1), tokens.short.words, overlapping=False)
-    result = []
-    for part in parts:
-        size = max(room - (part[1] - part[0]), 1)
-        spans = stretches(n_long, min(size, window or size), tokens.long.words)
-        result += [assemble(tokens, span, part) for span in spans]
-    return result
 
 
 def document_of(offsets: Sequence[tuple[int, int]], documents: Sequence[str]) -> NDArray[np.int64]:

@@ -215,6 +215,15 @@ def hhem_tokenizer(place: Location) -> Location:
     return locate_tokenizer(foundation if isinstance(foundation, str) else "google/flan-t5-base")
 
 
+def meaning(name: str) -> str:
+    """Return which class a published model means by a label; empty where that is not known.
+
+    >>> meaning("Not-Supported"), meaning("LABEL_1")
+    ('not_entailment', '')
+    """
+    return _NAMES.get(re.sub(r"[\W_]+", "_", name.strip().lower()), "")
+
+
 def label_order(id2label: Any, model: str) -> tuple[str, ...]:
     """Return what each output of a classifier means, from the names that its config gives.
 
@@ -224,8 +233,8 @@ def label_order(id2label: Any, model: str) -> tuple[str, ...]:
         If the names do not say which output is entailment, and what the others are.
     """
     names = id2label if isinstance(id2label, dict) else {}
-    in_order = [str(names.get(str(index))).strip().lower() for index in range(len(names))]
-    labels = tuple(_NAMES.get(re.sub(r"[\W_]+", "_", name), "") for name in in_order)
+    in_order = [str(names.get(str(index))) for index in range(len(names))]
+    labels = tuple(map(meaning, in_order))
     known = [{ENTAILMENT, *others} for others in _OTHERS]
     if len(set(labels)) != len(labels) or set(labels) not in known:
         listed = ", ".join(f"{key}: {value}" for key, value in names.items()) or "none"

@@ -1,25 +1,17 @@
 """What does a model of text pairs say about a long and a short text, whatever their length?"""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import InputError, ModelError
-from calibrail.models.exporting import Exportable
-from calibrail.models.loading import Architecture
-from calibrail.models.network import AnyNetwork, GraphNetwork, padded
-from calibrail.models.reading import ReadingModel
-from calibrail.models.sessions import ahead
-from calibrail.models.store import batches
+from calibrail.models.network import AnyNetwork
+from calibrail.models.window_model import WindowModel
 from calibrail.models.windows import Tokens, Window, cut, read
 
 Pair = tuple[str, str]
-Head = TypeVar("Head", bound="PairHead")
 
 #: Pairs of several lengths, on which an exported model must agree with torch.
 SAMPLES: Final = (
@@ -82,7 +74,7 @@ class PairHead:
         return np.asarray(self.logits(windows).double().cpu())
 
 
-class PairModel(ReadingModel[Pair, PairHead, Best]):
+class PairModel(WindowModel[Pair, PairHead, Best]):
     """Base of the models that read two texts together, each distinct pair once.
 
     Where a pair is too long, only the long text is cut: it is read in overlapping windows, each
@@ -109,19 +101,6 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
     budget = 500_000
     n_pairs = n_truncated = 0
 
-    @cached_property
-    def length(self) -> int:
-        """How many tokens are read at a time, both texts and special tokens included."""
-        stated = self.place.positions()
-        if self.window is None or self.window < stated:
-            return stated
-        if not self.place.is_relative():
-            raise InputError(
-                f"window must be below the {stated} tokens that {self.model} reads at a time; "
-                f"got {self.window}"
-            )
-        return self.window + stated // 2
-
     def settle(self, pairs: Iterable[Pair]) -> None:
         """Compute pairs again, each by itself: what its value is then no batch can change.
 
@@ -130,32 +109,11 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
         for pair in pairs:
             self.compute([pair])
 
-    def open_head(self, architecture: Architecture, make: Callable[[AnyNetwork], Head]) -> Head:
-        """Load the model, by torch or as it was exported, and return what reads its outputs."""
-        if self.runtime.is_torch:
-            return make(self.open_network(architecture))
-        exportable = partial(self._exportable, architecture, make)
-        session, tokenizer = self.open_graph(architecture.purpose, exportable)
-        return make(GraphNetwork(session, tokenizer, self.model))
-
-    def _exportable(
-        self, architecture: Architecture, make: Callable[[AnyNetwork], PairHead]
-    ) -> Exportable:
-        import torch
-
-        options = {**architecture.options, "attn_implementation": "eager"}
-        network = self.open_network(replace(architecture, options=options))
-        head = make(network)
+    def samples(self, head: PairHead) -> list[Window]:
+        """Return pairs of several lengths."""
         longs, shorts = zip(*SAMPLES, strict=True)
         tokens = head.read(*((longs, shorts) if head.long_first else (shorts, longs)))
-        windows = [cut(pair, self.length, None)[0][0] for pair in tokens]
-        samples = [
-            {name: torch.from_numpy(rows) for name, rows in padded(part, network.tokenizer).items()}
-            for part in (windows[:1], windows[1:2], windows)
-        ]
-        return Exportable(
-            network.module, network.tokenizer, head.forward, samples, {"logits": (0,)}
-        )
+        return [cut(pair, self.length, None)[0][0] for pair in tokens]
 
     def compute(self, items: Sequence[Pair]) -> None:
         """Read pairs in batches of their windows, and keep the best values of each."""
@@ -167,28 +125,9 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
             windows, short_cut = cut(tokens, self.length, self.window)
             self.n_truncated += short_cut
             by_pair.append(windows)
-        values = self._values(list(chain.from_iterable(by_pair)))
+        values = np.array(self.outputs(list(chain.from_iterable(by_pair))))
         ends = np.cumsum([len(windows) for windows in by_pair])
         for pair, windows, rows in zip(items, by_pair, np.split(values, ends[:-1]), strict=True):
             spans = tuple((windows[top].start, windows[top].end) for top in rows.argmax(axis=0))
             self.keep(pair, Best(tuple(rows.max(axis=0).tolist()), spans, len(windows)))
         self.n_pairs += len(items)
-
-    def _values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
-        values: dict[int, NDArray[np.float64]] = {}
-        network = self.head.network
-
-        def compute(batch: list[int]) -> tuple[list[int], NDArray[np.float64]]:
-            return batch, self.head.values([windows[index] for index in batch])
-
-        rows_together = partial(self.most_rows, on_gpu=network.on_gpu)
-        chosen = batches([len(window.ids) for window in windows], rows_together)
-        for batch, rows in ahead(compute, chosen, network.n_workers):
-            if not np.isfinite(rows).all():
-                raise ModelError(
-                    f"{self.model} gives values that are no numbers in {self.dtype}; "
-                    'use dtype="float32"'
-                )
-            values.update(zip(batch, rows, strict=True))
-            self.n_passes += 1
-        return np.array([values[index] for index in range(len(windows))])

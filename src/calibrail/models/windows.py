@@ -151,6 +151,39 @@ def read(
     return result
 
 
+def read_framed(
+    tokenizer: Any, frames: Sequence[tuple[str, str]], longs: Texts, shorts: Texts
+) -> list[Tokens]:
+    """Tokenise pairs whose first text is a long one between texts that are always read with it.
+
+    Parameters
+    ----------
+    tokenizer : transformers tokenizer
+        A fast one; its own template for two texts is used.
+    frames : sequence of (str, str)
+        What stands before and after each long text.
+    longs, shorts : sequence of str
+        The texts; the short one is the second text of the template.
+    """
+    if not longs:
+        return []
+    befores, longs, afters, shorts = (
+        readable(texts, tokenizer.all_special_tokens)
+        for texts in (*zip(*frames, strict=True), longs, shorts)
+    )
+    firsts = list(map("".join, zip(befores, longs, afters, strict=True)))
+    options = {"padding": False, "truncation": False, "return_offsets_mapping": True}
+    encodings = tokenizer(firsts, list(shorts), **options, verbose=False).encodings
+    result = []
+    for before, long, short, encoding in zip(befores, longs, shorts, encodings, strict=True):
+        start, parts = len(before), encoding.sequence_ids
+        places = zip(parts, encoding.offsets, strict=True)
+        inside = (n == 0 and start < b and a < start + len(long) for n, (a, b) in places)
+        spans = [_span(inside, 1), _span((n == 1 for n in parts), len(parts))]
+        result.append(_tokens(encoding, *zip(spans, (start, 0), (long, short), strict=True)))
+    return result
+
+
 def _span(inside: Iterable[object], place: int = 0) -> tuple[int, int]:
     """Return from which token to which a text lies; nowhere, at a place, if it is empty."""
     tokens = [index for index, is_inside in enumerate(inside) if is_inside]
@@ -204,6 +237,36 @@ def cut(tokens: Tokens, max_length: int, window: int | None) -> tuple[list[Windo
     size = min(max_length - fixed - kept, window or max_length)
     spans = stretches(n_long, size, tokens.long.words)
     return [assemble(tokens, span, (0, kept)) for span in spans], kept < n_short
+
+
+def passes(tokens: Tokens, max_length: int, window: int | None) -> list[Window]:
+    """Return the passes of a pair of which nothing is cut away: neither text, however long.
+
+    Each window of the long text is read with the whole short one, or, where both do not fit and the
+    short one takes more than half of what fits, with each of its consecutive parts.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The pair.
+    max_length : int
+        Tokens that the model takes at a time.
+    window : int or None
+        Most tokens of the long text at a time; None for what fits.
+    """
+    n_long, n_short = len(tokens.long), len(tokens.short)
+    if not n_short:
+        return []
+    room = max_length - (len(tokens.ids) - n_long - n_short)
+    parts = [(0, n_short)]
+    if n_long + n_short > room:
+        parts = stretches(n_short, max(room // 2, 1), tokens.short.words, overlapping=False)
+    result = []
+    for part in parts:
+        size = max(room - (part[1] - part[0]), 1)
+        spans = stretches(n_long, min(size, window or size), tokens.long.words)
+        result += [assemble(tokens, span, part) for span in spans]
+    return result
 
 
 def stretches(
