@@ -132,7 +132,7 @@ class TestLongTexts:
         long = " ".join(PADDING * 40)
         model = AttentionModel(str(encoder), layers=2)
         (found,) = model.shares([((long, "the river", long), RESPONSE)])
-        windows = attention_module._windows(
+        windows = attention_module.passes(
             attention_module.read(
                 model.head.tokenizer,
                 ["\n".join([long, "the river", long])],

@@ -41,6 +41,7 @@ BUILT_IN: Final = {
     "redeep": ("papers.redeep", "Redeep"),
     "judge": ("judge", "Judge"),
     "hybrid": ("cascade", "Hybrid"),
+    "worst_sentence": ("worst_sentence", "WorstSentence"),
     "halt": ("papers.halt", "Halt"),
     "crg": ("papers.semantic_illusion", "Crg"),
     "ensemble": ("ensemble", "Ensemble"),
@@ -65,7 +66,7 @@ FEATURES: Final = (
 )
 
 #: The scores whose parameters name others.
-COMBINED: Final = ("crg", "ensemble", "fused", "hybrid")
+COMBINED: Final = ("crg", "ensemble", "fused", "hybrid", "worst_sentence")
 
 #: The score where none is named: that with the fewest false alarms at high coverage among those
 #: that need no label to learn, no model and no tuning on the data measured. It is itself a

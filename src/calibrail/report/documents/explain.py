@@ -40,6 +40,7 @@ _MEASURES: Final = (
     "factuality",
     "relevance",
     "weight",
+    "value",
     "rank",
     "probability",
     "to_question",
@@ -119,6 +120,8 @@ def _item(item: Json, characters: int, nested: Evidence | None) -> EvidenceItem:
         f"{name.replace('_', ' ')} {number(amount)}"
         for name in _MEASURES
         if (amount := _finite(item.get(name))) is not None
+        # What a member says stands beside its name.
+        and not (name == "value" and "score" in item)
     ]
     chunk, start, end = chunk_place(item)
     source = "" if chunk is None else f"chunk {chunk + 1}"
@@ -170,7 +173,10 @@ def objections(evidence: Json, length: int) -> Iterator[tuple[int, int]]:
         start, end = _place(item.get("start")), _place(item.get("end"))
         if start is None or end is None or not start < end <= length:
             continue
-        verdict, support = item.get("verdict"), _finite(item.get("support"))
+        if "value" in item and item["value"] is None:
+            # A sentence in which the detector found nothing to judge.
+            continue
+        verdict, support = item.get("verdict"), _support(item)
         contradiction = _finite(item.get("contradiction"))
         if isinstance(verdict, str):
             objected = verdict not in _NO_OBJECTION
@@ -184,6 +190,13 @@ def objections(evidence: Json, length: int) -> Iterator[tuple[int, int]]:
             yield start, end
     if weakest is not None:
         yield weakest[1]
+
+
+def _support(item: Json) -> float | None:
+    """Return how well a piece is supported, in numbers of its own kind: a score turned around."""
+    if "support" not in item and (score := _finite(item.get("value"))) is not None:
+        return -score
+    return _finite(item.get("support"))
 
 
 def _finite(value: object) -> float | None:
