@@ -221,6 +221,34 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """A sentence of an answer, or what stands between two: segments as a ``Quote`` has them.
+
+    A sentence has a ``verdict``: what became of it, and whether rightly. A ``sign`` says the same
+    in one character, for those who see no colours; ``score`` is its score.
+    """
+
+    segments: Sequence[tuple[str, bool]]
+    removed: bool = False
+    verdict: str = ""
+    sign: str = ""
+    style: Style = ""
+    score: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """An answer in which removed sentences are struck out; marked is what people marked."""
+
+    about: str
+    stretches: Sequence[Stretch]
+    before: bool = False
+    after: bool = False
+    whole: str = ""
+    where: Where = "both"
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceItem:
     """What a detector says about one part of an answer; every field may be empty."""
 
@@ -253,7 +281,7 @@ class Card:
     title: str
     name: str
     facts: Sequence[str]
-    quotes: Sequence[Quote]
+    quotes: Sequence[Quote | Struck]
     evidence: Evidence | None = None
     note: str = ""
     folded_title: str = ""
@@ -312,4 +340,17 @@ def numbers(*names: str) -> list[Column]:
 
 
 Row = Sequence[Cell | str] | Heading
-Block = Text | Code | Bullets | Table | Facts | Figure | Slider | Evidence | Card | Folded | Section
+Block = (
+    Text
+    | Code
+    | Bullets
+    | Table
+    | Facts
+    | Figure
+    | Slider
+    | Struck
+    | Evidence
+    | Card
+    | Folded
+    | Section
+)

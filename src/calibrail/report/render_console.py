@@ -113,6 +113,9 @@ def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
                 console.print(_table(block, console.options.ascii_only), "")
             case parts.Facts():
                 console.print(_facts(block), "")
+            case parts.Struck():
+                console.print(_line(block.about, "bold"))
+                console.print(_struck(block), "")
             case parts.Evidence():
                 _evidence(block, console, indent=0)
                 console.print()
@@ -147,6 +150,21 @@ def _facts(block: parts.Facts) -> Grid:
     grid.add_column(overflow="fold")
     for name, value in block.items:
         grid.add_row(_line(name), _line(value))
+    return grid
+
+
+def _struck(block: parts.Struck) -> Grid:
+    """Return a line for each sentence: what became of it, in words, too; its score; its text."""
+    grid = _grid(2, show_header=False)
+    grid.add_column(overflow="fold", max_width=27)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for part in block.stretches:
+        if not part.verdict:
+            continue
+        text, style = "".join(text for text, _ in part.segments), _STYLES[part.style]
+        struck = "dim strike" if part.removed else ""
+        grid.add_row(_line(part.verdict, style), _line(part.score, "dim"), _line(text, struck))
     return grid
 
 

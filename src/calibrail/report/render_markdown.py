@@ -136,6 +136,8 @@ def _blocks(blocks: Iterable[parts.Block | None], level: int, above: str) -> lis
                 lines += [*_table(block), ""]
             case parts.Facts():
                 lines += [*_facts(block.items), ""]
+            case parts.Struck():
+                lines += [f"{_text(block.about)}:", "", *_struck(block.stretches), ""]
             case parts.Evidence():
                 lines += [f"{_text(block.heading)}:", "", *_evidence(block), ""]
             case parts.Figure() if block.lines:
@@ -185,6 +187,15 @@ def _cell(cell: parts.Cell | str) -> str:
     below = f" ({_text(cell.below)})" if cell.below else ""
     strong = "**" if cell.style == "strong" and cell.text else ""
     return f"{strong}{_text(cell.text)}{strong}{below}"
+
+
+def _struck(stretches: Iterable[parts.Stretch]) -> Iterator[str]:
+    for part in stretches:
+        if not part.verdict:
+            continue
+        text = _text("".join(text for text, _ in part.segments))
+        score = f", {_text(part.score)}" if part.score else ""
+        yield f"- {f'~~{text}~~' if part.removed else text} ({_text(part.verdict)}{score})"
 
 
 def _evidence(block: parts.Evidence, indent: int = 0) -> Iterator[str]:

@@ -96,11 +96,22 @@ def excerpt(
     start = 0 if len(text) <= most else max(0, min(first - most // 4, len(text) - most))
     end = min(len(text), start + most)
     start, end = _at_words(text, start, end)
-    inside = merged(((max(start, a), min(end, b)) for a, b in places), len(text))
+    return parted(text, start, end, places), start > 0, end < len(text)
+
+
+def parted(text: str, start: int, end: int, spans: Iterable[tuple[int, int]]) -> list[Segment]:
+    """Return a part of a text as clean stretches in order, each marked by a span or not.
+
+    Examples
+    --------
+    >>> parted("It is red.", 0, 9, [(6, 99)])
+    [('It is ', False), ('red', True)]
+    """
+    inside = merged(((max(start, a), min(end, b)) for a, b in spans), len(text))
     edges = sorted({start, end, *(edge for place in inside for edge in place)})
     marked = set(inside)
     segments = [(clean(text[a:b]), (a, b) in marked) for a, b in pairwise(edges)]
-    return [segment for segment in segments if segment[0]], start > 0, end < len(text)
+    return [segment for segment in segments if segment[0]]
 
 
 def _at_words(text: str, start: int, end: int) -> tuple[int, int]:

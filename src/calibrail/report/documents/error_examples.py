@@ -67,15 +67,15 @@ def _kind(examples: Sequence[Json], n: int, titles: tuple[str, str], scale: Scal
 def _card(item: Json, title: str, scale: Scale) -> Card:
     """Return one wrongly decided answer."""
     evidence, answer, contexts = item["evidence"], item["response"], item["contexts"]
-    chunks = _chunks(contexts, evidence)
+    chunks = chunks_of(contexts, evidence)
     some = f" ({len(chunks)} of {len(contexts)} chunks)" if len(contexts) > len(chunks) else ""
     return Card(
         title,
         name=short(item["id"], 80),
         facts=list(_facts(item, scale)),
         quotes=[
-            *_quote("Question", item["question"], (), most=400),
-            *_quote("Answer", answer, objections(evidence, len(answer)), most=600, style="answer"),
+            *quote_of("Question", item["question"], (), most=400),
+            *quote_of("Answer", answer, objections(evidence, len(answer)), 600, "answer"),
         ],
         evidence=evidence_block(evidence),
         note=short(item["note"], 400),
@@ -96,7 +96,7 @@ def _facts(item: Json, scale: Scale) -> Iterator[str]:
         yield f"p-value {number(p_value)}: {rare}"
 
 
-def _quote(
+def quote_of(
     about: str, text: str, places: Iterable[tuple[int, int]], most: int, style: str = ""
 ) -> Iterator[Quote]:
     """Yield a quote of a text around its places; nothing where there is no text."""
@@ -106,7 +106,7 @@ def _quote(
         yield Quote(about, segments, before, after, shortened if before or after else "", style)
 
 
-def _chunks(contexts: Sequence[str], evidence: object) -> list[Quote]:
+def chunks_of(contexts: Sequence[str], evidence: object) -> list[Quote]:
     """Return the chunks that the evidence names, or else the first, each around its quotes."""
     quoted: dict[int, list[tuple[int, int]]] = {}
     for chunk, start, end in map(chunk_place, all_items(evidence)):
@@ -115,5 +115,5 @@ def _chunks(contexts: Sequence[str], evidence: object) -> list[Quote]:
     return [
         quote
         for chunk in sorted(quoted)[:_MOST_CHUNKS] or range(len(contexts))[:_MOST_CHUNKS]
-        for quote in _quote(f"Chunk {chunk + 1}", contexts[chunk], quoted.get(chunk, ()), most=400)
+        for quote in quote_of(f"Chunk {chunk + 1}", contexts[chunk], quoted.get(chunk, ()), 400)
     ]
