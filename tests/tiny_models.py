@@ -261,18 +261,9 @@ def make_matcher(folder: Path, labels: Sequence[str] = LABELS, *, max_length: in
 
     tokenizer = make_tokenizer("bert", max_length, ".,")
     n = len(tokenizer)
-    premise, hypothesis, matched, lacking, missed, denied = range(n, n + 6)
+    lacking, missed, denied = n + 3, n + 4, n + 5
     size = n + 6
-    config = transformers.BertConfig(
-        vocab_size=n,
-        hidden_size=size,
-        num_hidden_layers=2,
-        num_attention_heads=1,
-        intermediate_size=1,
-        max_position_embeddings=max_length,
-        num_labels=len(labels),
-        layer_norm_eps=1e-12,
-    )
+    config = _matching_figures(n, size, max_length, layers=2, labels=len(labels))
     model = transformers.BertForSequenceClassification(config)
     never, start = tokenizer.convert_tokens_to_ids(["not", "[CLS]"])
     scale = size**0.5
@@ -280,28 +271,14 @@ def make_matcher(folder: Path, labels: Sequence[str] = LABELS, *, max_length: in
         for weights in model.parameters():
             weights.zero_()
         bert = model.bert
-        bert.embeddings.word_embeddings.weight[:, :n] = torch.eye(n)
-        bert.embeddings.token_type_embeddings.weight[0, premise] = 1.0
-        bert.embeddings.token_type_embeddings.weight[1, hypothesis] = 1.0
-        _transparent(bert.embeddings.LayerNorm, 2, size)
-        first, second = bert.encoder.layer
-        query, key, value = (
-            getattr(first.attention.self, part) for part in ("query", "key", "value")
-        )
-        query.weight[:n, :n] = 60.0 * scale * torch.eye(n)
-        query.bias[premise] = 30.0 * scale
-        key.weight[: premise + 1, : premise + 1] = torch.eye(premise + 1)
-        value.weight[matched, premise] = value.weight[lacking, hypothesis] = 1.0
+        _look_for_words(bert, n, size)
+        second = bert.encoder.layer[1]
         query, key, value = (
             getattr(second.attention.self, part) for part in ("query", "key", "value")
         )
         query.bias[0] = scale
         key.weight[0, lacking], key.weight[0, never], key.weight[0, start] = 120.0, 60.0, 90.0
         value.weight[missed, lacking] = value.weight[denied, never] = 1.0
-        for layer in (first, second):
-            layer.attention.output.dense.weight.copy_(torch.eye(size))
-            _transparent(layer.attention.output.LayerNorm, 3, size)
-            _transparent(layer.output.LayerNorm, 3, size)
         for row, seen in enumerate((missed, denied)):
             bert.pooler.dense.weight[row, seen] = 10.0
             bert.pooler.dense.bias[row] = -4.0
@@ -313,6 +290,135 @@ def make_matcher(folder: Path, labels: Sequence[str] = LABELS, *, max_length: in
         }
         for row, label in enumerate(labels):
             model.classifier.weight[row, :2] = torch.tensor(by_label[label])
+    return _saved(model, tokenizer, labels, folder)
+
+
+def make_token_matcher(
+    folder: Path,
+    labels: Sequence[str] = ("supported", "hallucinated"),
+    *,
+    max_length: int = LENGTH,
+    wrong: int = 1,
+) -> Path:
+    """Save a BERT that takes a token of the second text for hallucinated if the first lacks it.
+
+    Probabilities are beyond 0.95. Words that are not among those above are all the same to it.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to.
+    labels : sequence of str
+        Names of its two outputs.
+    max_length : int
+        Tokens that it takes at a time.
+    wrong : int
+        Which output means hallucinated.
+    """
+    import torch
+    import transformers
+
+    tokenizer = make_tokenizer("bert", max_length, ".,")
+    n = len(tokenizer)
+    size = n + 6
+    config = _matching_figures(n, size, max_length, layers=1, labels=len(labels))
+    model = transformers.BertForTokenClassification(config)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.zero_()
+        _look_for_words(model.bert, n, size)
+        # It noted whether it saw the word elsewhere, or itself.
+        model.classifier.weight[wrong, n + 3], model.classifier.weight[wrong, n + 2] = 4.0, -4.0
+    return _saved(model, tokenizer, labels, folder)
+
+
+def make_token_classifier(
+    folder: Path,
+    kind: str = "modernbert",
+    labels: Sequence[str] = ("supported", "hallucinated"),
+    *,
+    max_length: int = 512,
+) -> Path:
+    """Save a token classifier with random weights: a ModernBERT, as LettuceDetect's are, or a BERT.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to.
+    kind : {"modernbert", "bert"}
+        The family.
+    labels : sequence of str
+        Names of its outputs.
+    max_length : int
+        Tokens that it takes at a time.
+    """
+    import torch
+    import transformers
+
+    tokenizer = make_tokenizer("bert", max_length)
+    figures = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": max_length,
+        "num_labels": len(labels),
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    if kind == "modernbert":
+        signs = ("bos", "eos", "cls", "sep")
+        figures |= {f"{sign}_token_id": tokenizer.sep_token_id for sign in signs}
+        figures |= {"local_attention": 64, "global_attn_every_n_layers": 2}
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(kind, **figures)
+    model = transformers.AutoModelForTokenClassification.from_config(config)
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.mul_(8.0)
+    return _saved(model, tokenizer, labels, folder)
+
+
+def _matching_figures(n: int, size: int, max_length: int, *, layers: int, labels: int) -> Any:
+    import transformers
+
+    return transformers.BertConfig(
+        vocab_size=n,
+        hidden_size=size,
+        num_hidden_layers=layers,
+        num_attention_heads=1,
+        intermediate_size=1,
+        max_position_embeddings=max_length,
+        num_labels=labels,
+        layer_norm_eps=1e-12,
+    )
+
+
+def _look_for_words(bert: Any, n: int, size: int) -> None:
+    """Let each token of the second text note whether it saw its word in the first, or itself."""
+    import torch
+
+    premise, hypothesis, matched, lacking = range(n, n + 4)
+    scale = size**0.5
+    bert.embeddings.word_embeddings.weight[:, :n] = torch.eye(n)
+    bert.embeddings.token_type_embeddings.weight[0, premise] = 1.0
+    bert.embeddings.token_type_embeddings.weight[1, hypothesis] = 1.0
+    _transparent(bert.embeddings.LayerNorm, 2, size)
+    first = bert.encoder.layer[0]
+    query, key, value = (getattr(first.attention.self, part) for part in ("query", "key", "value"))
+    query.weight[:n, :n] = 60.0 * scale * torch.eye(n)
+    query.bias[premise] = 30.0 * scale
+    key.weight[: premise + 1, : premise + 1] = torch.eye(premise + 1)
+    value.weight[matched, premise] = value.weight[lacking, hypothesis] = 1.0
+    for layer in bert.encoder.layer:
+        layer.attention.output.dense.weight.copy_(torch.eye(size))
+        _transparent(layer.attention.output.LayerNorm, 3, size)
+        _transparent(layer.output.LayerNorm, 3, size)
+
+
+def _saved(model: Any, tokenizer: Any, labels: Sequence[str], folder: Path) -> Path:
+    """Save a model with the names of its outputs, and its tokenizer."""
     model.config.id2label = dict(enumerate(labels))
     model.config.label2id = {label: index for index, label in enumerate(labels)}
     model.save_pretrained(folder)

@@ -23,7 +23,16 @@ pytest.importorskip("onnxruntime")
 
 LOCAL = (
     *("sgi", "rad", "tfg", "local_sgi", "nli", "sec", "selfcheck", "claims", "provenance"),
-    *("reranker", "redeep", "halt", "crg", "displacement_magnitude", "tangent_residual", "dgi"),
+    *(
+        "reranker",
+        "redeep",
+        "tokens",
+        "halt",
+        "crg",
+        "displacement_magnitude",
+        "tangent_residual",
+        "dgi",
+    ),
 )
 
 

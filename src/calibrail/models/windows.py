@@ -167,7 +167,7 @@ def read_framed(
     """
     if not longs:
         return []
-    befores, longs, afters, shorts = (
+    befores, afters, longs, shorts = (
         readable(texts, tokenizer.all_special_tokens)
         for texts in (*zip(*frames, strict=True), longs, shorts)
     )

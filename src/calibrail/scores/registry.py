@@ -39,6 +39,7 @@ BUILT_IN: Final = {
     "provenance": ("papers.provenance", "Provenance"),
     "reranker": ("papers.semantic_illusion", "CrossEncoder"),
     "redeep": ("papers.redeep", "Redeep"),
+    "tokens": ("tokens", "Tokens"),
     "judge": ("judge", "Judge"),
     "hybrid": ("cascade", "Hybrid"),
     "worst_sentence": ("worst_sentence", "WorstSentence"),

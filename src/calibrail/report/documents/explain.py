@@ -24,6 +24,7 @@ _HEADINGS: Final = {
     "sentences": "Sentences of the answer",
     "claims": "Claims of the answer",
     "samples": "Sentences of the answer, against the other answers",
+    "spans": "What the model marks in the answer",
     "sources": "Sources",
     "stretch": "The heaviest stretch",
     "words": "Not found in question or context",
