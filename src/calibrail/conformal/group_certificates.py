@@ -1,6 +1,6 @@
 """Is a fixed threshold proven good enough in every group, for all groups together?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,18 +70,26 @@ def certify_groups(
     """
     if not counts:
         raise InputError("counts must hold at least one group")
-    required, _, level = checked_limits(requirement)
+    level = checked_limits(requirement)[2]
     each = replace(requirement, confidence=1.0 - (1.0 - level) / len(counts))
+    p = undercovered(tuple(counts.values()), requirement)
+    return {
+        name: GroupVerdict(certify_counts(item, each), adjusted)
+        for (name, item), adjusted in zip(counts.items(), p, strict=True)
+    }
+
+
+def undercovered(counts: Sequence[Counts], requirement: Requirement) -> list[float]:
+    """Return each group's p-value of "coverage reaches what is required", adjusted by `holm`."""
+    required = checked_limits(requirement)[0]
     # P(Binomial(n, required) <= caught)
     p = [
         1.0 if item.caught == n else float(betaincc(item.caught + 1, n - item.caught, required))
-        for item in counts.values()
+        for item in counts
         for n in [item.n_hallucinated]
     ]
-    return {
-        name: GroupVerdict(certify_counts(item, each), float(adjusted))
-        for (name, item), adjusted in zip(counts.items(), holm(p), strict=True)
-    }
+    adjusted: list[float] = holm(p).tolist()
+    return adjusted
 
 
 def holm(p_values: ArrayLike) -> Floats:

@@ -21,10 +21,13 @@ from calibrail.evaluation.sections.clustering import clustering
 from calibrail.evaluation.sections.curve import operating_curve
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.evaluation.sections.review import three_way_review
+from calibrail.evaluation.sections.sentences import sentences_section, simplest, trimmed_row
 from calibrail.evaluation.shift.weighting import measured_shift
 from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
 from calibrail.evaluation.tested import Tested
-from calibrail.evaluation.verdict import Decision, decide
+from calibrail.evaluation.trimmed import Trimmed
+from calibrail.evaluation.verdict import Decision, decide, decide_trimming
+from calibrail.scores.sentence_table import SentenceTable
 from calibrail.settings import Promise, Requirement
 
 
@@ -75,6 +78,7 @@ def evaluate(
     others: Others | None = None,
     names: Sequence[str] | None = None,
     risks: RiskControl | None = None,
+    sentences: SentenceTable | None = None,
 ) -> Report:
     """Measure a threshold and its score on the test part, and decide about its requirements.
 
@@ -97,6 +101,9 @@ def evaluate(
         Each example's group, where the rule has groups.
     risks : RiskControl, optional
         Multi-risk control that chose the threshold of ``rule``.
+    sentences : SentenceTable, optional
+        The answers' sentences, where these are removed: each sample's values are then those of
+        one of its columns.
 
     Returns
     -------
@@ -109,16 +116,23 @@ def evaluate(
     limits = _limits(promise, requirement, risks)
     names = names if rule.groups is not None else None
     flagged = rule.flags(sample.values, names, sample.tolerance)
-    tested = Tested.of(rule, sample, flagged, level)
-    decision = decide(rule, tested, flagged, sample, limits)
     features = {name: other.values for name, other in others.baselines.items()}
-    # The detector may be one of the scores of overlap itself.
-    overlaps = {**features, **_by_own_name(origin.score, sample)}
-    inverted = look_inverted(overlaps, sample.labels)
-    sections: dict[str, Any] = {
-        "curve": operating_curve(sample, undefined=policy, confidence=level),
-        "confounds": confounds(sample, features, undefined=policy, confidence=level),
-    }
+    trimmed, inverted = None, None
+    sections: dict[str, Any] = {}
+    if sentences is None:
+        tested = Tested.of(rule, sample, flagged, level)
+        decision = decide(rule, tested, flagged, sample, limits)
+        # The detector may be one of the scores of overlap itself.
+        overlaps = {**features, **_by_own_name(origin.score, sample)}
+        inverted = look_inverted(overlaps, sample.labels)
+        sections["curve"] = operating_curve(sample, undefined=policy, confidence=level)
+        sections["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
+    else:
+        # The answers' values saw the labels: nothing is ranked by them.
+        at = rule.thresholds(len(sample), names)
+        trimmed = Trimmed.at(at, sample, sentences, str(origin.score["key"]), policy)
+        tested = Tested.by_sentence(rule, trimmed, flagged, level)
+        decision = decide_trimming(rule, tested, trimmed, limits)
     if risks is not None:
         measured = risk_bounds(risks.risks, sample.counts(flagged), level)
         verdict = risk_verdict(measured)
@@ -126,7 +140,7 @@ def evaluate(
         decision = Decision(verdict, "risks", content)
         sections["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
     if rule.groups is not None and names is not None:
-        rows = by_group(rule.groups, names, sample, limits)
+        rows = by_group(rule.groups, names, sample, limits, trimmed)
         sections["by_group"] = {"column": promise.by, **rows}
     elif rule.chosen is None:
         sections["attainable"] = attainable(calibration, sample, level)
@@ -138,11 +152,21 @@ def evaluate(
         shared = {name: features[name] for name in others.target}
         sections["shift"] = measured_shift(calibration, sample, shared, others.target, level)
 
-    def rows_of(table: Mapping[str, Sample]) -> tuple[Row, ...]:
-        beside = calibration, sample, tested.fpr, level
-        return tuple(row(name, other, *beside) for name, other in table.items())
+    if trimmed is not None:
+        sections["sentences"] = sentences_section(trimmed, level) | {
+            "baselines": simplest(trimmed, level),
+            "detectors": [],
+        }
 
-    baselines, threshold = rows_of(others.baselines), rule.chosen
+    def rows_of(table: Mapping[str, Sample], kind: str) -> tuple[Row, ...]:
+        if trimmed is None:
+            beside = calibration, sample, tested.fpr, level
+            return tuple(row(name, other, *beside) for name, other in table.items())
+        pairs = [trimmed_row(*item, calibration, trimmed, level) for item in table.items()]
+        sections["sentences"][kind] += [about for _, about in pairs]
+        return tuple(item for item, _ in pairs)
+
+    baselines, threshold = rows_of(others.baselines, "baselines"), rule.chosen
     if threshold is None and not calibration.flag_all:
         threshold = calibration.threshold
     return Report(
@@ -160,7 +184,7 @@ def evaluate(
         undefined={"policy": policy, **_n_undefined(sample)},
         test=tested,
         baselines=baselines,
-        detectors=rows_of(others.detectors),
+        detectors=rows_of(others.detectors, "detectors"),
         certificate=decision.certificate,
         warnings=findings(
             rule,

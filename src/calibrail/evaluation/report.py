@@ -73,6 +73,9 @@ class Report(Shown, Record):
         Earlier looks at the same data, by size, seed and verdict; after one nothing is certified.
     confounds : mapping or None
         How trivial baselines rank beside the score (``calibrail.evaluation.sections.baselines``).
+    sentences : mapping or None
+        Where sentences are removed: what of the test part, and what something simpler would do
+        (``calibrail.evaluation.sections.sentences``). ``unit`` stands in the dictionary, too.
     """
 
     shown_as = "calibrate"
@@ -108,6 +111,9 @@ class Report(Shown, Record):
     attainable: Mapping[str, Any] | None = None
     confounds: Mapping[str, Any] | None = None
     looks: Sequence[Mapping[str, Any]] = ()
+    sentences: Mapping[str, Any] | None = None
+
+    later = ("sentences",)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
@@ -117,6 +123,7 @@ class Report(Shown, Record):
             "guarantee": promise.guarantee,
             "delta": promise.delta if promise.of_this_threshold else None,
             "confidence": self.requirement.confidence,
+            "unit": promise.unit,
         }
         scale = Scale.of(self.score)
         if scale.column is not None:
@@ -136,7 +143,7 @@ class Report(Shown, Record):
         InputError
             If the dictionary is not of this schema, or a field is missing or unknown.
         """
-        repeated = ("alpha", "guarantee", "delta", "confidence", "column_threshold")
+        repeated = ("alpha", "guarantee", "delta", "confidence", "unit", "column_threshold")
         return super(Report, cls).from_dict(
             {key: value for key, value in content.items() if key not in repeated}
         )

@@ -137,11 +137,29 @@ class Sample(Record):
         These are independent where the groups are, so exact bounds hold for them: as rates over
         groups, each counting once. Without groups every answer counts.
         """
-        if self.independent or not self.n_sharing(self.rows(TEST)):
-            return self.counts(flagged)
-        lot = np.random.default_rng(0).permutation(len(self)) if self.lot is None else self.lot
-        assert self.groups is not None
-        return self.counts(flagged, one_of_each(self.rows(TEST), lot, self.groups, self.labels))
+        return self.counts(flagged, self.drawn(TEST, self.labels))
+
+    def drawn(self, part: int, *shared: NDArray[Any]) -> Mask:
+        """Return which answers of a part count: one of each group and of all else that is shared.
+
+        Parameters
+        ----------
+        part : int
+            Part of the split.
+        *shared : ndarrays of int, shape (n,)
+            As `thinned` takes them.
+        """
+        rows = self.rows(part)
+        if self.independent or self.groups is None:
+            return rows
+        return one_of_each(rows, self.lots, self.groups, *shared)
+
+    @property
+    def lots(self) -> NDArray[np.uint64]:
+        """What was drawn for each answer, shape (n,); by a fixed seed where nothing was."""
+        if self.lot is not None:
+            return self.lot
+        return np.random.default_rng(0).permutation(len(self)).astype(np.uint64)
 
     def n_sharing(self, rows: Mask) -> int:
         """Return how many of some answers share their group with another one of their class."""

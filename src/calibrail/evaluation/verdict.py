@@ -9,8 +9,10 @@ import numpy as np
 from calibrail.conformal import Counts, certify_counts, joint_certificate
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.rule import Rule
+from calibrail.conformal.trim_certificate import certify_trimming
 from calibrail.evaluation.sample import CALIBRATION, Mask, Sample
 from calibrail.evaluation.tested import Tested
+from calibrail.evaluation.trimmed import Trimmed
 from calibrail.settings import Requirement
 
 #: What a verdict rests on: the bounds of the certificate; the same, where the coverage that they
@@ -61,10 +63,10 @@ def decide(
     assert min_coverage is not None
     counts = sample.one_per_group(flagged)
     band = tested.coverage_band
-    promised = min_coverage <= 1.0 - calibration.alpha + 1e-12
-    proven = calibration.promise.of_this_threshold
-    alone = rule.groups is None and rule.chosen is None
-    construction = alone and proven and promised and not calibration.flag_all
+    proven, construction = (
+        calibration.promise.of_this_threshold,
+        _by_construction(rule, min_coverage),
+    )
     if construction:
         least = min(min_coverage, float(1 - decimal(calibration.alpha)))
         joint = _with_unseen(counts, flagged, sample)
@@ -85,6 +87,52 @@ def decide(
     if verdict != "certified" or sample.n_set_aside or counts != sample.counts(flagged):
         content["flips"] = None
     return Decision(verdict, reason, content)
+
+
+def decide_trimming(
+    rule: Rule, tested: Tested, trimmed: Trimmed, requirement: Requirement
+) -> Decision:
+    """Return the verdict about what is freed, kept and touched where sentences are removed.
+
+    As ``decide`` does, a ``pac`` or ``anytime`` threshold brings along that enough answers are
+    freed, so that what it touches is counted on every faithful answer that it never saw; what it
+    keeps is measured on the test part, on answers of both classes in the proportion they have
+    there.
+
+    Parameters
+    ----------
+    rule, tested, requirement
+        As for ``decide``; without a ``min_kept`` nothing can be certified.
+    trimmed : Trimmed
+        What the rule leaves of the answers.
+    """
+    calibration, min_coverage = rule.calibration, requirement.min_coverage
+    assert min_coverage is not None
+    sample, counts, band = trimmed.sample, trimmed.counts, tested.coverage_band
+    proven = _by_construction(rule, min_coverage)
+    if proven:
+        counts = _with_unseen(counts, trimmed.stopped, sample)
+    kept = trimmed.outcomes.shares(trimmed.everyone)
+    certificate = certify_trimming(counts, kept, requirement, calibration if proven else None)
+    verdict: str = certificate.verdict
+    reason: Reason = "bounds"
+    if proven and verdict == "certified" and band and tested.coverage.count < band.lowest:
+        verdict, reason = "inconclusive", "caught_too_few"
+    elif verdict == "inconclusive" and requirement.min_kept is not None:
+        unsettled = certificate.coverage_at_least < min_coverage
+        aims = min_coverage >= 1.0 - calibration.alpha - 1e-12
+        if unsettled and aims and not calibration.promise.of_this_threshold:
+            reason = "aims_at_the_requirement"
+    return Decision(verdict, reason, {**certificate.to_dict(), "verdict": verdict})
+
+
+def _by_construction(rule: Rule, min_coverage: float) -> bool:
+    """Return whether a threshold decides alone whose coverage is proven, and is enough."""
+    calibration = rule.calibration
+    promised = min_coverage <= 1.0 - calibration.alpha + 1e-12
+    alone = rule.groups is None and rule.chosen is None
+    proven = calibration.promise.of_this_threshold
+    return alone and proven and promised and not calibration.flag_all
 
 
 def _with_unseen(counts: Counts, flagged: Mask, sample: Sample) -> Counts:

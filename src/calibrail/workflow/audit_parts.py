@@ -24,7 +24,7 @@ from calibrail.scores.baselines import Length, NovelCount, Novelty
 from calibrail.scores.detector import Embedding
 from calibrail.scores.features import ANGLES, Angle, ContextLength, QuestionLength, QuestionWords
 from calibrail.scores.registry import key_of
-from calibrail.workflow.scoring import Scored
+from calibrail.workflow.scored import Scored
 from calibrail.workflow.splitting import named_groups
 
 #: Features whose thirds are strata.

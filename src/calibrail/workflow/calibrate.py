@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Unpack
 
@@ -26,13 +27,15 @@ from calibrail.settings.short import collect
 from calibrail.workflow.alike import settled_report
 from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.beside import beside_of
+from calibrail.workflow.by_sentence import by_sentence
 from calibrail.workflow.context import Context
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.independence import independent
 from calibrail.workflow.look import look_at, reported
 from calibrail.workflow.looks import SPLIT, Looks, looked_at
 from calibrail.workflow.run import Run, calibration_digests, score_config
-from calibrail.workflow.scoring import Scored, score_only, score_source
+from calibrail.workflow.scored import Scored
+from calibrail.workflow.scoring import score_by_sentence, score_only, score_source
 from calibrail.workflow.usable import require_usable
 from calibrail.workflow.wording import worded
 
@@ -79,7 +82,8 @@ def calibrate(
     **short
         In a short call, fields of the promise and the requirement: ``alpha``, ``guarantee``,
         ``delta``, ``undefined``, ``allow_flag_all``, ``by``, ``min_n``, ``clustered``, ``beta``,
-        ``max_fpr``, ``min_coverage``, ``confidence``, ``risks``. In place of ``source``:
+        ``max_fpr``, ``min_coverage``, ``confidence``, ``risks``; ``unit`` and ``min_kept``, where
+        sentences are removed from their answers. In place of ``source``:
         ``scores`` and ``labels``, arrays or lists with one value per answer, ``groups`` and ``ids``
         where there are any, and ``higher="faithful"`` where high scores speak for that.
         ``baselines=False`` sets no baselines beside the detectors.
@@ -113,7 +117,9 @@ def calibrate(
         requirement = replace(requirement, risks=spelled)
     context = optional(context, Context, "context")
     history = Looks(looks)
-    scored = score_source(
+    apart = by_sentence(promise, reading)
+    scoring = score_source if apart is None else partial(score_by_sentence, by_sentence=apart)
+    scored = scoring(
         source,
         score,
         reading=reading,
@@ -144,6 +150,7 @@ def calibrate(
         others=_others(scored, samples, target, reading),
         names=names,
         risks=control,
+        sentences=scored.sentences,
     )
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
@@ -168,7 +175,11 @@ def calibrate(
         versions=installed_versions(),
         table=table,
         codes=sample.split,
-        examples=worst_errors(source, scored, rule, names, reading=reading, text=context.text),
+        # Of an answer that is cut other errors are shown.
+        examples=None
+        if scored.sentences is not None
+        else worst_errors(source, scored, rule, names, reading=reading, text=context.text),
+        sentences=scored.sentences,
     )
 
 
@@ -207,6 +218,10 @@ def _others(
 ) -> Others:
     """Return what stands beside the first detector: baselines, further detectors, production."""
     sample, columns, production = samples[0], scored.table.columns, None
+    if target is not None and scored.sentences is not None:
+        raise InputError(
+            "target compares whole answers, and sentences are removed here; leave out target"
+        )
     if target is not None:
         if not scored.baselines:
             raise InputError(

@@ -27,7 +27,8 @@ from calibrail.workflow.independence import independent
 from calibrail.workflow.look import Earlier, look_at
 from calibrail.workflow.looks import SPLIT, Looks, left, looked_at
 from calibrail.workflow.run_folder import cost_dict, write_run
-from calibrail.workflow.scoring import Scored, score_source
+from calibrail.workflow.scored import Scored
+from calibrail.workflow.scoring import score_source
 from calibrail.workflow.usable import require_usable
 from calibrail.workflow.wording import spelled, worded
 

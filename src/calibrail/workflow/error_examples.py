@@ -17,7 +17,7 @@ from calibrail.record import Record
 from calibrail.scores.base import Score
 from calibrail.settings import ReadOptions
 from calibrail.settings.checks import optional
-from calibrail.workflow.scoring import Scored
+from calibrail.workflow.scored import Scored
 from calibrail.workflow.sources import open_source
 
 #: Misses, and false alarms, that a page shows at most.

@@ -16,7 +16,7 @@ from calibrail.scores.table import ScoreTable
 from calibrail.settings import Promise, ReadOptions, Requirement
 from calibrail.settings.option import option_of
 from calibrail.workflow.lot import lots
-from calibrail.workflow.scoring import Scored
+from calibrail.workflow.scored import Scored
 
 
 def independent(
@@ -62,6 +62,10 @@ def independent(
             f"({option_of(ReadOptions, 'group_column')})"
         )
     first, paper = samples[0], promise.guarantee == "paper"
+    if promise.unit == "sentence":
+        # What is kept of answers is measured in an order that is not that of their rows.
+        drawn = lots(table.digests, first.values, first.labels, first.tolerance)
+        samples = tuple(replace(sample, lot=drawn) for sample in samples)
     if requirement.assume_independent:
         return tuple(replace(sample, independent=True) for sample in samples), promise
     both = bool(requirement.risks)

@@ -23,7 +23,7 @@ from calibrail.data.splits import TEST
 from calibrail.record import Record
 from calibrail.settings import Promise
 from calibrail.workflow.freshness import ALIKE
-from calibrail.workflow.scoring import Scored
+from calibrail.workflow.scored import Scored
 
 #: Digests kept of every look.
 KEPT: Final = 256

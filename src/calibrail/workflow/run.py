@@ -30,6 +30,7 @@ from calibrail.guardrail.probes import freeze_probes
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike, as_score
+from calibrail.scores.sentence_table import SentenceTable
 from calibrail.scores.table import ScoreTable
 from calibrail.settings.checks import one_of, path
 from calibrail.shown import Shown
@@ -38,6 +39,9 @@ from calibrail.workflow.inherited import frozen_reading
 from calibrail.workflow.run_folder import read_json, write_run
 
 SCHEMA = "calibrail.calibration/1"
+
+#: File of sentences, where these are removed: one row each.
+SENTENCES = "sentences.parquet"
 
 #: File of what a detector has learnt.
 STATE = "state.safetensors"
@@ -67,6 +71,8 @@ class Run(Shown):
         The scores and the split; None in a run that was loaded from its folder.
     examples : ErrorExamples or None
         The worst errors of the test part with their texts, for the page alone.
+    sentences : SentenceTable or None
+        The sentences of the table's answers, where these are removed.
     """
 
     shown_as = "calibrate"
@@ -81,6 +87,7 @@ class Run(Shown):
     codes: NDArray[np.int8] | None = None
     state: bytes | None = None
     examples: ErrorExamples | None = None
+    sentences: SentenceTable | None = None
 
     def shown(self) -> tuple[Any, ...]:
         """Return the report: no text of the data."""
@@ -98,6 +105,9 @@ class Run(Shown):
 
     def save(self, folder: str | Path, *, text: bool = True) -> Path:
         """Write ``scores.parquet``, ``report.json``, ``report.html`` and ``calibration.json``.
+
+        Where sentences are removed, ``sentences.parquet`` has a row for each, and the scores in
+        ``scores.parquet`` are the values of answers.
 
         The same run gives the same bytes. Beside them stand ``figures/*.svg``, ``cost.json``, with
         the times measured, and ``state.safetensors``, what a detector that learns has learnt.
@@ -117,14 +127,23 @@ class Run(Shown):
         report = self.report.to_dict()
         files = {"report.json": report, "calibration.json": self._calibration_dict()}
         state = {} if self.state is None else {STATE: self.state}
-        values = next(iter(self.table.columns.values()))
-        test = (self.codes == TEST) & ~np.isnan(values)
-        hallucinated, faithful = (values[test & (self.table.labels == label)] for label in (1, 0))
+        if self.sentences is None:
+            values, labels = next(iter(self.table.columns.values())), self.table.labels
+            test = self.codes == TEST
+        else:
+            part = self.sentences
+            values, labels = next(iter(part.columns.values())), part.labels
+            test = self.codes[part.answers] == TEST
+        test &= ~np.isnan(values)
+        hallucinated, faithful = (values[test & (labels == label)] for label in (1, 0))
         examples = None
         if self.examples is not None:
             examples = (self.examples if text else self.examples.without_text()).to_dict()
         page = document(report, (hallucinated, faithful), examples)
-        return write_run(folder, {**files, **state}, page, self.table, codes=self.codes)
+        written = write_run(folder, {**files, **state}, page, self.table, codes=self.codes)
+        if self.sentences is not None:
+            self.sentences.to_parquet(written / SENTENCES, self.table, self.codes)
+        return written
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:

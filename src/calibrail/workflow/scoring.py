@@ -1,6 +1,6 @@
 """How do labelled answers become a table of scores with a split?"""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
@@ -12,14 +12,11 @@ from calibrail.data.copies import Copies, first_sides, n_untold
 from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import HALLUCINATED, Example
 from calibrail.data.reading import Reading
-from calibrail.data.sketches import Sketches
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.local import whole
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.sample import Sample
-from calibrail.guardrail.frozen import plain
 from calibrail.models.call_limits import account
 from calibrail.scores.base import Fittable, Pinning, Score
 from calibrail.scores.custom import ScoreLike, as_score
@@ -37,84 +34,27 @@ from calibrail.workflow.beside import (
     why_none,
     without_others,
 )
+from calibrail.workflow.by_sentence import BySentence
 from calibrail.workflow.columns import scored_columns, with_copies
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import KnownBy, told_apart
+from calibrail.workflow.scored import Scored
 from calibrail.workflow.sources import open_source, source_name
 from calibrail.workflow.splitting import Watched, fitted, group_codes, split_codes
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """A table of scores, where its rows belong, and what is known of its origin.
+class _Asked:
+    """What is to be done with a source beside scoring it; as `score_source` takes it."""
 
-    Attributes
-    ----------
-    table : ScoreTable
-        One row per example, one column per score.
-    codes : ndarray of int8, shape (n,)
-        FIT, CALIBRATION or TEST; without a split all are TEST.
-    detectors : tuple of Score
-        What was asked for, in order, fitted and pinned; then their companions.
-    beside : tuple of Score
-        What was computed beside them: the baselines that are defined for any of the answers.
-    data : mapping
-        Source, digests and counts, JSON-able: the report's ``data``.
-    sketches : Sketches or None
-        What tells copies apart; None where there are no texts.
-    """
-
-    table: ScoreTable
-    codes: NDArray[np.int8]
-    detectors: tuple[Score, ...]
-    beside: tuple[Score, ...]
-    data: Mapping[str, Any]
-    sketches: Sketches | None = None
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The detectors' columns in the table, in their order."""
-        return tuple(self.table.columns)[: len(self.detectors)]
-
-    @property
-    def specs(self) -> dict[str, dict[str, Any]]:
-        """How a report names each detector: name, short key (its column), every parameter."""
-        return {
-            key: {"name": score.name, "key": key, "params": plain(score.params)}
-            for key, score in zip(self.keys, self.detectors, strict=True)
-        }
-
-    @property
-    def baselines(self) -> tuple[str, ...]:
-        """The columns of what was computed beside the detectors."""
-        return tuple(key_of(score) for score in self.beside)
-
-    @property
-    def lessons(self) -> list[str]:
-        """What a reader should know of what detectors have learnt."""
-        return [lesson for score in self.detectors for lesson in getattr(score, "lessons", ())]
-
-    @property
-    def groups(self) -> NDArray[np.int64]:
-        """One integer per group; an example without a group is a group of its own."""
-        return group_codes(self.table)
-
-    @property
-    def _all_alone(self) -> bool:
-        """Whether no example has a group or a copy."""
-        copies = self.table.copies
-        alone: bool = self.table.groups.null_count == len(self.table)
-        return alone and (copies is None or not (copies >= 0).any())
-
-    def sample(self, index: int = 0) -> Sample:
-        """Return the scores of one detector beside labels, split and groups."""
-        return Sample(
-            self.table.columns[self.keys[index]],
-            self.table.labels,
-            self.codes,
-            None if self._all_alone else self.groups,
-            self.detectors[index].tolerance,
-        )
+    reading: ReadOptions | None
+    splitting: SplitOptions | None
+    beside: Beside
+    keep: Sequence[str]
+    progress: Progress | None
+    companions: bool = True
+    watch: Callable[[Example], None] | None = None
+    by_sentence: BySentence | None = None
 
 
 def resolve_scores(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]:
@@ -176,19 +116,45 @@ def score_source(
     DataError
         If no row is usable or a split is impossible.
     """
-    detectors = resolve_scores(scores)
+    asked = _Asked(reading, splitting, beside, keep, progress, companions, watch)
+    return _score(source, resolve_scores(scores), asked)
+
+
+def score_by_sentence(
+    source: Source,
+    scores: ScoreLike | Sequence[ScoreLike],
+    by_sentence: BySentence,
+    *,
+    reading: ReadOptions | None = None,
+    splitting: SplitOptions | None = None,
+    beside: Beside = baselines_beside,
+    keep: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Scored:
+    """Read, score and split labelled answers as `score_source` does, each by its sentences.
+
+    The columns of the table are the values of answers; ``sentences`` has the scores themselves.
+    Splits, groups and copies are those of answers; scores that learn do from sentences.
+    """
+    asked = _Asked(reading, splitting, beside, keep, progress, by_sentence=by_sentence)
+    return _score(source, resolve_scores(scores), asked)
+
+
+def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Scored:
+    reading, beside, progress = asked.reading, asked.beside, asked.progress
+    by_sentence, splitting = asked.by_sentence, asked.splitting
     split = optional(splitting, SplitOptions, "splitting")
     by_split = () if split.column is None else (split.column,)
-    columns = tuple(dict.fromkeys((*keep, *by_split)))
+    columns = tuple(dict.fromkeys((*asked.keep, *by_split)))
     learning = any(map(learns, detectors))
     learnt_before = [
         score.name for score in detectors if isinstance(score, Fittable) and score.fitted
     ]
     # Once to see who belongs to the fit split, once to learn, and then as always.
-    detectors, source = fitted(detectors, source, reading, split, columns)
+    detectors, source = fitted(detectors, source, reading, split, columns, by_sentence)
     opened = open_source(source, reading, detectors, keep=columns)
-    found = None
-    if watch is None and without_others(beside, opened):
+    found = sentences = None
+    if asked.watch is None and by_sentence is None and without_others(beside, opened):
         found = scored_columns(source, reading, opened, detectors, columns, progress=progress)
         if found is None and opened.begun:
             opened = open_source(source, reading, detectors, keep=columns)
@@ -197,7 +163,7 @@ def score_source(
     companion_scores = {
         key_of(other): other
         for score in detectors
-        for other in (getattr(score, "companions", ()) if companions else ())
+        for other in (getattr(score, "companions", ()) if asked.companions else ())
         if key_of(other) not in named
     }
     others: tuple[Score, ...] = ()
@@ -215,19 +181,24 @@ def score_source(
         def watched() -> Iterator[Example]:
             for example in chain((first,), examples):
                 known_by.add(example)
-                if watch is not None:
-                    watch(example)
+                if asked.watch is not None:
+                    asked.watch(example)
                 yield example
 
         all_scores = (*detectors, *companion_scores.values(), *others)
         read = Watched(watched(), detectors)
-        table = score_examples(read, all_scores, keep=columns, progress=progress)
+        if by_sentence is None:
+            table = score_examples(read, all_scores, keep=columns, progress=progress)
+        else:
+            table, sentences = by_sentence.score(read, all_scores, keep=columns, progress=progress)
         table, copies = read.finish(table)
     sketches = copies.sketches
     unusable = {key for key in companion_scores if np.isnan(table.columns[key]).all()}
     undefined = undefined_baselines(beside, others, table)
     others = tuple(score for score in others if key_of(score) not in undefined)
     table = table.without({*unusable, *undefined})
+    if sentences is not None:
+        sentences = sentences.without({*unusable, *undefined})
     listed = (
         *detectors,
         *(score for key, score in companion_scores.items() if key not in unusable),
@@ -286,7 +257,7 @@ def score_source(
         ],
     }
     pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
-    return Scored(table, codes, pinned, others, data, sketches)
+    return Scored(table, codes, pinned, others, data, sketches, sentences)
 
 
 def _counted(table: ScoreTable, copies: Copies, n_across: int) -> dict[str, int] | None:

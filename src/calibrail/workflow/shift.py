@@ -26,7 +26,8 @@ from calibrail.shown import Shown
 from calibrail.workflow.context import Context
 from calibrail.workflow.lot import lots
 from calibrail.workflow.run_folder import write_run
-from calibrail.workflow.scoring import Scored, resolve_scores, score_source
+from calibrail.workflow.scored import Scored
+from calibrail.workflow.scoring import resolve_scores, score_source
 from calibrail.workflow.sources import source_name
 from calibrail.workflow.usable import require_defined
 from calibrail.workflow.wording import spelled

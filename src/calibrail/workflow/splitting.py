@@ -7,8 +7,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.copies import Copies, CopyFinder, united
 from calibrail.data.example import Example
+from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine import score_examples
@@ -19,6 +21,7 @@ from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.settings.option import option_of
+from calibrail.workflow.by_sentence import BySentence
 from calibrail.workflow.sources import columns_of, open_source
 
 
@@ -66,14 +69,22 @@ def fitted(
     reading: ReadOptions | None,
     splitting: SplitOptions,
     keep: Sequence[str],
+    by_sentence: BySentence | None = None,
 ) -> tuple[tuple[Score, ...], Source]:
-    """Return the scores with those that learn fitted to the fit split, and what is read again."""
+    """Return the scores with those that learn fitted to the fit split, and what is read again.
+
+    By sentence they learn from the sentences of these answers.
+    """
     if not any(map(learns, detectors)):
         return detectors, source
     source = reusable(source)
     # What is unusable is set aside when the scores are computed.
     quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
-    watched = Watched(open_source(source, quiet, detectors, keep=keep), detectors)
+
+    def opened() -> Reading:
+        return open_source(source, quiet, detectors, keep=keep)
+
+    watched = Watched(opened(), detectors)
     table, _ = watched.finish(score_examples(watched, (), keep=keep))
     codes = split_codes(table, splitting, learning=True)
     if not (codes == FIT).any():
@@ -86,8 +97,10 @@ def fitted(
         raise InputError(
             f"{names} learns from examples of its own, and none are set aside; {remedy}"
         )
-    examples = open_source(source, quiet, detectors, keep=keep)
-    chosen = [example for example, code in zip(examples, codes, strict=True) if code == FIT]
+    chosen = [example for example, code in zip(opened(), codes, strict=True) if code == FIT]
+    if by_sentence is not None:
+        share = by_sentence.share
+        chosen = [item for example in chosen for item in sentence_examples(example, share)]
     learnt = list(detectors)
     for index, score in enumerate(detectors):
         if learns(score):

@@ -6,7 +6,7 @@ from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.option import either, option_of
-from calibrail.workflow.scoring import Scored
+from calibrail.workflow.scored import Scored
 
 
 def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> None:

@@ -14,12 +14,9 @@ from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
 from calibrail.evaluation.stats.auroc import area_measure, auroc
 from calibrail.evaluation.stats.influence import Estimated, Scale, interval
 from calibrail.evaluation.stats.measure import Measure, missing
-from calibrail.evaluation.stats.ranking import Ranking, ranked
+from calibrail.evaluation.stats.ranking import CLUSTERED, Ranking, clustered_auroc, ranked
 from calibrail.evaluation.stats.separation import cohens_d, moments
 from calibrail.settings.checks import share
-
-#: How an AUROC's interval is made where answers share groups.
-CLUSTERED = "obuchowski, korn-graubard"
 
 _RANGES = {"plain": (-math.inf, math.inf), "fisher": (-1.0, 1.0)}
 
@@ -79,10 +76,9 @@ class Answers:
 
         The variance is then that of Obuchowski (1997); see ``area_measure``.
         """
-        area = ranked(values, self.labels)
-        if area is None or len(np.unique(self.clusters)) == len(self):
+        if not self.both_classes or len(np.unique(self.clusters)) == len(self):
             return auroc(*self.by_class(values), confidence=self.confidence)
-        return self._area(area, self._fewest_groups())
+        return clustered_auroc(values, self.labels, self.clusters, self.confidence)
 
     def matched_auroc(self, ranking: Ranking, reason: str | None) -> Measure:
         """Return an AUROC over matched pairs with its interval, or why there is none."""

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 # Pairs wherever they lie: the search for pairs across a split is the same one, filtered.
 from calibrail.data.duplicates import THRESHOLD, similar_pairs
 from calibrail.data.sketches import Sketches
-from calibrail.evaluation.audit.answers import CLUSTERED, Answers
+from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.stats.arrays import Codes, Ints
 from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.evaluation.stats.ranking import CLUSTERED
 from calibrail.record import Record
 
 #: Pairs that are named.

@@ -5,18 +5,25 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.conformal import (
     GroupedCalibration,
     GroupVerdict,
     certify_groups,
 )
+from calibrail.conformal.trim_certificate import certify_group_trimming
 from calibrail.evaluation.sample import CALIBRATION, TEST, Mask, Sample
+from calibrail.evaluation.trimmed import Trimmed, in_order
 from calibrail.settings import Requirement
 
 
 def by_group(
-    grouped: GroupedCalibration, names: Sequence[str], sample: Sample, requirement: Requirement
+    grouped: GroupedCalibration,
+    names: Sequence[str],
+    sample: Sample,
+    requirement: Requirement,
+    trimmed: Trimmed | None = None,
 ) -> dict[str, Any]:
     """Return what the thresholds of the groups, and one shared threshold, do in each group.
 
@@ -33,6 +40,8 @@ def by_group(
         Its test part is looked at.
     requirement : Requirement
         With a ``min_coverage``.
+    trimmed : Trimmed, optional
+        Where sentences are removed: what the thresholds of the groups leave of the answers.
 
     Returns
     -------
@@ -48,8 +57,13 @@ def by_group(
         counts = {name: sample.counts(flagged, members == name) for name in present}
         return certify_groups(counts, requirement)
 
-    own_threshold = verdicts(grouped.flags(sample.values, names, sample.tolerance))
-    shared_threshold = verdicts(shared.flags(sample.values, sample.tolerance))
+    if trimmed is None:
+        own_threshold = verdicts(grouped.flags(sample.values, names, sample.tolerance))
+        shared_threshold = verdicts(shared.flags(sample.values, sample.tolerance))
+    else:
+        own_threshold = _trimmed_verdicts(trimmed, members, requirement)
+        at_shared = trimmed.again(np.full(len(sample), shared.threshold))
+        shared_threshold = _trimmed_verdicts(at_shared, members, requirement)
     rows = []
     for name in present:
         calibration, beside = grouped.of(name), shared_threshold[name]
@@ -72,3 +86,21 @@ def by_group(
         "shared_threshold": None if shared.flag_all else shared.threshold,
         "rows": rows,
     }
+
+
+def _trimmed_verdicts(
+    trimmed: Trimmed, members: NDArray[np.object_], requirement: Requirement
+) -> dict[str, GroupVerdict]:
+    """Decide about every group of the test part by what is left of its answers."""
+    sample, outcomes = trimmed.sample, trimmed.outcomes
+    groups, codes = np.unique(members, return_inverse=True)
+    counting = in_order(sample, sample.drawn(TEST, codes))
+    counts = {
+        name: (
+            sample.counts(trimmed.stopped, members == name),
+            outcomes.shares(counting[members[counting] == name]),
+        )
+        for name in groups.tolist()
+        if (sample.rows(TEST) & (members == name)).any()
+    }
+    return certify_group_trimming(counts, requirement)

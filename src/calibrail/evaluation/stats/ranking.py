@@ -7,8 +7,12 @@ import numpy as np
 from scipy.stats import rankdata
 
 from calibrail.evaluation.stats.arrays import Codes, Floats, Ints
-from calibrail.evaluation.stats.auroc import placements
+from calibrail.evaluation.stats.auroc import area_measure, placements
 from calibrail.evaluation.stats.influence import Estimated
+from calibrail.evaluation.stats.measure import Measure, missing
+
+#: How an AUROC's interval is made where answers share groups.
+CLUSTERED: Final = "obuchowski, korn-graubard"
 
 #: How finely answers are binned by a feature until it no longer separates the classes within bins.
 BINS: Final = (10, 20, 40, 80, 160, 320)
@@ -85,6 +89,39 @@ def rank_within(values: Floats, labels: Codes, bins: Ints) -> Ranking:
 def ranked(values: Floats, labels: Codes) -> Estimated | None:
     """Return the AUROC with each answer's influence; None without both classes."""
     return rank_within(values, labels, np.zeros(len(values), np.int64)).area
+
+
+def clustered_auroc(
+    values: Floats, labels: Codes, clusters: Ints, confidence: float = 0.95
+) -> Measure:
+    """Return the AUROC of examples that hang together, with its interval.
+
+    The variance is that of Obuchowski (1997); see ``auroc.area_measure`` for the interval.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        Scores without NaN, higher = more likely hallucinated.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    clusters : ndarray of int64, shape (n,)
+        What examples hang together with; a number of its own for one that stands alone.
+    confidence : float
+        Level of the two-sided interval.
+
+    Examples
+    --------
+    >>> labels, clusters = np.array([1, 0, 1, 0], np.int8), np.array([5, 5, 7, 7])
+    >>> clustered_auroc(np.array([2.0, 1.0, 4.0, 3.0]), labels, clusters).estimate
+    0.75
+    """
+    area = ranked(values, labels)
+    if area is None:
+        absent = "faithful" if (labels == 1).any() else "hallucinated"
+        return missing(CLUSTERED, f"no_{absent}", confidence)
+    variance, _ = area.variance(clusters)
+    units = min(len(np.unique(clusters[labels == label])) for label in (0, 1))
+    return area_measure(area.value, variance, units, CLUSTERED, confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

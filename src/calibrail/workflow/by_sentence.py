@@ -1,0 +1,188 @@
+"""How are answers scored sentence by sentence, and become one value each again?"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.by_sentence import marked_characters, sentence_examples, sentences_of
+from calibrail.data.example import Example
+from calibrail.engine import score_parts
+from calibrail.engine.columns import Growing
+from calibrail.engine.local import score_here, whole
+from calibrail.errors import DataError
+from calibrail.scores.base import Score
+from calibrail.scores.registry import key_of
+from calibrail.scores.sentence_table import UNMARKED, SentenceTable
+from calibrail.scores.table import ScoreTable
+from calibrail.settings import Promise, ReadOptions
+from calibrail.settings.checks import optional
+from calibrail.settings.promise import Undefined
+from calibrail.text.joins import Joins, joins
+from calibrail.workflow.context import Progress
+from calibrail.workflow.sources import batches
+
+#: Why an answer has no value that could be removed.
+NO_SENTENCE = "the answer holds no sentence"
+
+
+@dataclass(frozen=True, slots=True)
+class BySentence:
+    """How sentences count for their answers.
+
+    Attributes
+    ----------
+    share : float
+        As of ``ReadOptions.span_share``.
+    undefined : {"flag", "review", "pass"}
+        What happens to sentences without a score.
+    """
+
+    share: float = 0.0
+    undefined: Undefined = "flag"
+
+    def score(
+        self,
+        examples: Iterable[Example],
+        scores: Sequence[Score],
+        *,
+        keep: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> tuple[ScoreTable, SentenceTable]:
+        """Score answers as `score_examples` does, each by its sentences.
+
+        Parameters
+        ----------
+        examples : iterable of Example
+            Labelled answers; consumed once.
+        scores, keep
+            As `score_examples` takes them.
+        progress : callable, optional
+            Called with the number of answers whose sentences were all scored.
+
+        Returns
+        -------
+        (ScoreTable, SentenceTable)
+            The answers, whose columns are their values, and their sentences.
+        """
+        answers = [score_here((), (), keep=keep)[0]]
+        keys = [key_of(score) for score in scores]
+        columns = {key: Growing(np.float64) for key in keys}
+        reasons: dict[str, dict[int, str]] = {key: {} for key in keys}
+        places = _Places(self.share)
+
+        def sentences() -> Iterator[Example]:
+            for batch in batches(examples):
+                answers.append(score_here(batch, (), keep=keep)[0])
+                for example in batch:
+                    yield from places.add(example)
+
+        def take(part: ScoreTable) -> None:
+            for key in keys:
+                columns[key].add(part.columns[key])
+                reasons[key].update(part.reasons[key])
+
+        def told(n: int) -> None:
+            if progress is not None:
+                progress(bisect_right(places.first, n) - 1)
+
+        made = score_parts(sentences(), scores, take, progress=told)
+        values = {key: column.finish() for key, column in columns.items()}
+        split = places.finish(values, reasons)
+        table = whole(answers[0], answers[1:])
+        table = replace(
+            table,
+            columns={key: split.values(key, self.undefined) for key in keys},
+            costs=made.costs,
+            n_truncated=made.n_truncated,
+            n_cut=made.n_cut,
+            scales=made.scales,
+        )
+        why = {key: _reasons(split, key, column) for key, column in table.columns.items()}
+        return replace(table, reasons=why), split
+
+
+def by_sentence(promise: Promise, reading: ReadOptions | None) -> BySentence | None:
+    """Return how answers are scored by their sentences, where that is promised."""
+    if promise.unit != "sentence":
+        return None
+    options = optional(reading, ReadOptions, "reading")
+    return BySentence(options.span_share, promise.undefined)
+
+
+class _Places:
+    """Collects where the sentences of answers are and what is marked of them."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self.first = array("q", [0])
+        self._starts, self._ends, self._labels = array("i"), array("i"), array("b")
+        self._marked, self._written, self._outside = array("i"), array("i"), array("i")
+        self._joins = tuple(Growing(np.int32) for _ in range(3))
+
+    def add(self, example: Example) -> list[Example]:
+        """Take an answer apart, and return its sentences."""
+        sentences = sentence_examples(example, self._share)
+        labels = {item.label for item in sentences}
+        if None in labels or example.label != (1 in labels):
+            raise DataError(
+                f"the answer {example.id!r} has the label {example.label}, and its sentences say "
+                "something else, or nothing; mark what of it is unsupported (spans, or a label a "
+                "sentence), or leave it out"
+            )
+        inside = 0
+        for item in sentences:
+            start = len(item.before or "")
+            end = start + len(item.response)
+            marked, written = marked_characters(example, start, end)
+            inside += marked
+            self._starts.append(start)
+            self._ends.append(end)
+            self._labels.append(-1 if item.label is None else item.label)
+            self._marked.append(UNMARKED if example.spans is None else marked)
+            self._written.append(written)
+        for part, numbers in zip(
+            self._joins, joins(example.response, sentences_of(example)), strict=True
+        ):
+            part.add(numbers)
+        everything = marked_characters(example, 0, len(example.response))[0]
+        self._outside.append(everything - inside)
+        self.first.append(len(self._labels))
+        return sentences
+
+    def finish(
+        self, columns: dict[str, NDArray[np.float64]], reasons: dict[str, dict[int, str]]
+    ) -> SentenceTable:
+        """Return the table of all sentences."""
+
+        def whole_array(numbers: Any, dtype: Any) -> NDArray[Any]:
+            return np.array(numbers, dtype)
+
+        return SentenceTable(
+            first=whole_array(self.first, np.int64),
+            starts=whole_array(self._starts, np.int32),
+            ends=whole_array(self._ends, np.int32),
+            labels=whole_array(self._labels, np.int8),
+            marked=whole_array(self._marked, np.int32),
+            written=whole_array(self._written, np.int32),
+            outside=whole_array(self._outside, np.int32),
+            joins=Joins(*(part.finish() for part in self._joins)),
+            columns=columns,
+            reasons=reasons,
+        )
+
+
+def _reasons(sentences: SentenceTable, key: str, values: NDArray[np.float64]) -> dict[int, str]:
+    """Return why answers have no value: the reason of their first sentence without a score."""
+    why: dict[int, str] = {}
+    of_sentences = sentences.reasons[key]
+    lost = np.flatnonzero(np.isnan(sentences.columns[key]))
+    places = np.searchsorted(lost, sentences.first)
+    for row in np.flatnonzero(np.isnan(values)).tolist():
+        before, after = int(places[row]), int(places[row + 1])
+        why[row] = of_sentences[int(lost[before])] if before < after else NO_SENTENCE
+    return why
