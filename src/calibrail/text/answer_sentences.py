@@ -1,7 +1,12 @@
-"""Which sentences does an answer hold, while it is still being written?
+"""Which sentences does an answer hold, decided while it is being written?
 
-Where a sentence ends is decided from the characters up to the end of the next word, and never
-again: the same text gives the same sentences whole, token by token or cut anywhere else.
+`SentenceStream` takes an answer in pieces. Where a sentence ends is decided as soon as the word
+after it is whole, by characters alone: however the text is cut into pieces, the same sentences
+come out, each at the same character. `answer_sentences` is that stream fed at once, so what is
+calibrated, checked and streamed has the same sentences.
+
+They are those of `sentences`, except that what is looked at is bounded: nupunkt sees two words and a
+few characters before them, and a sentence that does not end is cut.
 """
 
 from __future__ import annotations
@@ -9,20 +14,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from calibrail.text.line_stream import LineStream
 from calibrail.text.sentences import (
-    Line,
+    STOP,
+    STOPPING,
     Sentence,
     line_sentences,
     lines,
     sentences_version,
 )
 
-#: Where something is decided: after a word, and at the end of a line.
-_EVENT: Final = re.compile(
-    r"(?<=\S)[^\S\r\n\v\f\x1c-\x1e\x85\u2028\u2029]|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]"
-)
-_BREAKS: Final = frozenset("\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029")
-_SPEAKS: Final = re.compile(r"[^\W_]")
+#: Characters after which a run without white space is taken for a word of its own.
+WORD: Final = 1_000
+
+_BREAKS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_TOKEN: Final = re.compile(rf"[{_BREAKS}]|[^\S{_BREAKS}]+|\S+")
 
 
 def answer_sentences_version() -> str:
@@ -30,95 +36,124 @@ def answer_sentences_version() -> str:
     return f"calibrail-answer-sentences/1 {sentences_version()}"
 
 
-class SentenceStream:
-    """Takes an answer piece by piece, and gives each sentence once it is over.
-
-    >>> stream = SentenceStream()
-    >>> [[item.text for item in stream.feed(token)] for token in ("It ra", "ined. The", " s")]
-    [[], [], ['It rained.']]
-    >>> [sentence.text for sentence in stream.close()]
-    ['The s']
-    """
-
-    def __init__(self) -> None:
-        # What is not decided yet: the rest of a line, and where it starts in the answer.
-        self._pending, self._start = "", 0
-        self._seen = 0  # characters of it that were looked at
-        self._opens_line = True
-        self._unspoken: list[tuple[int, str]] = []
-        self._any = False
-
-    def feed(self, text: str) -> list[Sentence]:
-        """Take the next characters, and return the sentences that are over now."""
-        self._pending += text
-        found: list[Sentence] = []
-        while match := _EVENT.search(self._pending, self._seen):
-            self._seen = match.end()
-            if match[0] in _BREAKS:
-                found += self._end_line(match.end())
-            else:
-                found += self._decide(match.start())
-        # The last character may be the one before an event.
-        self._seen = max(self._seen, len(self._pending))
-        return found
-
-    def close(self) -> list[Sentence]:
-        """Return the sentences that are over because the answer is."""
-        found = self._end_line(len(self._pending))
-        if not self._any:
-            # A marker is all there is to say ("7." as an answer).
-            for start, text in self._unspoken:
-                line = Line(0, len(text), 0, "plain")
-                found += [_moved(item, start) for item in line_sentences(text, line)]
-        return found
-
-    def _decide(self, end: int) -> list[Sentence]:
-        """Return the sentences that end before the last word of what is pending."""
-        found = self._split(end)
-        if len(found) < 2:
-            return []
-        return self._given(found[:-1], found[-1].start)
-
-    def _end_line(self, end: int) -> list[Sentence]:
-        found = self._split(end)
-        if not found and self._opens_line and not self._any:
-            text = self._pending[:end]
-            if _SPEAKS.search(text):
-                self._unspoken.append((self._start, text.rstrip()))
-        given = self._given(found, end)
-        self._opens_line = True
-        return given
-
-    def _split(self, end: int) -> list[Sentence]:
-        """Return the sentences of what is pending, by their places in it."""
-        text = self._pending[:end]
-        if not self._opens_line:
-            first = len(text) - len(text.lstrip())
-            return list(line_sentences(text, Line(first, len(text.rstrip()), 0, "plain")))
-        (line, *_) = [*lines(text), None]
-        if line is None or (line.start == 0 and not _SPEAKS.search(text)):
-            return []
-        return list(line_sentences(text, line))
-
-    def _given(self, found: list[Sentence], end: int) -> list[Sentence]:
-        """Return sentences by their places in the answer, and forget what lies before ``end``."""
-        given = [_moved(item, self._start) for item in found]
-        self._pending, self._start = self._pending[end:], self._start + end
-        self._seen = max(0, self._seen - end)
-        self._opens_line = False
-        self._any = self._any or bool(given)
-        return given
-
-
 def answer_sentences(text: str) -> list[Sentence]:
-    r"""Return the sentences of an answer in order, as a `SentenceStream` gives them.
+    """Return the sentences of an answer in order.
 
-    >>> [s.text for s in answer_sentences("Two reasons:\n1. It rained. 2 mm fell.\n2. It blew.")]
-    ['Two reasons:', 'It rained.', '2 mm fell.', 'It blew.']
+    >>> [s.text for s in answer_sentences("Dr. Wu left at 5 p.m. on foot. (Passage 1) It rained.")]
+    ['Dr. Wu left at 5 p.m. on foot. (Passage 1)', 'It rained.']
     """
     stream = SentenceStream()
     return [*stream.feed(text), *stream.close()]
 
 
-def _moved(sentence: Sentence, by: int) -> Sentence:
-    return Sentence(sentence.text, sentence.start + by, sentence.end + by)
+class SentenceStream:
+    """An answer that comes in pieces, and its sentences, each as soon as its end is certain.
+
+    A sentence ends for certain with its line, with the end of the word after it, or with the
+    answer; where that word opens a bracket, once it shows whether a source stands in it. Time
+    grows with the text, memory with the longest sentence.
+
+    >>> stream = SentenceStream()
+    >>> [stream.feed(token) for token in ("It rai", "ned. ", "It po", "ured")]
+    [[], [], [], []]
+    >>> [sentence.text for sentence in stream.feed("? ")]
+    ['It rained.']
+    >>> stream.close()
+    [Sentence(text='It poured?', start=11, end=21)]
+    """
+
+    def __init__(self) -> None:
+        self._line = LineStream()
+        self._at = 0
+        self._word = ""
+        #: Where in the word a full stop is looked for, and whether one ends the word, so that the
+        #: next character decides.
+        self._from, self._waits = 0, False
+        #: The whole text, as long as no line says anything beside a list marker.
+        self._unspoken: list[str] | None = []
+        self._closed = False
+
+    def feed(self, text: str) -> list[Sentence]:
+        """Take the next piece; return the sentences that end for certain now.
+
+        Raises
+        ------
+        ValueError
+            If the answer has ended.
+        """
+        if self._closed:
+            raise ValueError("the answer has ended; a new one needs a new SentenceStream")
+        if self._unspoken is not None:
+            self._unspoken.append(text)
+        for token in _TOKEN.findall(text):
+            if not token[0].isspace():
+                self._grow(token)
+                continue
+            self._end_word()
+            self._at += len(token)
+            if token in _BREAKS:
+                self._line.end()
+            else:
+                self._line.space(token)
+        return self._ended()
+
+    def close(self) -> list[Sentence]:
+        """End the answer; return the sentences that are left."""
+        if self._closed:
+            return []
+        self._closed = True
+        self._end_word()
+        self._line.end()
+        last = self._ended()
+        if self._unspoken is not None:
+            # A marker is all there is to say.
+            text = "".join(self._unspoken)
+            return [found for line in lines(text) for found in line_sentences(text, line)]
+        return last
+
+    def _ended(self) -> list[Sentence]:
+        if self._line.spoken:
+            self._unspoken = None
+        return self._line.taken()
+
+    def _grow(self, part: str) -> None:
+        """Take characters of a word."""
+        at = 0
+        while at < len(part):
+            # A word is cut at the same characters, however it comes.
+            piece = part[at : at + max(1, WORD - len(self._word))]
+            at += len(piece)
+            if not self._word:
+                self._line.begin(piece[0])
+            goes_on = self._waits and STOPPING.fullmatch(self._word[-1] + piece)
+            self._word += piece
+            self._at += len(piece)
+            if not goes_on and (self._waits or not piece.isascii()):
+                self._cut()
+            if len(self._word) >= (2 if self._waits else 1) * WORD:
+                self._end_word()
+
+    def _cut(self) -> None:
+        """End a part of the line after each full stop of the word that certainly ends one."""
+        while match := STOP.search(self._word, self._from):
+            self._from = match.start()
+            self._waits = match.end() == len(self._word)
+            if self._waits:
+                return
+            start = self._at - len(self._word)
+            first = self._line.decided(start, self._word[: match.end() + 1]) - start
+            if first <= match.start():
+                self._line.word(start + first, self._word[first : match.end()])
+                self._line.stop()
+                first = match.end()
+            self._word, self._from = self._word[first:], 0
+            if self._word:
+                self._line.begin(self._word[0])
+        self._waits, self._from = False, len(self._word)
+
+    def _end_word(self) -> None:
+        if self._word:
+            self._line.word(self._at - len(self._word), self._word)
+            if self._waits:
+                self._line.stop()
+        self._word, self._from, self._waits = "", 0, False

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from nupunkt import PunktSentenceTokenizer
@@ -37,16 +37,19 @@ _STOPS = (
     # Arabic, Urdu, Syriac, Armenian, Ethiopic, Mongolian, Greek (question mark)
 )
 _CLOSING = "\u300d\u300f\uff09\u3015\uff3d\uff5d\u3009\u300b\u3011\u201d\u2019\u00bb)\\]"
-_STOP = re.compile(
+#: A full stop that ends a sentence of such a script.
+STOP: Final = re.compile(
     # Not within a run of stops: what is behind it is the same from each of its places.
     rf"(?<![{_STOPS}\uff0e])(?:[{_STOPS}]|\uff0e(?!\d))[{_STOPS}\uff0e!?.\u2026]*+"
     # Inside a quotation that the sentence goes on after, as a Japanese particle or a comma shows.
     rf"(?:[{_CLOSING}]++(?![\u3040-\u309f\u3001\uff0c,;:\uff1a\uff1b]))?(?![{_CLOSING}])"
 )
+#: What may stand within and behind such a full stop without its end being certain.
+STOPPING: Final = re.compile(rf"[{_STOPS}\uff0e!?.\u2026]*+[{_CLOSING}]*")
 
 # A source named after the full stop ("It rained. (Passage 1)") belongs to the sentence before it.
-_ASIDE = re.compile(r"[(\[][^()\[\].!?]{1,40}[)\]][.;,]?")
-_CITED = re.compile(
+ASIDE: Final = re.compile(r"[(\[][^()\[\].!?]{1,40}[)\]][.;,]?")
+CITED: Final = re.compile(
     r"(?:\[[\d,;\s-]{1,20}\]"
     r"|\((?:see )?(?:passage|source|document|context|article)[^().!?]{1,40}\))[.;,]?\s+",
     re.IGNORECASE,
@@ -145,19 +148,36 @@ def lines(text: str) -> list[Line]:
     return list(_lines(text, marked=True)) or list(_lines(text, marked=False))
 
 
+def marker(text: str, start: int, end: int) -> tuple[int, str]:
+    """Return where the text of a line begins behind its list marker or ``#``, and its kind.
+
+    Parameters
+    ----------
+    text : str
+        The string.
+    start, end : int
+        The line without outer white space.
+    """
+    heading = _HEADING.match(text, start, end)
+    mark = heading or _ITEM.match(text, start, end)
+    if mark is None or mark.end() == start:
+        return start, "plain"
+    return mark.end(), "heading" if heading else "item"
+
+
 def line_sentences(text: str, line: Line) -> Iterator[Sentence]:
     """Yield the sentences of one of the `lines` of a string, with offsets into that string."""
     starts = [*_starts(text[line.start : line.end]), line.end - line.start]
     begin = end = line.start
     for left, right in pairwise(starts):
         first, last = _trimmed(text, line.start + left, line.start + right)
-        if not _speaks(text, first, last):
+        if not speaks(text, first, last):
             continue
         if begin == end:
             begin = first
-        elif not _ASIDE.fullmatch(text, first, last):
-            cited = _CITED.match(text, first, last)
-            if cited and not _speaks(text, cited.end(), last):
+        elif not ASIDE.fullmatch(text, first, last):
+            cited = CITED.match(text, first, last)
+            if cited and not speaks(text, cited.end(), last):
                 end = last
                 continue
             if cited:
@@ -177,11 +197,8 @@ def _lines(text: str, *, marked: bool) -> Iterator[Line]:
         offset += len(whole)
         start, kind = first, "plain"
         if marked and first < end:
-            heading = _HEADING.match(text, first, end)
-            marker = heading or _ITEM.match(text, first, end)
-            if marker and marker.end() > first:
-                start, kind = marker.end(), "heading" if heading else "item"
-        if _speaks(text, start, end):
+            start, kind = marker(text, first, end)
+        if speaks(text, start, end):
             yield Line(start, end, indent, kind)
 
 
@@ -189,19 +206,22 @@ def _starts(line: str) -> Iterator[int]:
     """Yield where the pieces of a line start, the first at 0."""
     borders = [0, len(line)]
     if not line.isascii():
-        borders[1:1] = [match.end() for match in _STOP.finditer(line) if match.end() < len(line)]
-    tokenizer = _tokenizer()
+        borders[1:1] = [match.end() for match in STOP.finditer(line) if match.end() < len(line)]
     for start, end in pairwise(borders):
-        if not _ENDS.search(line, start, end):
-            yield start
-            continue
-        piece = _LONG_RUN.sub(_hidden, line[start:end])
-        spans = tokenizer.span_tokenize(piece)
-        starts = {0, *(left for left, _ in spans if not _goes_on(piece, left))}
-        for match in _WORD_END.finditer(piece):
-            if not _ABBREVIATED.fullmatch(match[1]):
-                starts.add(match.end())
-        yield from (start + left for left in sorted(starts))
+        yield from (start + left for left in starts(line[start:end]))
+
+
+def starts(piece: str) -> list[int]:
+    """Return where sentences start in a part of a line without `STOP`, the first at 0."""
+    if not _ENDS.search(piece):
+        return [0]
+    piece = _LONG_RUN.sub(_hidden, piece)
+    spans = _tokenizer().span_tokenize(piece)
+    found = {0, *(left for left, _ in spans if not _goes_on(piece, left))}
+    for match in _WORD_END.finditer(piece):
+        if not _ABBREVIATED.fullmatch(match[1]):
+            found.add(match.end())
+    return sorted(found)
 
 
 def _goes_on(piece: str, at: int) -> bool:
@@ -220,7 +240,8 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return end - len(text[start:end].lstrip()), end
 
 
-def _speaks(text: str, start: int, end: int) -> bool:
+def speaks(text: str, start: int, end: int) -> bool:
+    """Return whether a part of a string holds a letter or a digit of any script."""
     return _LETTER_OR_DIGIT.search(text, start, end) is not None
 
 
