@@ -212,6 +212,7 @@ def test_the_version_names_that_of_nupunkt() -> None:
 def test_nupunkt_is_loaded_when_it_is_needed() -> None:
     program = (
         "import sys, calibrail.text.sentences as t; t.sentences_version()"
-        "; assert 'nupunkt' not in sys.modules; t.sentences('A. B'); assert 'nupunkt' in sys.modules"
+        "; assert 'nupunkt' not in sys.modules"
+        "; t.sentences('A. B'); assert 'nupunkt' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -138,6 +138,8 @@ class LineStream:
             longest = self._start is not None and start + len(text) - self._start > LONGEST
             if longest or len(word) + len(space) in found:
                 self._begin(start, text[0])
+            elif self._held:
+                self._settle(start + 1)
             self._before = (self._before + word + space)[-_BEFORE:]
         self._word = start, text
 
@@ -167,7 +169,7 @@ class LineStream:
             if speaks(word, left, right):
                 self._speaks = self.spoken = True
             if self._held:
-                self._settle()
+                self._settle(self._last)
 
     def _begin(self, at: int, character: str) -> None:
         """Begin a sentence; the one before has ended where no source can follow."""
@@ -176,10 +178,10 @@ class LineStream:
         if not _opens(character):
             self._emit()
 
-    def _settle(self) -> None:
+    def _settle(self, end: int) -> None:
         """End the sentence before as soon as it is certain whether a source follows it."""
         assert self._start is not None
-        text = self._slice(self._start, self._last)
+        text = self._slice(self._start, end)
         cited = CITED.match(text)
         open_still = (
             _OPENED.fullmatch(text)
@@ -203,9 +205,7 @@ class LineStream:
             text = self._slice(self._start, self._last)
             if self._held is not None:
                 cited = CITED.match(text)
-                if ASIDE.fullmatch(text) or (
-                    cited and not speaks(text, cited.end(), len(text))
-                ):
+                if ASIDE.fullmatch(text) or (cited and not speaks(text, cited.end(), len(text))):
                     self._held = self._held[0], self._last
                 else:
                     self._part(text)
