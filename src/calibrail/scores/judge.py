@@ -17,7 +17,14 @@ from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import LanguageModel, load_llm
 from calibrail.scores.base import JSON, DetectorFailure, Score, Scores
 from calibrail.scores.detector import ModelScore, is_number, one_of, whole
-from calibrail.scores.judge_prompts import DEFAULT, HALLUCINATION, Reply, load_template
+from calibrail.scores.judge_prompts import (
+    DEFAULT,
+    HALLUCINATION,
+    SENTENCE_DEFAULT,
+    Reply,
+    Template,
+    load_template,
+)
 from calibrail.scores.verdicts import read_grade, read_probability, read_verdict
 
 Mode = Literal["auto", "verdict", "logprob", "votes", "graded"]
@@ -37,6 +44,8 @@ MAX_TOKENS: Final[dict[Reply, int]] = {"word": 10, "grade": 32}
 
 class Judge(ModelScore):
     """P(hallucination) as a language model at an OpenAI-compatible endpoint sees it. In [0, 1].
+
+    Of a sentence it is shown the answer up to there, and asked about the sentence alone.
 
     Parameters
     ----------
@@ -60,6 +69,10 @@ class Judge(ModelScore):
     max_tokens : int or None
         Tokens of a reply at most; None for 10, or 32 with ``graded``. A model that reasons before
         it answers needs more.
+    sentence_template : str or None
+        What is asked about one sentence of an answer: ``"calibrail-sentence/1"``, which stands for
+        None, or a file or text of one's own, which may hold ``{before}``, what the answer says up
+        to there. Set when a guardrail on sentences is frozen.
     served : str or None
         The model as the endpoint itself names it (``gpt-4o-mini-2024-07-18``): another leaves the
         score undefined. Set when a guardrail is frozen.
@@ -72,9 +85,11 @@ class Judge(ModelScore):
     votes: int = 5
     temperature: float | None = None
     max_tokens: int | None = None
+    sentence_template: str | None = None
     served: str | None = None
 
     name = "judge"
+    later = ("sentence_template",)
     version: ClassVar[str] = "calibrail-judge/1"
     #: A judge may say something else when it is asked again; what it said is kept, not rounded.
     tolerance = 0.0
@@ -98,6 +113,12 @@ class Judge(ModelScore):
         self.prompt = load_template(self.template, self.reply)
         if self.prompt.name == "own":
             self.template = self.prompt.text
+        self._by_sentence: Template | None = None
+        if self.sentence_template is not None:
+            self._by_sentence = load_template(self.sentence_template, self.reply, by_sentence=True)
+            if self._by_sentence.name == "own":
+                self.sentence_template = self._by_sentence.text
+        self._asked_sentences = False
         #: How a verdict is read: known from the start, or once the endpoint has answered.
         self._is_auto = self.mode == "auto"
         self._reading: Mode | None = None if self._is_auto else self.mode
@@ -106,9 +127,30 @@ class Judge(ModelScore):
         self.n_judged = 0
 
     def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the version and the prompt, with its digest."""
-        digest = self.prompt.sha256
-        return {"version": self.version, "template": self.prompt.text, "template_sha256": digest}
+        """Return the version and the prompt, with its digest; that about sentences, where named."""
+        pinned = {"version": self.version, **_pinned("template", self.prompt)}
+        if self._by_sentence is not None:
+            pinned |= _pinned("sentence_template", self._by_sentence)
+        return pinned
+
+    @property
+    def sentence_prompt(self) -> Template:
+        """What is asked about one sentence of an answer.
+
+        Raises
+        ------
+        InputError
+            If whole answers have a template of the user's own, and sentences none.
+        """
+        if self._by_sentence is not None:
+            return self._by_sentence
+        if self.prompt.name == "own":
+            raise InputError(
+                "template asks about a whole answer, and sentences are to be judged: give "
+                "sentence_template, too, a file or text with {contexts}, {response} (the sentence) "
+                f"and, where wanted, {{before}} and {{question}}, or {SENTENCE_DEFAULT!r}"
+            )
+        return load_template(SENTENCE_DEFAULT, self.reply, by_sentence=True)
 
     @property
     def companions(self) -> tuple[Score, ...]:
@@ -122,7 +164,16 @@ class Judge(ModelScore):
         served = self.served
         if served is None and len(self._names) == 1:
             (served,) = self._names
-        return self._with(mode=self._reading or self.mode, served=served)
+        named = self.sentence_template
+        if named is None and self._asked_sentences:
+            named = SENTENCE_DEFAULT
+        by_sentence = None if named is None else self.sentence_prompt
+        return self._with(
+            mode=self._reading or self.mode,
+            served=served,
+            sentence_template=named,
+            _by_sentence=by_sentence,
+        )
 
     @property
     def lessons(self) -> tuple[str, ...]:
@@ -144,8 +195,9 @@ class Judge(ModelScore):
     def inputs(self, example: Example) -> tuple[ChatRequest, ...]:
         """Return what is asked about one example."""
         is_voting = self.mode == "votes"
+        prompt = self.prompt if example.before is None else self.sentence_prompt
         request = ChatRequest(
-            messages=(("user", self.prompt.fill(example)),),
+            messages=(("user", prompt.fill(example)),),
             temperature=float(is_voting if self.temperature is None else self.temperature),
             max_tokens=self.max_tokens or MAX_TOKENS[self.reply],
             # A verdict asks for the log-probabilities, too: they cost nothing, and they show what
@@ -162,6 +214,7 @@ class Judge(ModelScore):
         usable = [row for row in range(len(examples)) if row not in reasons]
         requests = [self.inputs(examples[row]) for row in usable]
         self.n_judged += len(usable)
+        self._asked_sentences |= any(examples[row].before is not None for row in usable)
         answers = iter(self.llm.answers([item for items in requests for item in items]))
         replies = [[next(answers) for _ in items] for items in requests]
         self._settle([reply for items in replies for reply in items])
@@ -218,6 +271,10 @@ class Judge(ModelScore):
         for name, value in changes.items():
             setattr(other, name, value)
         return other
+
+
+def _pinned(name: str, prompt: Template) -> dict[str, JSON]:
+    return {name: prompt.text, f"{name}_sha256": prompt.sha256}
 
 
 def _evidence(reply: ChatAnswer | Failure, wanted: Reply) -> Mapping[str, JSON]:
