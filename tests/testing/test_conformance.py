@@ -80,6 +80,28 @@ class Wavering(Good):
         return shifted(super().score(examples), float(len(self.calls)))
 
 
+class Foreseeing(Good):
+    """Knows what it has once seen behind a sentence."""
+
+    seen: ClassVar[set[str]] = set()
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        texts = [f"{example.before or ''}{example.response}" for example in examples]
+        self.seen.update(text for text, e in zip(texts, examples, strict=True) if e.before)
+        return shifted(super().score(examples), [float(self._behind(text)) for text in texts])
+
+    def _behind(self, text: str) -> int:
+        return sum(len(other) > len(text) and other.startswith(text) for other in self.seen if text)
+
+
+class Unsteady(Good):
+    """Lets sentences of one batch change one another."""
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        n = sum(example.before is not None for example in examples)
+        return shifted(super().score(examples), float(n))
+
+
 class Silent(Good):
     def score(self, examples: Sequence[Example]) -> Scores:
         result = super().score(examples)
@@ -149,6 +171,8 @@ def _unchecked(values: Any, reasons: Mapping[int, str]) -> Scores:
         (Positional, "order of the examples must not matter"),
         (Relative, "alone, .* in a batch"),
         (Wavering, "the same batch must give the same values"),
+        (Foreseeing, "what an answer says after a sentence must not matter"),
+        (Unsteady, "#1: .* alone, .* in a batch"),
         (Silent, "NaN without a reason"),
         (Inventing, "an empty response must be undefined"),
         (Single, "must be float64; got float32"),

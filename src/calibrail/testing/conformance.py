@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import Fittable, Score, Scores
@@ -58,8 +59,9 @@ def check_score(
         At the first rule that is broken: the shape and type of the values, a reason for every
         undefined value, the same values again, in another order, alone and in a batch, whatever
         the labels; no failure on empty, huge or strange input; JSON-able parameters that rebuild
-        the score; evidence whose places are right; for a score that learns, no value before, and
-        the same state from the same examples; polarity.
+        the score; evidence whose places are right; all of this of single sentences, too, whose
+        values must not change when the answer goes on; for a score that learns, no value before,
+        and the same state from the same examples; polarity.
     """
     factory: Factory
     # A class has the members of its instances, so that it would pass for one.
@@ -85,6 +87,7 @@ def check_score(
     values = values[: len(supported)]
     relabelled = [replace(example, label=1, group="other", id="other") for example in supported]
     _agree(score, relabelled, values, "label, group and id must have no influence")
+    _by_sentence(score, with_columns(grounded()))
     for example in with_columns(long(huge)):
         _scored(score, [example])
     _rebuilt(score, factory, supported, values)
@@ -196,6 +199,24 @@ def _repeated(score: Score, examples: Sequence[Example], values: _Floats) -> Non
         _fresh(score)
         alone = f"{{again[0]}} alone, {{value[0]}} in a batch; tolerance is {score.tolerance}"
         _agree(score, [example], values[row : row + 1], f"{example.id}: {alone}")
+
+
+def _by_sentence(score: Score, examples: Sequence[Example]) -> None:
+    """Require of sentences what is required of answers, and that they do not look ahead."""
+    responses = [f"{example.response} It is what it is." for example in examples]
+    chunks = tuple(chunk for example in examples for chunk in example.contexts)
+    first, whole = (
+        replace(examples[0], contexts=chunks, response=" ".join(responses[:n]), label=None)
+        for n in (2, len(responses))
+    )
+    sentences = sentence_examples(first)
+    _fresh(score)
+    values = _scored(score, sentences)
+    _repeated(score, sentences, values)
+    _fresh(score)
+    longer = _scored(score, sentence_examples(whole))[: len(sentences)]
+    near = np.allclose(values, longer, rtol=score.tolerance, atol=score.tolerance, equal_nan=True)
+    _require(near, score, "what an answer says after a sentence must not matter to its value")
 
 
 def _rebuilt(score: Score, factory: Factory, examples: Sequence[Example], values: _Floats) -> None:
