@@ -83,19 +83,27 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
     """
     level = validation.share(confidence, "confidence")
     shares = _shares(values)
-    lower, upper = _ends(shares, (1.0 - level) / 2.0)
-    total = math.fsum(shares.tolist())
-    estimate = total / len(shares) if len(shares) else None
-    return MeanBound(estimate, lower, upper, total, len(shares), "betting", level)
+    n, tail, total = len(shares), (1.0 - level) / 2.0, math.fsum(shares.tolist())
+    if not n:
+        return MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", level)
+    mean = total / n
+    # Bets that were won early may refute what later values show: the mean itself never is.
+    lower, upper = min(_lower(shares, tail), mean), max(1.0 - _lower(1.0 - shares, tail), mean)
+    return MeanBound(mean, lower, upper, total, n, "betting", level)
 
 
 def mean_at_least(values: ArrayLike, confidence: float) -> float:
     """Return the lower end alone, which errs with at most 1 - ``confidence``."""
     level = validation.share(confidence, "confidence")
-    return _ends(_shares(values), 1.0 - level)[0]
+    shares = _shares(values)
+    if not len(shares):
+        return 0.0
+    return min(_lower(shares, 1.0 - level), math.fsum(shares.tolist()) / len(shares))
 
 
-def further_values(values: ArrayLike, limit: float, confidence: float) -> int | None:
+def further_values(
+    values: ArrayLike, limit: float, above_error: float, below_error: float
+) -> int | None:
     """Return about how many more values like these would show on which side of a limit they lie.
 
     Parameters
@@ -104,9 +112,9 @@ def further_values(values: ArrayLike, limit: float, confidence: float) -> int | 
         As seen; they are taken to come again in their order.
     limit : float
         What the mean is to reach.
-    confidence : float
-        As of a certificate: to be shown at the limit or above, the lower end may err with
-        1 - confidence; below it, the upper end with half of that.
+    above_error, below_error : float
+        With which probability a lower end that shows it at the limit or above, and an upper end
+        that shows it below, may each err.
 
     Returns
     -------
@@ -117,16 +125,16 @@ def further_values(values: ArrayLike, limit: float, confidence: float) -> int | 
     Examples
     --------
     >>> seen = [1.0, 0.5, 1.0, 0.75] * 10
-    >>> [further_values(seen, limit, 0.95) for limit in (0.7, 0.75, 0.8125, 0.85)]
+    >>> [further_values(seen, limit, 0.05, 0.025) for limit in (0.7, 0.75, 0.8125, 0.85)]
     [0, 33, None, 166]
     """
     shares, edge = _shares(values), validation.rate(limit, "limit")
-    level = validation.share(confidence, "confidence")
     mean = math.fsum(shares.tolist()) / max(1, len(shares))
     if not len(shares) or mean == edge:
         return None
     above = mean > edge
-    tail = (1.0 - level) if above else (1.0 - level) / 2.0
+    name = "above_error" if above else "below_error"
+    tail = validation.share(above_error if above else below_error, name)
 
     def shown(extra: int) -> bool:
         again = np.resize(shares, len(shares) + extra)
@@ -153,14 +161,8 @@ def _shares(values: ArrayLike) -> Floats:
     return shares
 
 
-def _ends(shares: Floats, tail: float) -> tuple[float, float]:
-    """Return a lower and an upper bound of the mean, each of which errs with at most ``tail``."""
-    if not len(shares):
-        return 0.0, 1.0
-    return _lower(shares, tail), 1.0 - _lower(1.0 - shares, tail)
-
-
 def _lower(shares: Floats, tail: float) -> float:
+    """Return the highest mean that is refuted, wrongly with a probability of at most ``tail``."""
     low, high = 0.0, 1.0
     bets = _bets(shares, tail)
     for _ in range(_STEPS):

@@ -143,7 +143,8 @@ def certify_trimming(
     if least is None:
         needed["answers"] = None
     elif not keeps:
-        needed["answers"] = further_values(shares, least, sure)
+        refuting = (1.0 - _refuting(level, limit)) / 2.0
+        needed["answers"] = further_values(shares, least, 1.0 - sure, refuting)
     open_ones = _open(result, freed=freed, keeps=keeps, spares=spares)
     return replace(_worded(result, "inconclusive", open_ones), needed=needed)
 
@@ -165,8 +166,7 @@ def _refuted(
 ) -> list[str]:
     """Return what is shown to be missed, in words."""
     limit, least = certificate.max_fpr, certificate.min_kept
-    # With three requirements each may err with a third of the error, not with a half.
-    level = level if limit is None else 1.0 - 2.0 * (1.0 - level) / 3.0
+    level = _refuting(level, limit)
     freed = float(interval(counts.caught, counts.n_hallucinated, level)[1])
     touched = float(interval(counts.false_alarms, counts.n_faithful, level)[0])
     upper = mean_bound(shares, level).upper
@@ -187,6 +187,14 @@ def _refuted(
             f"{percent(limit)} is allowed"
         )
     return reasons
+
+
+def _refuting(level: float, limit: float | None) -> float:
+    """Return the two-sided level of the ends that may reject.
+
+    With three requirements each of them may err with a third of the error, not with a half.
+    """
+    return level if limit is None else 1.0 - 2.0 * (1.0 - level) / 3.0
 
 
 def _open(certificate: TrimCertificate, *, freed: bool, keeps: bool, spares: bool) -> str:
