@@ -1,6 +1,7 @@
 """What is one labelled RAG answer?"""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
@@ -20,6 +21,10 @@ FIELDS: Final = (*TEXT_FIELDS, "label", "group", "id", "samples")
 
 #: What an example is recognised by.
 KnownBy = Literal["texts", "id", "content", "nothing"]
+
+
+#: What a caller may give as a column: a list has one number for each sentence of the answer.
+Cell = float | str | Sequence[float | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +106,14 @@ class Example:
         contexts: Sequence[str] | str = (),
         id: str = "",
         samples: Sequence[str] = (),
-        columns: Mapping[str, float | str | None] | None = None,
+        columns: Mapping[str, Cell] | None = None,
     ) -> Self:
         """Return the answer that a caller asks about; one string as contexts is one chunk.
 
         Raises
         ------
         InputError
-            If a text is none, or columns are no dict.
+            If a text is none, columns are no dict, or a list in one holds anything but numbers.
         """
         for name, text in (("response", response), ("question", question), ("id", id)):
             if not isinstance(text, str):
@@ -116,7 +121,8 @@ class Example:
         if not isinstance(columns, Mapping | None):
             raise InputError(f"columns must be a dict; got {columns!r:.80}")
         chunks = (contexts,) if isinstance(contexts, str) else checks.texts(contexts, "contexts")
-        more, cells = checks.texts(samples, "samples"), dict(columns or {})
+        more = checks.texts(samples, "samples")
+        cells = {name: _cell(cell, name) for name, cell in (columns or {}).items()}
         return cls(question, chunks, response, id=id, samples=more, columns=cells)
 
     @property
@@ -153,3 +159,11 @@ class Example:
             hasher.update(len(encoded).to_bytes(8, "big"))
             hasher.update(encoded)
         return hasher.hexdigest()[:16]
+
+
+def _cell(cell: Cell, name: str) -> float | str | None:
+    """Return a cell as a row holds it: numbers of sentences as the text of a JSON list."""
+    if isinstance(cell, str | bytes) or not isinstance(cell, Sequence):
+        return cell
+    numbers = [None if item is None else checks.number(item, f"each of {name}") for item in cell]
+    return json.dumps(numbers)

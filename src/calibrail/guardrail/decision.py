@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, Self, get_args
 
 from calibrail.errors import InputError
@@ -21,6 +21,63 @@ UNDEFINED: Final = "undefined score"
 
 #: The whole of it for an answer that is not selected from.
 SEEN: Final = "not judged: the guardrail's threshold was set on this answer (seen_before)"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A sentence that a guardrail removes from an answer.
+
+    Attributes
+    ----------
+    start, end : int
+        Its characters in the answer, half open.
+    text : str or None
+        What it says; None where no texts are kept.
+    score, p_value : float or None
+        As those of a decision, of this sentence; None where its score is undefined.
+    reason : str
+        Why, in one sentence.
+    """
+
+    start: int
+    end: int
+    text: str | None
+    score: float | None
+    p_value: float | None
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields, without the text where there is none."""
+        content = asdict(self)
+        if self.text is None:
+            del content["text"]
+        return content
+
+    @classmethod
+    def from_dict(cls, content: object) -> Self:
+        """Return the sentence of what ``to_dict`` made.
+
+        Raises
+        ------
+        InputError
+            If it is none.
+        """
+        if isinstance(content, Mapping):
+            start, end, text = (content.get(name) for name in ("start", "end", "text"))
+            score, p_value = (_number(content, name) for name in ("score", "p_value"))
+            match content.get("reason"):
+                case str(reason) if (
+                    type(start) is int
+                    and type(end) is int
+                    and 0 <= start < end
+                    and isinstance(text, str | None)
+                    and (score is None) == (p_value is None)
+                ):
+                    return cls(start, end, text, score, p_value, reason)
+        raise InputError(
+            "each of a decision's removed must hold start, end, score, p_value and reason of a "
+            f"sentence; got {content!r:.80}"
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -50,6 +107,13 @@ class Decision(Shown):
         Which column of the data the score is read from, if any, and which way it runs. ``score``
         and ``threshold`` are negated where a higher value of the column means faithful;
         ``column_value`` and ``column_threshold`` are as the column holds them.
+    text : str or None
+        Of a guardrail of sentences, what may be shown in the answer's place: the answer where it
+        passes; what is left of it where sentences were removed ("" where nothing is); None where
+        nothing may be, as for review and after an error.
+    removed : tuple of Removed, or None
+        Of a guardrail of sentences, those that were removed; of an answer for review, those that
+        would be. None for a guardrail of whole answers.
     """
 
     shown_as = "explain"
@@ -62,6 +126,8 @@ class Decision(Shown):
     reason: str
     evidence: Mapping[str, Any] | None = None
     scale: Scale = field(default_factory=Scale)
+    text: str | None = None
+    removed: tuple[Removed, ...] | None = None
 
     def shown(self) -> tuple[Any, ...]:
         """Return the decision with its evidence."""
@@ -77,9 +143,13 @@ class Decision(Shown):
         )
         if self.scale.negated:
             value, threshold = map(self.scale.in_column, (value, threshold))
+        trimmed = ""
+        if self.removed is not None:
+            text = None if self.text is None else self.text[:60] + "..." * (len(self.text) > 60)
+            trimmed = f", text={text!r}, removed={len(self.removed)}"
         return (
             f"Decision(id={self.id!r}, outcome={self.outcome!r}, {name}={value}, "
-            f"threshold={threshold}, p_value={p_value}, reason={self.reason!r})"
+            f"threshold={threshold}, p_value={p_value}, reason={self.reason!r}{trimmed})"
         )
 
     @property
@@ -106,8 +176,11 @@ class Decision(Shown):
         """Return the decision with a reason that quotes nothing of the answer.
 
         Where there is no score the reason quotes a cell of the data, a detector's words or its
-        error; the column's name, the error's class and the policy are left.
+        error; the column's name, the error's class and the policy are left. Of removed sentences
+        their places, scores and reasons are.
         """
+        if self.removed is not None:
+            return self._without_sentences()
         if self.score is not None or self.reason == SEEN:
             return self
         why = UNDEFINED + (f" of column {self.scale.column}" if self.scale.column else "")
@@ -116,15 +189,28 @@ class Decision(Shown):
             why = f"{FAILED}: {kind}" if kind.isidentifier() else FAILED
         return replace(self, reason=f"{why}; policy: {self.outcome}", evidence=None)
 
+    def _without_sentences(self) -> Self:
+        removed = tuple(
+            replace(item, text=None, reason=item.reason if item.score is not None else UNDEFINED)
+            for item in self.removed or ()
+        )
+        bare = replace(self, text=None, removed=None, evidence=None)
+        # The reason of an answer whose sentences were judged quotes nothing of any.
+        judged = self.score is not None or self.reason.startswith(UNDEFINED)
+        return replace(bare if judged else bare.without_texts(), removed=removed)
+
     def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
         """Return the JSON object that ``calibrail check`` writes, with its evidence if asked.
 
         Where the score is a column of the data it holds ``column``, ``column_value`` and
-        ``column_threshold``, too.
+        ``column_threshold``, too; of a guardrail of sentences ``text`` and ``removed``.
         """
-        left_out = {"scale"} if evidence else {"scale", "evidence"}
+        left_out = {"scale", "text", "removed"} | (set() if evidence else {"evidence"})
         names = [name for name in self.__dataclass_fields__ if name not in left_out]
         content = {name: getattr(self, name) for name in names}
+        if self.removed is not None:
+            content["text"] = self.text
+            content["removed"] = [item.to_dict() for item in self.removed]
         if self.scale.column is not None:
             content["column"] = self.scale.column
             content |= {name: getattr(self, name) for name in ("column_value", "column_threshold")}
@@ -139,7 +225,7 @@ class Decision(Shown):
         InputError
             If it is none: a field is missing or of another kind, the outcome is unknown, the
             p-value is none, or an answer passes whose score reaches the threshold, or that has no
-            score for another reason than that it is undefined.
+            score for another reason than that it is undefined, or of which sentences are removed.
         """
         if not isinstance(content, Mapping):
             raise InputError(f"a decision must be an object; got {content!r:.80}")
@@ -179,7 +265,15 @@ class Decision(Shown):
         scale = _scale(content, score, threshold)
         outcome = content["outcome"]
         return cls(
-            content["id"], outcome, score, threshold, p_value, content["reason"], evidence, scale
+            content["id"],
+            outcome,
+            score,
+            threshold,
+            p_value,
+            content["reason"],
+            evidence,
+            scale,
+            *_trimming(content),
         )
 
     def line(self, *, evidence: bool = False) -> str:
@@ -199,6 +293,23 @@ def _number(content: Mapping[str, Any], name: str) -> float | None:
     if not math.isfinite(number):
         raise InputError(f"a decision's {name} must be a finite number or null; got {value!r:.80}")
     return number
+
+
+def _trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, ...] | None]:
+    """Return the text and the removed sentences of a decision by sentences."""
+    if "removed" not in content:
+        return None, None
+    removed, text, outcome = content["removed"], content.get("text"), content["outcome"]
+    if not isinstance(removed, list | tuple):
+        raise InputError(f"a decision's removed must be a list; got {removed!r:.80}")
+    if not isinstance(text, str | None) or (text is not None and outcome in ("review", "error")):
+        raise InputError(
+            f"a decision's text must be one, or null where nothing may be shown; got {text!r:.80} "
+            f"with the outcome {outcome}"
+        )
+    if removed and outcome == "pass":
+        raise InputError(f"a decision that passes has no sentences removed; got {len(removed)}")
+    return text, tuple(map(Removed.from_dict, removed))
 
 
 def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.frozen import ScoreSpecConfig, plain
@@ -10,6 +10,9 @@ from calibrail.scores.base import Score
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build, members_of
 from calibrail.scores.source_files import find_source
+from calibrail.settings.promise import Unit
+from calibrail.text.answer_sentences import answer_sentences_version
+from calibrail.text.trimming import TRIMMING_VERSION
 
 #: How a guardrail whose detector is another one here is made anew.
 RENEW: Final = (
@@ -18,7 +21,26 @@ RENEW: Final = (
 )
 
 
-def frozen_detector(frozen: ScoreSpecConfig, score: Score | None = None) -> Score:
+def frozen_fingerprint(score: Score, unit: Unit = "answer") -> dict[str, Any]:
+    """Return everything that parameters leave unsaid: of sentences, how answers become them, too.
+
+    Parameters
+    ----------
+    score : Score
+        The detector.
+    unit : {"answer", "sentence"}
+        What it scores.
+    """
+    fingerprint = plain(score.fingerprint())
+    if unit == "sentence":
+        versions = {"splitter": answer_sentences_version(), "trimming": TRIMMING_VERSION}
+        fingerprint["by_sentence"] = versions
+    return fingerprint
+
+
+def frozen_detector(
+    frozen: ScoreSpecConfig, score: Score | None = None, unit: Unit = "answer"
+) -> Score:
     """Return the detector that was frozen, with what it had learnt.
 
     Parameters
@@ -27,6 +49,8 @@ def frozen_detector(frozen: ScoreSpecConfig, score: Score | None = None) -> Scor
         What it must be.
     score : Score, optional
         The detector; built when left out.
+    unit : {"answer", "sentence"}
+        What it scores.
 
     Raises
     ------
@@ -42,7 +66,7 @@ def frozen_detector(frozen: ScoreSpecConfig, score: Score | None = None) -> Scor
             score = with_state(score, frozen.state_bytes())
         except InputError as error:
             raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
-    _refuse_other(frozen, score)
+    _refuse_other(frozen, score, unit)
     return score
 
 
@@ -81,7 +105,7 @@ def _digests(fingerprint: object) -> Iterator[str]:
         yield from _digests(value)
 
 
-def _refuse_other(frozen: ScoreSpecConfig, score: Score) -> None:
+def _refuse_other(frozen: ScoreSpecConfig, score: Score, unit: Unit) -> None:
     if score.name != frozen.name:
         raise GuardrailError(f"the guardrail was frozen for {frozen.name!r}; got {score.name!r}")
     if (params := plain(score.params)) != frozen.params:
@@ -96,7 +120,7 @@ def _refuse_other(frozen: ScoreSpecConfig, score: Score) -> None:
         raise GuardrailError(
             f"what the score {score.name} has learnt is not what was calibrated; {RENEW}"
         )
-    here, there = plain(score.fingerprint()), frozen.fingerprint
+    here, there = frozen_fingerprint(score, unit), frozen.fingerprint
     if here != there:
         details = "; ".join(
             f"{key}: frozen {there.get(key)!r}, here {here.get(key)!r}"

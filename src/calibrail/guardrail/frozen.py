@@ -14,7 +14,10 @@ from pydantic import (
     Field,
     PlainSerializer,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     ValidationError,
+    model_serializer,
+    model_validator,
 )
 
 from calibrail.errors import GuardrailError
@@ -114,7 +117,12 @@ class DataRecord(_Frozen):
 
 
 class Headline(_Frozen):
-    """What the report said when the guardrail was frozen."""
+    """What the report said when the guardrail was frozen.
+
+    Of a guardrail of sentences ``coverage`` is the share of hallucinated answers freed of all
+    unsupported sentences, and ``fpr`` that of faithful answers that lost one; ``kept_supported``
+    and ``emptied`` stand in no other.
+    """
 
     verdict: Literal["certified", "rejected", "inconclusive"]
     reason: str
@@ -125,9 +133,20 @@ class Headline(_Frozen):
     fpr: dict[str, Any]
     auroc: float | None
     warnings: list[str]
+    kept_supported: dict[str, Any] | None = None
+    emptied: dict[str, Any] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        for name in ("kept_supported", "emptied"):
+            if content[name] is None:
+                del content[name]
+        return content
 
 
-_Sixteen = Annotated[list[float | None], Field(min_length=16, max_length=16)]
+#: Of the sixteen probe answers, or of all their sentences.
+_Probed = Annotated[list[float | None], Field(min_length=16)]
 
 
 class ProbedMember(_Frozen):
@@ -139,7 +158,7 @@ class ProbedMember(_Frozen):
         As those of ``Probes``.
     """
 
-    scores: _Sixteen
+    scores: _Probed
     reasons: dict[str, str]
 
 
@@ -154,18 +173,27 @@ class Probes(_Frozen):
         Their scores in order; None where the score is undefined. None for all of it where the
         detector asks an endpoint that was not to be asked.
     reasons : dict of str to str
-        Why, by the number of the probe, counted from 1.
+        Why, by the number of the probe, counted from 1; of sentences, by theirs.
     versions : dict of str to str
         What computed them: libraries, linear algebra, processor, device, precision.
     members : dict of str to ProbedMember, or None
         Of a detector that asks an endpoint, its members that do not.
     """
 
-    set: Literal["calibrail-probes/1"]
-    scores: _Sixteen | None
+    set: Literal["calibrail-probes/1", "calibrail-probes/1 by sentence"]
+    scores: _Probed | None
     reasons: dict[str, str]
     versions: dict[str, str]
     members: dict[str, ProbedMember] | None = None
+
+    @model_validator(mode="after")
+    def _sixteen(self) -> Self:
+        parts = [part.scores for part in (self.members or {}).values()]
+        if self.set == "calibrail-probes/1" and any(
+            len(scores) != 16 for scores in (*parts, self.scores) if scores is not None
+        ):
+            raise ValueError("there must be 16 scores")
+        return self
 
     def known(self) -> list[float | None]:
         """Return the scores of the whole, or of the members where the whole was not asked."""

@@ -9,6 +9,8 @@ from typing import Final
 
 #: The name of these sixteen.
 SET: Final = "calibrail-probes/1"
+#: The name of their sentences.
+SENTENCE_SET: Final = "calibrail-probes/1 by sentence"
 
 #: Longer than a model reads at once: what is cut, and where, shows.
 _LOG: Final = " ".join(

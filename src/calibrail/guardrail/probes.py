@@ -14,11 +14,12 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, ModelError
 from calibrail.guardrail.frozen import ProbedMember, Probes
-from calibrail.guardrail.probe_answers import ANSWERS, SET
+from calibrail.guardrail.probe_answers import ANSWERS, SENTENCE_SET, SET
 from calibrail.guardrail.probed import Probed, other_versions
 from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.models.machine import machine
@@ -27,15 +28,19 @@ from calibrail.models.store import apart
 from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import DetectorFailure, Score
 from calibrail.scores.column import Column
+from calibrail.settings.promise import Unit
 
 #: What a probe that the detector raised on has for a reason.
 RAISED: Final = "the detector raised"
 
 
-def probe_examples(score: Score) -> list[Example]:
-    """Return the sixteen answers, with a number in each column that the score reads beside them."""
+def probe_examples(score: Score, unit: Unit = "answer") -> list[Example]:
+    """Return the sixteen answers, with a number in each column that the score reads beside them.
+
+    Of a guardrail of sentences their sentences: one more or less shows another splitter.
+    """
     names = [name for name in getattr(score, "columns", ()) if name != ALL_COLUMNS]
-    return [
+    answers = [
         Example(
             question=question,
             contexts=contexts,
@@ -46,6 +51,9 @@ def probe_examples(score: Score) -> list[Example]:
         )
         for row, (question, contexts, response, samples) in enumerate(ANSWERS, start=1)
     ]
+    if unit == "answer":
+        return answers
+    return [sentence for answer in answers for sentence in sentence_examples(answer)]
 
 
 def not_computed(score: Score) -> Literal["column", "endpoint"] | None:
@@ -73,7 +81,7 @@ def local_members(score: Score) -> dict[str, Score]:
     return found
 
 
-def freeze_probes(score: Score, *, endpoint: bool = False) -> Probes | None:
+def freeze_probes(score: Score, *, endpoint: bool = False, unit: Unit = "answer") -> Probes | None:
     """Return the probes' scores to freeze; None where there is nothing to compare later.
 
     Parameters
@@ -83,6 +91,8 @@ def freeze_probes(score: Score, *, endpoint: bool = False) -> Probes | None:
     endpoint : bool
         Whether a detector that asks an endpoint may ask it about the probes. Its members that ask
         none are asked about them in any case.
+    unit : {"answer", "sentence"}
+        What the guardrail flags.
 
     Raises
     ------
@@ -99,11 +109,11 @@ def freeze_probes(score: Score, *, endpoint: bool = False) -> Probes | None:
     members = {} if why is None else local_members(score)
     if not asked and not members:
         return None
-    parts = {name: _part(member) for name, member in members.items()}
-    whole = _part(score) if asked else None
+    parts = {name: _part(member, unit) for name, member in members.items()}
+    whole = _part(score, unit) if asked else None
     computing = [score] if asked else list(members.values())
     return Probes(
-        set=SET,
+        set=SET if unit == "answer" else SENTENCE_SET,
         scores=whole.scores if whole else None,
         reasons=whole.reasons if whole else {},
         versions=machine(_models(computing)),
@@ -111,7 +121,9 @@ def freeze_probes(score: Score, *, endpoint: bool = False) -> Probes | None:
     )
 
 
-def compare_probes(frozen: Probes | None, score: Score, *, endpoint: bool = False) -> Probed:
+def compare_probes(
+    frozen: Probes | None, score: Score, *, endpoint: bool = False, unit: Unit = "answer"
+) -> Probed:
     """Score the probes on this machine and compare.
 
     Parameters
@@ -122,6 +134,8 @@ def compare_probes(frozen: Probes | None, score: Score, *, endpoint: bool = Fals
         Its detector on this machine.
     endpoint : bool
         Whether a detector that asks an endpoint may ask it.
+    unit : {"answer", "sentence"}
+        What the guardrail flags.
 
     Raises
     ------
@@ -147,13 +161,13 @@ def compare_probes(frozen: Probes | None, score: Score, *, endpoint: bool = Fals
     computing = [score] if asked else list(members.values())
     here = machine(_models(computing))
     compared = [
-        _compared(frozen.members[name], member, frozen.versions, here, f" of {name}")
+        _compared(frozen.members[name], member, unit, frozen.versions, here, f" of {name}")
         for name, member in members.items()
         if frozen.members
     ]
     if asked and frozen.scores is not None:
         whole = ProbedMember(scores=frozen.scores, reasons=frozen.reasons)
-        compared.append(_compared(whole, score, frozen.versions, here))
+        compared.append(_compared(whole, score, unit, frozen.versions, here))
     n, n_undefined = (
         sum(getattr(item, name) for item in compared) for name in ("n", "n_undefined")
     )
@@ -175,9 +189,9 @@ def _models(scores: Sequence[Score]) -> list[Any]:
     return [model for item in scores for model in getattr(item, "models", ())]
 
 
-def _part(score: Score) -> ProbedMember:
+def _part(score: Score, unit: Unit) -> ProbedMember:
     """Return what one detector says of the probes, as it is frozen."""
-    values, reasons = _scores(score)
+    values, reasons = _scores(score, unit)
     _refuse_blunt(values, float(score.tolerance), score)
     return ProbedMember(
         scores=[None if np.isnan(value) else float(value) for value in values],
@@ -188,13 +202,21 @@ def _part(score: Score) -> ProbedMember:
 def _compared(
     frozen: ProbedMember,
     score: Score,
+    unit: Unit,
     versions: Mapping[str, str],
     here: Mapping[str, str],
     whose: str = "",
 ) -> Probed:
     """Compare one detector's scores, or refuse them."""
     there = np.array([np.nan if value is None else value for value in frozen.scores])
-    values, found = _scores(score)
+    values, found = _scores(score, unit)
+    if len(values) != len(there):
+        raise GuardrailError(
+            f"this machine does not compute what was certified: the probe answers have "
+            f"{len(values)} sentences here, frozen were {len(there)}. "
+            f"{_side_by_side(versions, here)}. Install what was frozen, or calibrate again with "
+            "this"
+        )
     tolerance, undefined = float(score.tolerance), np.isnan(there)
     _refuse_blunt(there, tolerance, score)
     reasons = {str(row + 1): str(reason) for row, reason in found.items()}
@@ -265,12 +287,12 @@ def _shown(value: float, reason: str | None) -> str:
     return f"undefined ({reason})" if np.isnan(value) else f"{value:.9g}"
 
 
-def _scores(score: Score) -> tuple[NDArray[np.float64], dict[int, str]]:
+def _scores(score: Score, unit: Unit) -> tuple[NDArray[np.float64], dict[int, str]]:
     """Return the probes' scores as this machine computes them now, and why some have none.
 
     Each is scored alone, as `check` scores one answer: a batch would pad all to the longest.
     """
-    examples = probe_examples(score)
+    examples = probe_examples(score, unit)
     values, reasons = np.full(len(examples), np.nan), dict[int, str]()
     # What others know stays; nothing of it is taken up, no vector and no reply of an endpoint.
     with asked_anew(), apart():

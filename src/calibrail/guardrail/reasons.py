@@ -1,9 +1,22 @@
 """Why does a guardrail decide so about a score, in one sentence?"""
 
+from typing import Final
+
 from calibrail.conformal.rule import Rule
-from calibrail.guardrail.decision import Outcome
-from calibrail.phrases import number
+from calibrail.guardrail.decision import UNDEFINED, Outcome
+from calibrail.phrases import count, number
 from calibrail.scale import Scale
+from calibrail.settings.promise import Undefined
+from calibrail.text.trimming import Tear
+
+#: Of a sentence that goes though its score does not reach the threshold.
+NOTHING_LEFT: Final = "nothing is left of what it introduces"
+
+#: Why an answer cannot be trimmed.
+TEARS: Final[dict[Tear, str]] = {
+    "leans": "a sentence that would be left cannot do without one that would go",
+    "together": "what would go is part of a code block, a row of a table, a quotation or brackets",
+}
 
 
 def reason_of(
@@ -39,3 +52,43 @@ def reason_of(
     if value < threshold:
         return f"{score} is within rounding of {edge}"
     return f"{score} is {scale.reaching} {edge}"
+
+
+def reason_of_trimming(
+    outcome: Outcome,
+    *,
+    n: int,
+    n_removed: int,
+    n_undefined: int,
+    worst: str | None,
+    tear: Tear | None,
+    policy: Undefined,
+) -> str:
+    """Return the sentence about an answer whose sentences were judged; it quotes nothing.
+
+    Parameters
+    ----------
+    outcome : str
+        What was decided.
+    n, n_removed, n_undefined : int
+        Sentences of the answer; those that go; those without a score.
+    worst : str or None
+        The reason of the sentence with the highest score; None where none has one.
+    tear : str or None
+        Why the answer cannot be trimmed.
+    policy : str
+        What becomes of a sentence without a score.
+    """
+    if n == 0:
+        return f"{UNDEFINED} (the response holds no sentence); policy: {policy}"
+    parts = []
+    if n_undefined:
+        # The first words of the reason tell an undefined score where there is none at all.
+        parts.append(f"{UNDEFINED} of {n_undefined} of {count(n, 'sentence')}; policy: {policy}")
+    if outcome == "review" and tear is not None:
+        parts.append(TEARS[tear])
+    elif outcome != "review":
+        parts.append(f"{n_removed} of {count(n, 'sentence')} removed" if n_removed else "all stays")
+    if worst is not None:
+        parts.append(f"of the worst sentence, {worst}")
+    return "; ".join(parts)

@@ -7,32 +7,29 @@ from itertools import islice
 from os import PathLike
 from typing import Any, Self, cast
 
-import numpy as np
-
-from calibrail.conformal import DECISIONS, Calibration
-from calibrail.conformal.groups import group_name
+from calibrail.conformal import Calibration
 from calibrail.conformal.rule import Rule
-from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.example import TEXT_FIELDS, Cell, Example
 from calibrail.data.in_memory import Rows
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
-from calibrail.errors import GuardrailError, InputError, ModelError
-from calibrail.guardrail.decision import FAILED, UNDEFINED, Decision
+from calibrail.errors import GuardrailError, InputError
+from calibrail.guardrail.decision import FAILED, Decision, Outcome
 from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import Origin, read_file, write_file
 from calibrail.guardrail.frozen import FrozenConfig
-from calibrail.guardrail.judged import frozen_rule, judge
+from calibrail.guardrail.judge import Judge, Verdict
+from calibrail.guardrail.judged import frozen_rule
 from calibrail.guardrail.keys import PublicKey
 from calibrail.guardrail.probed import Probed
 from calibrail.guardrail.probes import compare_probes
-from calibrail.guardrail.reasons import reason_of
 from calibrail.guardrail.signing import Signature
-from calibrail.models.call_limits import BudgetError
+from calibrail.guardrail.trimmed import sentences_to_judge, trimmed
 from calibrail.models.remote import RemoteModel
 from calibrail.scale import Scale
-from calibrail.scores.alone import scored_alone
-from calibrail.scores.base import DetectorFailure, Score, Scores
+from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
+from calibrail.settings.promise import Unit
 from calibrail.shown import Shown
 
 
@@ -62,7 +59,8 @@ class Guardrail(Shown):
         self._origin: Origin | None = None
         self._probed: Probed | None = None
         self._rule = frozen_rule(config)
-        self._score = frozen_detector(config.score, score)
+        self._score = frozen_detector(config.score, score, config.promise.unit)
+        self._judge = Judge(self._rule, self._score, config.promise.by)
 
     def shown(self) -> tuple[Any, ...]:
         """Return the content of the file."""
@@ -107,7 +105,9 @@ class Guardrail(Shown):
         ``GuardrailError`` where a score differs by more than its tolerance, with the versions on
         both sides, and where no probes were frozen.
         """
-        self._probed = compare_probes(self._config.probes, self._score, endpoint=endpoint)
+        self._probed = compare_probes(
+            self._config.probes, self._score, endpoint=endpoint, unit=self.unit
+        )
         return self._probed
 
     @classmethod
@@ -177,6 +177,16 @@ class Guardrail(Shown):
         return self._rule
 
     @property
+    def judge(self) -> Judge:
+        """What judges answers, or sentences, by the rule."""
+        return self._judge
+
+    @property
+    def unit(self) -> Unit:
+        """What is flagged: whole answers, or sentences, which are removed."""
+        return self._config.promise.unit
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that a decision needs: an outside score, a group."""
         by = self._config.promise.by
@@ -211,9 +221,9 @@ class Guardrail(Shown):
         contexts: Sequence[str] | str = (),
         id: str = "",
         samples: Sequence[str] = (),
-        columns: Mapping[str, float | str | None] | None = None,
+        columns: Mapping[str, Cell] | None = None,
     ) -> Decision:
-        """Decide about one answer.
+        """Decide about one answer; a guardrail of sentences says what of it may be shown.
 
         Parameters
         ----------
@@ -226,7 +236,8 @@ class Guardrail(Shown):
         samples : sequence of str
             Further answers sampled for the question, for a guardrail that compares them.
         columns : mapping, optional
-            The outside score's value, for a guardrail on a score column.
+            The outside score's value, for a guardrail on a score column; of sentences a list with
+            a number, or None, for each.
         """
         asked = Example.asked(
             response=response,
@@ -254,24 +265,57 @@ class Guardrail(Shown):
     def _decided(self, examples: list[Example], alone: bool = False) -> list[Decision]:
         if wrong := [item for item in examples if not isinstance(item, Example)]:
             raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
-        if not examples:
-            return []
         for model in getattr(self._score, "models", ()):
             # What an endpoint failed to answer once is asked again.
             if callable(renew := getattr(model, "renew", None)):
                 renew()
-        if alone:
-            return list(map(self._decided_alone, examples))
-        try:
-            scores = self._score.score(examples)
-        except Exception as error:
-            # A detector is foreign code: whatever it raises costs one answer, not the batch, and
-            # is reported as the failure that it is.
-            if len(examples) == 1 or isinstance(error, ModelError | BudgetError):
-                # A model that cannot be had, or may not be asked, fails on every answer alike.
-                return [self.failed(example, error) for example in examples]
-            return [self._decided([example])[0] for example in examples]
-        return self._decide_scored(examples, scores)
+        if self.unit == "sentence":
+            return self._trimmed(examples, alone)
+        verdicts = self._judge.of(examples, alone=alone)
+        return list(map(self._decision, examples, verdicts))
+
+    def _trimmed(self, answers: list[Example], alone: bool) -> list[Decision]:
+        """Decide about answers by their sentences, all of which are scored together."""
+        parts: list[list[Example] | InputError] = []
+        for answer in answers:
+            try:
+                parts.append(self.sentences(answer))
+            except InputError as error:
+                parts.append(error)
+        rows = [row for part in parts if isinstance(part, list) for row in part]
+        verdicts = iter(self._judge.of(rows, alone=alone))
+        return [
+            self.failed(answer, part)
+            if isinstance(part, InputError)
+            else self.of_sentences(answer, part, list(islice(verdicts, len(part))))
+            for answer, part in zip(answers, parts, strict=True)
+        ]
+
+    def sentences(self, answer: Example) -> list[Example]:
+        """Return the sentences of an answer, as its detector scores them.
+
+        Raises
+        ------
+        InputError
+            If a column holds another number of values than the answer has sentences.
+        """
+        return sentences_to_judge(answer, self.columns)
+
+    def of_sentences(
+        self, answer: Example, sentences: Sequence[Example], verdicts: Sequence[Verdict]
+    ) -> Decision:
+        """Return the decision about an answer by the verdicts on its sentences."""
+        for verdict in verdicts:
+            if verdict.error is not None:
+                return self.failed(answer, verdict.error)
+        return trimmed(
+            answer,
+            sentences,
+            verdicts,
+            threshold=self._judge.threshold(answer),
+            undefined=self._config.policy.undefined,
+            scale=self.scale,
+        )
 
     def stream(self, examples: Source, block: int = 256, alone: bool = False) -> Iterator[Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
@@ -296,57 +340,34 @@ class Guardrail(Shown):
         )
         return (example for example in rows)
 
-    def _groups(self, examples: Sequence[Example]) -> list[str] | None:
-        """Return each answer's group as a name; one without a group belongs to no known one."""
-        by = self._config.promise.by
-        return None if by is None else [group_name(example.columns.get(by)) for example in examples]
-
-    def _decide_scored(
-        self, examples: Sequence[Example], scores: Scores, *, alone: bool = False
-    ) -> list[Decision]:
-        """Decide by scores; ``alone`` where the one answer was scored with nothing remembered."""
-        judged = judge(self._rule, scores.values, self._groups(examples), self._score.tolerance)
-        decisions = []
-        for row, example in enumerate(examples):
-            if not (alone or judged.certain[row]):
-                decisions.append(self._decided_alone(example))
-                continue
-            if isinstance(why := scores.reasons.get(row), DetectorFailure):
-                decisions.append(self.failed(example, ModelError(why)))
-                continue
-            outcome, threshold = DECISIONS[judged.codes[row]], _finite(judged.thresholds[row])
-            evidence = (scores.evidence[row] or None) if scores.evidence else None
-            if np.isnan(scores.values[row]):
-                value, p_value = None, None
-                reason = f"{UNDEFINED} ({why}); policy: {outcome}"
-            else:
-                value, p_value = float(judged.shown[row]), float(judged.p_values[row])
-                reason = reason_of(self._rule, self.scale, value, threshold, outcome)
-            decisions.append(
-                Decision(
-                    example.id, outcome, value, threshold, p_value, reason, evidence, self.scale
-                )
-            )
-        return decisions
-
-    def _decided_alone(self, example: Example) -> Decision:
-        """Decide about one answer as if no other had been seen before."""
-        try:
-            scores = scored_alone(self._score, example)
-        except Exception as error:
-            return self.failed(example, error)
-        return self._decide_scored([example], scores, alone=True)[0]
+    def _decision(self, example: Example, verdict: Verdict) -> Decision:
+        if verdict.error is not None:
+            return self.failed(example, verdict.error)
+        return Decision(
+            example.id,
+            verdict.outcome,
+            verdict.score,
+            verdict.threshold,
+            verdict.p_value,
+            verdict.reason,
+            verdict.evidence,
+            self.scale,
+        )
 
     def failed(self, example: Example, error: BaseException) -> Decision:
         """Return the decision about an answer that could not be judged: the failure policy's."""
         policy = self._config.policy.failure
-        threshold = _finite(self._rule.thresholds(1, self._groups([example]))[0])
         reason = f"{FAILED}: {type(error).__name__}: {error}; policy: {policy}"
-        return Decision(example.id, policy, None, threshold, None, reason, scale=self.scale)
+        return self.unjudged(example.id, policy, reason, self._judge.threshold(example))
 
-
-def _finite(threshold: float) -> float | None:
-    return None if np.isinf(threshold) else float(threshold)
+    def unjudged(
+        self, id: str, outcome: Outcome, reason: str, threshold: float | None = None
+    ) -> Decision:
+        """Return a decision about an answer that has no score; nothing of it may be shown."""
+        removed = () if self.unit == "sentence" else None
+        return Decision(
+            id, outcome, None, threshold, None, reason, scale=self.scale, removed=removed
+        )
 
 
 def _from_bytes(raw: bytes) -> Guardrail:

@@ -162,7 +162,7 @@ def calibrate(
     return Run(
         report=worded(report),
         rule=rule,
-        spec=score_config(detector),
+        spec=score_config(detector, promise.unit),
         data={**scored.data, "looked_at": tested.to_dict()},
         # With a second class behind the thresholds, certify must know its examples, too.
         calibration_examples=calibration_digests(

@@ -139,14 +139,11 @@ class _Answers:
         edge = None if rule.groups is not None else float(rule.thresholds(1)[0])
         with self.quarantine.open(encoding="utf-8") as file:
             for row in map(json.loads, file):
-                yield Decision(
-                    id=f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
-                    outcome="error",
-                    score=None,
-                    threshold=None if edge is None or np.isinf(edge) else edge,
-                    p_value=None,
-                    scale=self.guardrail.scale,
-                    reason=f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
+                yield self.guardrail.unjudged(
+                    f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
+                    "error",
+                    f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
+                    None if edge is None or np.isinf(edge) else edge,
                 )
 
 

@@ -18,6 +18,7 @@ from calibrail.data.digests import Digests
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import DataError, file_errors
 from calibrail.evaluation import Report
+from calibrail.guardrail.detector import frozen_fingerprint
 from calibrail.guardrail.frozen import (
     DataRecord,
     FrozenConfig,
@@ -33,6 +34,7 @@ from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.sentence_table import SentenceTable
 from calibrail.scores.table import ScoreTable
 from calibrail.settings.checks import one_of, path
+from calibrail.settings.promise import Unit
 from calibrail.shown import Shown
 from calibrail.workflow.error_examples import ErrorExamples
 from calibrail.workflow.inherited import frozen_reading
@@ -207,7 +209,8 @@ class Run(Shown):
         # Through the bytes and back, so that what is returned is what a file would hold.
         config = FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes())
         detector = Guardrail(config, detector).score
-        probes = freeze_probes(detector, endpoint=probe_endpoint)
+        unit = self.report.promise.unit
+        probes = freeze_probes(detector, endpoint=probe_endpoint, unit=unit)
         config = config.model_copy(update={"probes": probes})
         return Guardrail(FrozenConfig.from_bytes(config.to_bytes()), detector)
 
@@ -272,12 +275,12 @@ def _read_state(path: Path, digest: str | None) -> bytes | None:
     return raw
 
 
-def score_config(score: Score) -> ScoreSpecConfig:
-    """Return what pins a detector: its spec and its fingerprint."""
+def score_config(score: Score, unit: Unit = "answer") -> ScoreSpecConfig:
+    """Return what pins a detector of answers or sentences: its spec and its fingerprint."""
     return ScoreSpecConfig(
         name=score.name,
         params=plain(score.params),
-        fingerprint=plain(score.fingerprint()),
+        fingerprint=frozen_fingerprint(score, unit),
         tolerance=float(score.tolerance),
     )
 

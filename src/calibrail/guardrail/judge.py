@@ -1,0 +1,159 @@
+"""What does a frozen rule say of answers, or of their sentences, as its detector scores them?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrail.conformal import DECISIONS
+from calibrail.conformal.groups import group_name
+from calibrail.conformal.rule import Decision as Said
+from calibrail.conformal.rule import Rule
+from calibrail.data.example import Example
+from calibrail.errors import ModelError
+from calibrail.guardrail.decision import UNDEFINED
+from calibrail.guardrail.judged import judge
+from calibrail.guardrail.reasons import reason_of
+from calibrail.models.call_limits import BudgetError
+from calibrail.scale import Scale
+from calibrail.scores.alone import scored_alone
+from calibrail.scores.base import DetectorFailure, Score, Scores
+from calibrail.scores.registry import scale_of
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rule says of one row: an answer, or a sentence of one.
+
+    Attributes
+    ----------
+    outcome : {"pass", "flag", "review"}
+        By the threshold, or by the policy for undefined scores. Without meaning after an error.
+    score : float or None
+        As it is shown; None where it is undefined, or the detector failed.
+    threshold : float or None
+        That of the row's group; None where everything is flagged.
+    p_value : float or None
+        None without a score.
+    reason : str
+        Why, in one sentence.
+    evidence : mapping or None
+        What the score rests on.
+    error : BaseException or None
+        What the detector raised.
+    """
+
+    outcome: Said
+    score: float | None
+    threshold: float | None
+    p_value: float | None
+    reason: str
+    evidence: Mapping[str, Any] | None = None
+    error: BaseException | None = None
+
+
+class Judge:
+    """Judges rows by a rule and a detector; a verdict does not depend on what is judged beside it.
+
+    Parameters
+    ----------
+    rule : Rule
+        The thresholds.
+    score : Score
+        The detector.
+    by : str or None
+        Column of each row's group, where groups have thresholds of their own.
+    """
+
+    def __init__(self, rule: Rule, score: Score, by: str | None) -> None:
+        self._rule, self._score, self._by = rule, score, by
+
+    @property
+    def scale(self) -> Scale:
+        """In which numbers the detector's user knows its score."""
+        return scale_of(self._score)
+
+    def of(self, rows: Sequence[Example], *, alone: bool = False) -> list[Verdict]:
+        """Return a verdict on each row.
+
+        Parameters
+        ----------
+        rows : sequence of Example
+            Answers or sentences.
+        alone : bool
+            Whether each is scored with nothing remembered, so that its evidence is the same, too.
+        """
+        if alone:
+            return list(map(self._alone, rows))
+        if not rows:
+            return []
+        try:
+            scores = self._score.score(rows)
+        except Exception as error:
+            # A detector is foreign code: whatever it raises costs one row, not the batch, and
+            # is reported as the failure that it is.
+            if len(rows) == 1 or isinstance(error, ModelError | BudgetError):
+                # A model that cannot be had, or may not be asked, fails on every row alike.
+                return [self.failed(row, error) for row in rows]
+            return [self.of([row])[0] for row in rows]
+        return self.judged(rows, scores)
+
+    def judged(
+        self, rows: Sequence[Example], scores: Scores, *, alone: bool = False
+    ) -> list[Verdict]:
+        """Return a verdict on each row by its score.
+
+        Parameters
+        ----------
+        rows : sequence of Example
+            Answers or sentences.
+        scores : Scores
+            Theirs.
+        alone : bool
+            Whether the one row was scored with nothing remembered.
+        """
+        said = judge(self._rule, scores.values, self._groups(rows), self._score.tolerance)
+        scale, verdicts = self.scale, []
+        for place, row in enumerate(rows):
+            if not (alone or said.certain[place]):
+                verdicts.append(self._alone(row))
+                continue
+            if isinstance(why := scores.reasons.get(place), DetectorFailure):
+                verdicts.append(self.failed(row, ModelError(why)))
+                continue
+            outcome, threshold = DECISIONS[said.codes[place]], _finite(said.thresholds[place])
+            evidence = (scores.evidence[place] or None) if scores.evidence else None
+            if np.isnan(scores.values[place]):
+                value, p_value = None, None
+                reason = f"{UNDEFINED} ({why}); policy: {outcome}"
+            else:
+                value, p_value = float(said.shown[place]), float(said.p_values[place])
+                reason = reason_of(self._rule, scale, value, threshold, outcome)
+            verdicts.append(Verdict(outcome, value, threshold, p_value, reason, evidence))
+        return verdicts
+
+    def threshold(self, row: Example) -> float | None:
+        """Return the threshold of a row's group; None where everything is flagged."""
+        return _finite(self._rule.thresholds(1, self._groups([row]))[0])
+
+    def failed(self, row: Example, error: BaseException) -> Verdict:
+        """Return the verdict on a row that could not be judged."""
+        return Verdict("flag", None, self.threshold(row), None, "", error=error)
+
+    def _groups(self, rows: Sequence[Example]) -> list[str] | None:
+        """Return each row's group as a name; one without a group belongs to no known one."""
+        by = self._by
+        return None if by is None else [group_name(row.columns.get(by)) for row in rows]
+
+    def _alone(self, row: Example) -> Verdict:
+        """Judge one row as if no other had been seen before."""
+        try:
+            scores = scored_alone(self._score, row)
+        except Exception as error:
+            return self.failed(row, error)
+        return self.judged([row], scores, alone=True)[0]
+
+
+def _finite(threshold: float) -> float | None:
+    return None if np.isinf(threshold) else float(threshold)
