@@ -67,6 +67,24 @@ ANSWER_LISTS: Final = (
     *("completions", "generations", "predictions", "summaries"),
 )
 
+#: Fields of what people marked in an answer: spans, its sentences, a label for each of these; and,
+#: where rows are sentences, which answer a row belongs to.
+MARK_FIELDS: Final = ("spans", "sentences", "sentence_labels", "answer_id")
+
+_MARKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "spans": (
+        "spans",
+        "unsupported_spans hallucinated_spans hallucination_spans marked_spans annotated_spans"
+        " hallucination_labels",
+    ),
+    "sentences": ("sentences", "response_sentences answer_sentences summary_sentences"),
+    # RAGBench lists the keys of the sentences that are not supported.
+    "sentence_labels": ("sentence_labels", "unsupported_response_sentence_keys"),
+}
+
+#: Tables that are known to have a row a sentence, by their columns, and the one of its answer.
+SENTENCE_TABLES: Final = ((frozenset({"id", "group", "response", "label", "grade"}), "group"),)
+
 #: Further names of objects that hold fields.
 HOLDERS: Final = ("inputs", "outputs")
 
@@ -86,7 +104,7 @@ def aliases_of(
     by_lower = {
         nested.get(column, column).strip().lower().replace(" ", "_"): column for column in columns
     }
-    for tier in _ALIASES[field]:
+    for tier in _ALIASES.get(field) or _MARKS[field]:
         if found := [by_lower[name] for name in tier.split() if name in by_lower]:
             return found
     for names, stands_for in _TOGETHER:

@@ -33,7 +33,8 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
     if cells and isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):
         labels = spelt
         row = replace(row, values={**values, columns.label_columns[0]: spelt})
-    if not isinstance(labels, list) or columns.labels.spans:
+    of_sentences = columns.marked.sentence_labels in columns.label_columns
+    if not isinstance(labels, list) or columns.labels.spans or of_sentences:
         yield row
         return
     responses = value_at(values, by_field["response"])
@@ -62,7 +63,7 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
     group = value_at(values, by_field["group"])
     if group is None and n > 1:
         group = row.name if base is None or isinstance(base, list) else base
-    used = set(by_field.values())
+    used = set(by_field.values()) - set(columns.marked.names)
     lists = {
         name: value
         for name, value in values.items()
@@ -74,9 +75,7 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
             row,
             values={
                 **values,
-                **{
-                    name: value[i] for name, value in lists.items() if name not in by_field.values()
-                },
+                **{name: value[i] for name, value in lists.items()},
                 **({by_field["contexts"]: own[i]} if own else {}),
                 by_field["response"]: responses[i],
                 by_field["label"]: labels[i],

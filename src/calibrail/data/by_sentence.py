@@ -40,7 +40,7 @@ def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:
         replace(
             example,
             response=example.response[item.start : item.end],
-            label=item.label if item.label is not None else _label(example, item, share),
+            label=_label(example, item, share),
             id=f"{example.id}#{number}",
             columns=_columns(example, cells, number - 1) | dict(item.columns),
             content=None,
@@ -73,9 +73,18 @@ def marked_characters(example: Example, start: int, end: int) -> tuple[int, int]
     return marked, n
 
 
+def sentence_labels(example: Example, share: float = 0.0) -> list[int | None]:
+    """Return the labels that `sentence_examples` gives.
+
+    >>> sentence_labels(Example(response="It rained. The sun shone.", spans=((11, 18),)))
+    [0, 1]
+    """
+    return [_label(example, item, share) for item in sentences_of(example)]
+
+
 def _label(example: Example, item: GivenSentence, share: float) -> int | None:
-    if example.spans is None:
-        return None
+    if item.label is not None or example.spans is None:
+        return item.label
     marked, n = marked_characters(example, item.start, item.end)
     # In whole numbers a share of exactly a half is a half.
     return HALLUCINATED if marked and marked >= share * n else FAITHFUL

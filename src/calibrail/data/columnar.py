@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.arrow import DAMAGE, sound
 from calibrail.data.arrow_values import coded, kind_of, numbers_of, whole_array
+from calibrail.data.cell_values import column_value
 from calibrail.data.coded import Coded, Coder
 from calibrail.data.columns import ALL_COLUMNS, Columns, Needs
 from calibrail.data.contents import content_digests, id_digests
@@ -23,7 +24,7 @@ from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.ids import SourceIds
 from calibrail.data.names import Texts
 from calibrail.data.refused import duplicate
-from calibrail.data.row_parser import NUMBERING, Interpreter, column_value
+from calibrail.data.row_parser import NUMBERING, Interpreter
 from calibrail.data.rows import Batch, Filtered, Problem, Row
 
 #: Rows that are read at a time.
@@ -111,7 +112,7 @@ class ColumnReader:
         texts = {columns.by_field[field] for field in (*TEXT_FIELDS, "samples")}
         if needs.require or needs.expect or needs.allow_none or ALL_COLUMNS in needs.keep:
             raise NotPlainError
-        if len(columns.label_columns) > 1 or columns.labels.spans:
+        if len(columns.label_columns) > 1 or columns.labels.spans or columns.marks is not None:
             raise NotPlainError
         self._columns, self._needs, self._interpreter = columns, needs, interpreter
         self._texts = {name.partition(".")[0] for name in texts}

@@ -2,20 +2,23 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
-from calibrail.data.aliases import ANSWER_LISTS, PRESETS, aliases_of, tools_named
+from calibrail.data.aliases import ANSWER_LISTS, MARK_FIELDS, aliases_of, tools_named
 from calibrail.data.example import FIELDS, TEXT_FIELDS
 from calibrail.data.formats import PEEKED, Opened
+from calibrail.data.given_sentences import label_key_of
 from calibrail.data.label_columns import Seen, is_spans, label_columns_of
 from calibrail.data.labels import LabelReader
 from calibrail.data.listed import beside_labels
+from calibrail.data.mark_columns import MarkColumns, holds_cell, mark_columns_of
+from calibrail.data.marks import MarkReader
 from calibrail.data.nested import nested_fields
 from calibrail.data.paths import value_at
+from calibrail.data.text_columns import listing, resolve_columns
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
-from calibrail.settings.option import either, option_of
+from calibrail.settings.option import option_of
 
 #: Among the columns to keep: all that are neither a field nor a label.
 ALL_COLUMNS: Final = "*"
@@ -39,6 +42,8 @@ class Needs:
         Whether a source without a usable row is fine.
     repeats : bool
         Whether a row whose id stood there before is of use, too.
+    by_sentence : bool
+        Whether marks are read; and, of labelled answers, whether every sentence needs a label.
 
     Raises
     ------
@@ -52,12 +57,13 @@ class Needs:
     allow_none: bool = False
     expect: tuple[str, ...] = ()
     repeats: bool = False
+    by_sentence: bool = False
 
     def keeping(self, names: Collection[str], columns: "Columns") -> "Needs":
         """Return the needs with every column that is neither a field nor a label by its name."""
         if ALL_COLUMNS not in self.keep:
             return self
-        used = {*columns.by_field.values(), *columns.label_columns}
+        used = {*columns.by_field.values(), *columns.label_columns, *columns.marked.names}
         others = (name for name in names if name not in used)
         named = (name for name in self.keep if name != ALL_COLUMNS)
         return replace(self, keep=tuple(dict.fromkeys((*named, *others))))
@@ -93,13 +99,19 @@ class Columns:
         Reads them, and counts what it has read.
     beside : tuple of str
         Columns that are no field and list a value for every label of a row.
+    marked : MarkColumns
+        Where marks are.
+    marks : MarkReader or None
+        Reads them, where they are needed.
     """
 
     by_field: Mapping[str, str]
     present: frozenset[str]
     label_columns: tuple[str, ...]
     labels: LabelReader
-    beside: tuple[str, ...] = ()
+    beside: tuple[str, ...]
+    marked: MarkColumns
+    marks: MarkReader | None
 
     def named_as(self) -> list[str]:
         """Return the tools whose own names all text fields have, if they are all there."""
@@ -146,17 +158,30 @@ def choose_columns(
         if (column := getattr(reading, f"{field}_column")) is not None
     }
     label_columns = label_columns_of(seen, opened, reading, source, needed=needs.labelled)
+    marked = mark_columns_of(seen, opened, reading, label_columns, by_sentence=needs.by_sentence)
     by_field = {field: field for field in FIELDS}
     listed: list[str] = []
-    mapping = reading.mapping or {}
+    # Answers to be checked need no marks, though a guardrail's own data had some.
+    mapping = {
+        field: column
+        for field, column in (reading.mapping or {}).items()
+        if needs.labelled or field not in MARK_FIELDS or column in seen
+    }
     if opened.table:
         # With nothing parsed there are no names to judge by: the rows tell what is wrong.
         required = (
             needs.expected(opened, len(rows)) if seen.names and reading.preset is None else ()
         )
+        if marked.sentences in seen:
+            # Sentences are the answer where the row has no other.
+            required = tuple(field for field in required if field != "response")
         nested = nested_fields(rows, seen.names)
         if opened.export is None:
-            listed = beside_labels(rows, label_columns, opened.cells)
+            listed = [
+                name
+                for name in beside_labels(rows, label_columns, opened.cells)
+                if name not in marked.names
+            ]
         answers = [name for name in listed if name.lower() in ANSWER_LISTS]
         if len(answers) == 1 and not aliases_of("response", seen.names, nested):
             nested[answers[0]] = "response"
@@ -179,7 +204,8 @@ def choose_columns(
         roles = [("label column", column) for column in label_columns if reading.label_column]
         roles += [(f"{field} column", column) for field, column in named.items()]
         for role, column in (*roles, *(("column", name) for name in needs.keep)):
-            if column not in seen and column != ALL_COLUMNS:
+            of_sentences = role == "column" and holds_cell(seen, marked, column)
+            if column not in seen and column != ALL_COLUMNS and not of_sentences:
                 raise DataError(
                     _absent(source, role, column, seen.names)
                     + "; name one of these, or read a file that has it"
@@ -187,7 +213,8 @@ def choose_columns(
         # Of JSON lines a later row can have a column that the first rows lack.
         sparse = opened.export is not None or opened.format in ("jsonl", "json")
         definite = opened.table and not sparse
-        if needs.labelled and definite and not any(column in seen for column in label_columns):
+        labelled = any(column in seen for column in label_columns)
+        if needs.labelled and definite and not labelled and marked.sentences is None:
             raise DataError(
                 _absent(source, "label column", by_field["label"], seen.names)
                 + "; name the column of 0 (faithful) and 1 (hallucinated) with "
@@ -195,116 +222,55 @@ def choose_columns(
             )
     present = {field for field, column in by_field.items() if column in seen}
     present |= {"label"} if any(column in seen for column in label_columns) else set()
-    spans = len(label_columns) == 1 and any(map(is_spans, seen.values(label_columns[0])))
+    spans = len(label_columns) == 1 and (
+        label_columns[0] == marked.spans or any(map(is_spans, seen.values(label_columns[0])))
+    )
     labels = LabelReader(reading, label_columns[0], spans)
+    joins = marked.sentences is not None and "response" not in present
+    marks = _marks(seen, marked, labels, label_columns, reading, needs, needed=joins)
+    if marks is not None:
+        by_field |= marked.by_field
+        present |= {field for field, column in marked.by_field.items() if column in seen}
+        labels = marks.labels if marks.gives_labels else labels
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
-    return Columns(by_field, frozenset(present), label_columns, labels, beside)
+    return Columns(by_field, frozenset(present), label_columns, labels, beside, marked, marks)
+
+
+def _marks(
+    seen: Seen,
+    marked: MarkColumns,
+    labels: LabelReader,
+    label_columns: Sequence[str],
+    reading: ReadOptions,
+    needs: Needs,
+    *,
+    needed: bool,
+) -> MarkReader | None:
+    """Return what reads marks, if they are needed, be it for the labels of answers alone."""
+    of_rows = marked.answer_id is not None
+    parallel = marked.sentence_labels
+    gives_labels = of_rows or (
+        marked.sentences is not None
+        and (parallel in label_columns or not any(column in seen for column in label_columns))
+    )
+    if not (needed or needs.by_sentence or gives_labels):
+        return None
+    reader = labels
+    if not of_rows:
+        keys = map(label_key_of, seen.values(marked.sentences or ""))
+        key = next((key for key in keys if key is not None), "label")
+        reader = LabelReader(reading, parallel or f"{marked.sentences}.{key}")
+    return MarkReader(
+        marked,
+        reader,
+        keep=needs.keep,
+        gives_labels=gives_labels,
+        labelled=needs.labelled,
+        by_sentence=needs.by_sentence,
+        share=reading.span_share,
+    )
 
 
 def _absent(source: str, role: str, column: str, fields: Collection[str]) -> str:
-    return f"{source} has no {role} {column!r}; columns seen: {_list(fields)}"
-
-
-def resolve_columns(
-    fields: Collection[str],
-    *,
-    preset: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    require: Collection[str] = TEXT_FIELDS,
-    source: str = "the data",
-    nested: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, str]:
-    """Return the column of each text field, e.g. ``{"question": "user_input", ...}``.
-
-    Parameters
-    ----------
-    fields : collection of str
-        The column names seen.
-    preset : str or None
-        One of `PRESETS`; None guesses it from the names.
-    mapping : mapping of str to str
-        Field to column, for single fields; wins over the preset.
-    require : collection of str
-        The text fields that must have a column.
-    source : str
-        How messages call the data.
-    nested : mapping of str to str
-        From `nested_fields`.
-
-    Raises
-    ------
-    InputError
-        An unknown preset or an unknown field in ``mapping``.
-    DataError
-        A required field has no column, a mapped column is not there, or several presets fit.
-
-    Examples
-    --------
-    >>> resolve_columns(["query", "contexts", "response", "label"])["question"]
-    'query'
-    """
-    mapping = mapping or {}
-    for field, column in mapping.items():
-        if field not in FIELDS:
-            raise InputError(f"mapping can name {', '.join(FIELDS)}; got {field!r}")
-        if fields and column not in fields:
-            raise DataError(
-                f"{source} has no column {column!r} to map to {field}; it has {_list(fields)}"
-            )
-    if preset is not None and preset not in PRESETS:
-        raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}")
-    named = {field: mapping[field] for field in TEXT_FIELDS if field in mapping}
-    options = {
-        name: dict(zip(TEXT_FIELDS, columns, strict=True)) | named
-        for name, columns in PRESETS.items()
-    }
-    if preset is not None:
-        return options[preset]
-    if set(options["calibrail"].values()) <= set(fields):
-        return options["calibrail"]
-    rivals: dict[str, list[str]] = {}
-    complete = {
-        name: tuple(columns.values())
-        for name, columns in options.items()
-        if set(columns.values()) <= set(fields)
-    }
-    if len(set(complete.values())) > 1:
-        raise DataError(
-            f"{source}: the columns {_list(fields)} fit several presets ({', '.join(complete)}); "
-            f"choose one with {option_of(ReadOptions, 'preset')}, or map single columns with "
-            f"{option_of(ReadOptions, 'mapping')}"
-        )
-    if complete:
-        return options[next(iter(complete))]
-    chosen = {}
-    for field in TEXT_FIELDS:
-        found = [named[field]] if field in named else aliases_of(field, fields, nested)
-        chosen[field] = found[0] if len(found) == 1 else field
-        if len(found) > 1:
-            rivals[field] = found
-    if unclear := [field for field in require if field in rivals]:
-        field = unclear[0]
-        raise DataError(
-            f"{source}: {field} may be in any of the columns {', '.join(rivals[field])}; choose "
-            f"one with {option_of(ReadOptions, 'mapping')}, e.g. "
-            f"{option_of(ReadOptions, 'mapping', {field: rivals[field][0]})}"
-        )
-    if missing := [field for field in require if chosen[field] not in fields]:
-        there = [f"{field} in {chosen[field]!r}" for field in require if field not in missing]
-        found_ones = f" (found: {', '.join(there)})" if there else ""
-        verb = "column holds" if len(missing) == 1 else "columns hold"
-        raise DataError(
-            f"{source}: cannot tell which {verb} {', '.join(missing)}{found_ones}. Columns seen: "
-            f"{_list(fields)}. Name single columns with {option_of(ReadOptions, 'mapping')}, e.g. "
-            f"{option_of(ReadOptions, 'mapping', {missing[0]: 'my_column'})}; "
-            f"{either('`calibrail doctor`', 'calibrail.diagnose(...)')} shows what is in each. "
-            f"{option_of(ReadOptions, 'preset')} takes the names of {', '.join(list(PRESETS)[1:])}"
-        )
-    return chosen
-
-
-def _list(fields: Collection[str]) -> str:
-    rest = f" and {len(fields) - 30} more" if len(fields) > 30 else ""
-    names = (name if len(name) <= 80 else f"{name[:80]}..." for name in list(fields)[:30])
-    return (", ".join(names) or "none") + rest
+    return f"{source} has no {role} {column!r}; columns seen: {listing(fields)}"

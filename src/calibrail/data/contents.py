@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.arrow_values import coded, kind_of, numbers_of, offsets_of
+from calibrail.data.cell_values import spelling
 from calibrail.data.names import Texts
-from calibrail.data.row_parser import spelling
 
 _Digests = NDArray[np.uint64]
 

@@ -19,7 +19,7 @@ from calibrail.data.arrow import (
 from calibrail.data.benchmarks import NATIVES
 from calibrail.data.benchmarks.ragtruth import RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
 from calibrail.data.delimited import csv_rows
-from calibrail.data.example import FIELDS, Example
+from calibrail.data.example import Example
 from calibrail.data.files import data_files, file_labels, table_kind
 from calibrail.data.json_lists import list_start
 from calibrail.data.jsonl import json_rows
@@ -34,6 +34,7 @@ from calibrail.data.rows import (
     Reader,
     Row,
     TableItem,
+    own_values,
 )
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces.export import Export, ExportNotes
@@ -360,8 +361,7 @@ def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
         if isinstance(item, Row | Problem | Filtered):
             yield item
         elif isinstance(item, Example):
-            values = {name: getattr(item, name) for name in FIELDS}
-            yield Row(position, dict.fromkeys(FIELDS) | dict(item.columns) | values)
+            yield Row(position, own_values(item))
         else:
             yield Row(position, item)
 

@@ -9,8 +9,8 @@ from itertools import chain, islice
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from calibrail.data.arrow import table_rows
-from calibrail.data.example import FIELDS, Example
-from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
+from calibrail.data.example import Example
+from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, own_values, shorten
 from calibrail.errors import DataError, InputError
 
 #: Rows of a frame that are turned into Python's own values at a time.
@@ -237,8 +237,7 @@ def _item_rows(items: Iterable[object]) -> Iterator[TableItem]:
     """Yield dicts and examples, the latter under calibrail's own names."""
     for number, item in enumerate(items, start=1):
         if isinstance(item, Example):
-            values = {name: getattr(item, name) for name in FIELDS}
-            yield Row(number, dict.fromkeys(FIELDS) | dict(item.columns) | values)
+            yield Row(number, own_values(item))
         elif isinstance(item, Mapping):
             yield Row(number, item)
         else:

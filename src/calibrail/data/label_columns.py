@@ -6,6 +6,7 @@ from typing import Final
 from calibrail.data.aliases import aliases_of
 from calibrail.data.formats import Opened
 from calibrail.data.labels import is_of_truth, meaning_of_one
+from calibrail.data.marked_spans import looks_marked
 from calibrail.data.paths import nested_names, value_at
 from calibrail.data.texts import parse_cell
 from calibrail.data.traces.export import ANNOTATION, SCORE
@@ -76,6 +77,11 @@ def label_columns_of(
             and not any(isinstance(value, list | Mapping) for value in seen.values(path))
         }
         found = list(inside)
+    if opened.table and not found:
+        # An answer in which something is marked is hallucinated.
+        marked = (reading.mapping or {}).get("spans")
+        spans = [marked] if marked in seen else aliases_of("spans", seen.names)
+        found = [name for name in spans if name and any(map(looks_marked, seen.values(name)))]
     return (found[0],) if len(found) == 1 else ("label",)
 
 

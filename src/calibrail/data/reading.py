@@ -288,6 +288,7 @@ def read(
     allow_none: bool = False,
     expect: Collection[str] = (),
     repeats: bool = False,
+    by_sentence: bool = False,
     **fields: Unpack[ReadShort],
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
@@ -314,6 +315,10 @@ def read(
         Text fields that single rows may lack, but whose column must be there.
     repeats : bool
         Whether rows whose id stood there before are given, too.
+    by_sentence : bool
+        Whether `Example.spans` and `Example.sentences` are read. Of labelled answers every sentence
+        then needs a label, and the answer's is that of its sentences: 1 where one is unsupported.
+        Rows that are sentences are gathered to their answers.
     **fields
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
@@ -326,6 +331,7 @@ def read(
         - ``label_map``, ``positive``, ``annotators``: what labels mean, and several of one row.
         - ``options``: options of the format's reader, e.g. ``min_chars`` for HaluEval.
         - ``limit``, ``sample``, ``sample_seed``: the first rows, or rows drawn by lot.
+        - ``span_share``: what of a sentence must be marked for it to be unsupported.
         - ``strict``: stop at the first row that cannot be used.
         - ``quarantine``: file that gets one JSON line for every row that cannot be used; made when
           there is one, replaced when it exists.
@@ -351,7 +357,9 @@ def read(
     >>> [(example.id, example.question, example.label) for example in read(path)]
     [('row-1', 'q', 1)]
     """
-    needs = Needs(tuple(keep), tuple(require), labelled, allow_none, tuple(expect), repeats)
+    needs = Needs(
+        tuple(keep), tuple(require), labelled, allow_none, tuple(expect), repeats, by_sentence
+    )
     reading = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
     opened = open_source(source, reading)
     target = reading.quarantine

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from calibrail.data.example import Example
+from calibrail.data.example import FIELDS, Example
 
 #: The field that a problem names when the row as a whole cannot be read.
 WHOLE_ROW: Final = "row"
@@ -127,6 +127,31 @@ class Origin:
     guardrail: str | None = None
 
 
+class FieldError(Exception):
+    """A field of the row at hand cannot be used; never leaves the reading.
+
+    Parameters
+    ----------
+    field, reason, value, remedy
+        As a `Problem` has them; the value is not shortened yet.
+    row : int or None
+        Which row it is, where an answer is made of several.
+    """
+
+    def __init__(
+        self, field: str, reason: str, value: object, remedy: str, row: int | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.field, self.reason, self.value, self.remedy = field, reason, value, remedy
+        self.row = row
+
+    def problem(self, row: int, file: str = "") -> Problem:
+        """Return what is wrong with the row."""
+        value = "" if self.reason == "missing" else shorten(self.value)
+        at = row if self.row is None else self.row
+        return Problem(at, self.field, self.reason, value, "", self.remedy, file)
+
+
 #: What the reader of a table yields.
 TableItem: TypeAlias = Row | Problem
 
@@ -142,6 +167,12 @@ OpenTable: TypeAlias = Callable[[], Iterator[TableItem]]
 
 #: A format: path and options to items. The protocol of the entry-point group ``calibrail.readers``.
 Reader: TypeAlias = Callable[[Path, Mapping[str, object]], Iterable[Item]]
+
+
+def own_values(example: Example) -> dict[str, object]:
+    """Return what an example holds, under calibrail's own names, columns beside them."""
+    values = {name: getattr(example, name) for name in (*FIELDS, "spans", "sentences")}
+    return dict.fromkeys(FIELDS) | dict(example.columns) | values
 
 
 def shorten(value: object) -> str:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from calibrail.data.cell_values import column_value
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
-from calibrail.data.row_parser import column_value
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.column import Column

@@ -72,7 +72,8 @@ def diagnose(
     source = reusable(source)
     first = read(source, how, require=(), labelled=False, allow_none=True)
     present = first.columns.present
-    used = {first.columns.by_field[field] for field in present} | {*first.columns.label_columns}
+    used = {first.columns.by_field[field] for field in present}
+    used |= {*first.columns.label_columns, *first.columns.marked.names}
     keep = tuple(name for name in first.fields if name not in used)
     require = ("response",) if "response" in present else ()
     opened = read(

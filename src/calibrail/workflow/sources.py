@@ -25,6 +25,7 @@ def open_source(
     keep: Sequence[str] = (),
     labelled: bool = True,
     allow_none: bool = False,
+    by_sentence: bool = False,
 ) -> Reading:
     """Open examples for one streaming pass.
 
@@ -40,6 +41,8 @@ def open_source(
         Further columns to keep.
     labelled, allow_none : bool
         Whether every row needs a label, and whether a file without a usable row is fine.
+    by_sentence : bool
+        Whether marks are read, as `read` says.
     """
     scores = tuple(scores)
     # Answers without samples are read, and the score that wants them is undefined there.
@@ -51,6 +54,7 @@ def open_source(
         require=tuple(dict.fromkeys(texts)),
         labelled=labelled,
         allow_none=allow_none,
+        by_sentence=by_sentence,
     )
 
 
@@ -61,6 +65,7 @@ def open_for(
     *,
     keep: Sequence[str] = (),
     labelled: bool = True,
+    by_sentence: bool = False,
 ) -> Reading:
     """Open answers for a guardrail to decide about, one that its score cannot read among them.
 
@@ -77,6 +82,7 @@ def open_for(
         expect=guardrail.texts,
         labelled=labelled,
         allow_none=not labelled,
+        by_sentence=by_sentence,
     )
 
 

@@ -57,7 +57,9 @@ def ragtruth_rows(path: Path, task: object = None, split: object = None) -> Iter
     Notes
     -----
     The sources are held in memory (about 3,000 texts in the full corpus). Columns that can be
-    kept: ``task``, ``model``, ``temperature``, ``split``, ``quality``, ``spans``.
+    kept: ``task``, ``model``, ``temperature``, ``split``, ``quality``. Every span counts, those
+    with ``implicit_true`` (true, and not in the source) and ``due_to_null`` (a misread empty value)
+    among them: neither is supported by the source, and the corpus calls such answers hallucinated.
     """
     sources_file, responses_file = ragtruth_files(path)
     sources: dict[str, Mapping[str, object]] = {}
@@ -116,7 +118,7 @@ def _joined(row: Row, source: Mapping[str, object]) -> Row | Problem:
         "id": row.values.get("id"),
         "task": source.get("task_type"),
         **{name: row.values.get(name) for name in ("model", "temperature", "split", "quality")},
-        "spans": len(spans),
+        "spans": spans,
     }
     if question is not None:
         values["question"] = question

@@ -1,0 +1,160 @@
+"""Which characters of an answer did people mark as unsupported?"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from calibrail.data.rows import FieldError
+from calibrail.data.texts import parse_cell
+
+#: How other tools call the first character of a span, the one behind its last, and its text.
+STARTS: Final = ("start", "begin", "start_offset", "start_char", "startOffset", "start_index")
+ENDS: Final = ("end", "stop", "end_offset", "end_char", "endOffset", "end_index")
+_TEXTS: Final = ("text", "quote", "span", "span_text")
+
+_SHAPE: Final = (
+    "write a list of [start, end] or {'start': ..., 'end': ...}, [] where nothing is unsupported; "
+    "offsets count characters from 0, the end is the first one behind"
+)
+_ELSEWHERE: Final = (
+    "offsets count characters (not bytes, not tokens) of this very response, the end is the first "
+    "one behind; mark it again, or leave the text out if the offsets are right"
+)
+
+Span = tuple[int, int]
+
+
+def looks_marked(value: object) -> bool:
+    """Say whether a value is a list of spans by its looks, or spells one.
+
+    >>> looks_marked([[0, 4]]), looks_marked('[{"start": 0, "end": 4}]'), looks_marked(["a"])
+    (True, True, False)
+    """
+    if isinstance(value, str):
+        value = parse_cell(value)
+    return isinstance(value, list) and all(_offsets(item) is not None for item in value)
+
+
+def read_spans(value: object, response: str) -> tuple[Span, ...] | None:
+    """Return the marked characters of a response: sorted, none touching another.
+
+    Where a span brings its text, that must stand at its offsets. One that is beside them by no more
+    characters than white space explains, and stands in the response once, is moved there.
+
+    Parameters
+    ----------
+    value : object
+        A list of ``[start, end]``, ``[start, end, text]`` or objects with these; or what spells
+        one. None where nobody marked anything.
+    response : str
+        The answer.
+
+    Raises
+    ------
+    FieldError
+        It is something else, or leads out of the response.
+
+    Examples
+    --------
+    >>> read_spans([{"start": 4, "end": 7, "text": "red"}, [6, 9]], "the red fox")
+    ((4, 9),)
+    """
+    if isinstance(value, str):
+        if not value.strip():
+            return None
+        value = parse_cell(value)
+        if value is None:
+            raise FieldError("spans", "wrong type", value, _SHAPE)
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple):
+        raise FieldError("spans", "wrong type", value, _SHAPE)
+    spans = (_span(item, response) for item in value)
+    # White space is no word that somebody could doubt.
+    return merged([(start, end) for start, end in spans if response[start:end].strip()])
+
+
+def merged(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Return spans in their order, those that overlap or touch as one.
+
+    >>> merged([(5, 9), (0, 2), (2, 3), (7, 8)])
+    ((0, 3), (5, 9))
+    """
+    result: list[Span] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return tuple(result)
+
+
+def place(text: str, response: str, start: int = 0) -> Span | None:
+    r"""Return where a text first stands from a character on, whatever its white space is like.
+
+    >>> place("red  fox", "the red\nfox"), place("cat", "the red fox")
+    ((4, 11), None)
+    """
+    words = text.split()
+    if not words:
+        return None
+    found = response.find(text, start)
+    if found >= 0:
+        return found, found + len(text)
+    match = re.compile(r"\s+".join(map(re.escape, words))).search(response, start)
+    return match and match.span()
+
+
+def _span(item: object, response: str) -> Span:
+    found = _offsets(item)
+    if found is None:
+        raise FieldError("spans", "wrong type", item, _SHAPE)
+    start, end, text = found
+    if text is not None and text.strip():
+        return _at_text(start, end, text, response, item)
+    if start > end:
+        raise FieldError("spans", "end before start", item, _SHAPE)
+    if start < 0 or end > len(response):
+        seen = f"[{start}, {end}] in {len(response)} characters"
+        raise FieldError("spans", "outside the response", seen, _ELSEWHERE)
+    return start, end
+
+
+def _at_text(start: int, end: int, text: str, response: str, item: object) -> Span:
+    """Return the span with its text, moved by white space where it has to be."""
+    if 0 <= start <= end <= len(response) and response[start:end].split() == text.split():
+        return start, end
+    words = [re.escape(word) for word in text.split()]
+    matches = [match.span() for match in re.finditer(r"\s+".join(words), response)]
+    slack = sum(map(str.isspace, response)) + sum(map(str.isspace, text))
+    near = [span for span in matches if abs(span[0] - start) <= slack]
+    if len(matches) == 1 and near:
+        return near[0]
+    there = response[max(0, start) : max(0, end)][:40]
+    reason = "text is not at its offsets"
+    raise FieldError("spans", reason, f"{text[:40]!r}, there is {there!r}", _ELSEWHERE)
+
+
+def _offsets(item: object) -> tuple[int, int, str | None] | None:
+    if isinstance(item, Mapping):
+        start, end, text = (first_of(item, names) for names in (STARTS, ENDS, _TEXTS))
+    elif isinstance(item, list | tuple) and 2 <= len(item) <= 3:
+        start, end, text = (*item, None)[:3]
+    else:
+        return None
+    numbers = [whole(start), whole(end)]
+    if None in numbers:
+        return None
+    return numbers[0], numbers[1], text if isinstance(text, str) else None  # type: ignore[return-value]
+
+
+def first_of(item: Mapping[Any, Any], names: Sequence[str]) -> Any:
+    """Return what an object holds under the first of some names that it has."""
+    return next((item[name] for name in names if item.get(name) is not None), None)
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number, whatever its type; None of anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        return None
+    return int(value)

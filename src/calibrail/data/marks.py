@@ -1,0 +1,168 @@
+"""What do the marks of a row say of its sentences, and do they agree with its label?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from calibrail.data.by_sentence import sentence_labels, sentences_of
+from calibrail.data.example import FAITHFUL, HALLUCINATED, Example, GivenSentence
+from calibrail.data.given_sentences import Given, given_in, placed, shape_error
+from calibrail.data.labels import LabelReader
+from calibrail.data.mark_columns import MarkColumns
+from calibrail.data.marked_spans import Span, read_spans
+from calibrail.data.one_label import read_label
+from calibrail.data.paths import value_at
+from calibrail.data.rows import FieldError
+from calibrail.settings.reading import SKIP
+
+#: Where the sentences of rows that were gathered to an answer are.
+GATHERED: Final = "sentences"
+
+#: What is wrong with answers of which nobody said where; they are all that there are, or some.
+UNMARKED: Final = "hallucinated, and nobody marked what"
+
+_MARK: Final = (
+    "mark what is unsupported (spans: [[start, end], ...], or a label for each sentence), or leave "
+    "the row out"
+)
+_NOTHING: Final = "mark what is unsupported, or label the answer 0"
+_FAITHFUL: Final = "label the answer 1, or take the marks away ([])"
+_ALL: Final = "give every sentence a label of 0 or 1, or mark spans"
+_OUTSIDE: Final = "mark words of the sentences, or label the answer 0"
+_WORDS: Final = "give a text with words, or leave the row out"
+
+
+class MarkReader:
+    """Reads the marks of one source.
+
+    Parameters
+    ----------
+    columns : MarkColumns
+        Where they are.
+    labels : LabelReader
+        Reads the labels of sentences.
+    keep : sequence of str
+        Columns of sentences that are kept.
+    gives_labels : bool
+        Whether an answer's label is that of its sentences, and in no column of its own.
+    labelled : bool
+        Whether every answer needs a label.
+    by_sentence : bool
+        Whether every sentence needs one, too.
+    share : float
+        What of a sentence spans must cover for it to be unsupported; 0 for any part.
+
+    Attributes
+    ----------
+    n_marked : int
+        Answers so far that somebody marked.
+    """
+
+    def __init__(
+        self,
+        columns: MarkColumns,
+        labels: LabelReader,
+        *,
+        keep: Sequence[str] = (),
+        gives_labels: bool = False,
+        labelled: bool = True,
+        by_sentence: bool = True,
+        share: float = 0.0,
+    ) -> None:
+        self.columns, self.labels, self.gives_labels = columns, labels, gives_labels
+        self.n_marked = 0
+        self._keep, self._labelled, self._share = keep, labelled, share
+        self._by_sentence = by_sentence
+        self._sentences = GATHERED if columns.answer_id is not None else columns.sentences
+
+    def given(self, values: Mapping[str, object]) -> list[Given] | None:
+        """Return the sentences that a row lists; None where it lists none.
+
+        Raises
+        ------
+        FieldError
+            It lists something else, or not a label for each.
+        """
+        value = None if self._sentences is None else value_at(values, self._sentences)
+        if value is None or value in ("", []):
+            return None
+        labels = self.columns.sentence_labels
+        listed = None if labels is None else value_at(values, labels)
+        if (given := given_in(value, listed)) is not None:
+            return given
+        alone = given_in(value, None)
+        if alone is None or self.columns.sentence_labels is None:
+            raise shape_error(value)
+        if not self._labelled:
+            return alone
+        seen = f"{listed!r:.60} for {len(alone)} sentences"
+        raise FieldError("sentences", "not one label for each sentence", seen, _ALL)
+
+    def sentences(
+        self, given: Sequence[Given] | None, response: str
+    ) -> tuple[GivenSentence, ...] | Literal["skip"] | None:
+        """Return the sentences by their places; `SKIP` where one is left out on request.
+
+        Raises
+        ------
+        FieldError
+            One is not where it should be, or its label cannot be read.
+        """
+        if given is None:
+            return None
+        left_out = False
+
+        def label_of(item: Given) -> int | None:
+            nonlocal left_out
+            needed = self._labelled and not self.labels.is_missing(item.label)
+            label = read_label(
+                self.labels, item.label, self.labels.column, needed=needed, row=item.row
+            )
+            left_out |= label == SKIP
+            return label if isinstance(label, int) else None
+
+        found = placed(given, response, label_of, self._keep)
+        return SKIP if left_out else found
+
+    def spans(self, values: Mapping[str, object], response: str) -> tuple[Span, ...] | None:
+        """Return the marked characters; None where nobody marked any, or labels are not read."""
+        if self.columns.spans is None or not self._labelled:
+            return None
+        return read_spans(value_at(values, self.columns.spans), response)
+
+    def checked(self, example: Example) -> Example:
+        """Return an answer whose label is that of its sentences: 1 where one is unsupported.
+
+        A faithful answer that nobody marked is one that was marked, and in which nothing is
+        unsupported.
+
+        Raises
+        ------
+        FieldError
+            Marks and label contradict each other, or a sentence has neither.
+        """
+        if self._by_sentence and not sentences_of(example):
+            raise FieldError("response", "holds no sentence", example.response, _WORDS)
+        if not self._labelled:
+            return example
+        labelled = [item.label is not None for item in example.sentences or ()]
+        if example.spans is None and not any(labelled):
+            if example.label == FAITHFUL:
+                return replace(example, spans=())
+            if example.label is None:
+                raise FieldError("label", "missing", None, _ALL)
+            raise FieldError("spans", UNMARKED, None, _MARK)
+        self.n_marked += 1
+        if example.spans is None and not all(labelled):
+            seen = f"{labelled.count(False)} of {len(labelled)}"
+            raise FieldError("sentences", "without a label", seen, _ALL)
+        touched = any(sentence_labels(example))
+        field = "sentences" if any(labelled) else "spans"
+        if example.label == FAITHFUL and (touched or example.spans):
+            raise FieldError(field, "faithful, and something is marked", example.spans, _FAITHFUL)
+        if not touched and example.spans:
+            seen = f"{example.spans!r:.60}"
+            raise FieldError(field, "marked outside of every sentence", seen, _OUTSIDE)
+        if example.label == HALLUCINATED and not touched:
+            raise FieldError(field, "hallucinated, and nothing is marked", None, _NOTHING)
+        return replace(example, label=int(any(sentence_labels(example, self._share))))

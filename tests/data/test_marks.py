@@ -1,0 +1,259 @@
+"""Are marks read with their answers, and set aside where they contradict the label?"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.data import Example, read, read_all
+from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.example import GivenSentence
+from calibrail.errors import DataError, InputError
+from tests.rows import Write, good
+
+TEXT = "It rained. The sun shone. It blew."
+
+
+def answer(**values: Any) -> dict[str, Any]:
+    return good(response=TEXT, **values)
+
+
+def marks_of(source: Any, **how: Any) -> list[Example]:
+    return list(read(source, by_sentence=True, **how))
+
+
+@pytest.mark.parametrize("shape", ["jsonl", "json", "csv", "parquet", "rows", "frame", "examples"])
+def test_spans_are_the_same_from_every_format(shape: str, tmp_path: Path, write: Write) -> None:
+    spans: list[Any] = [[[11, 24]], []]
+    rows = [
+        {**json.loads(json.dumps(answer(id=name, label=label))), "spans": marked}
+        for name, label, marked in zip("ab", (1, 0), spans, strict=True)
+    ]
+    source: Any = rows
+    if shape == "jsonl":
+        source = write(*rows)
+    elif shape == "json":
+        source = tmp_path / "answers.json"
+        source.write_text(json.dumps(rows), encoding="utf-8")
+    elif shape == "csv":
+        source = tmp_path / "answers.csv"
+        with source.open("w", newline="", encoding="utf-8") as stream:
+            table = csv.DictWriter(stream, rows[0])
+            table.writeheader()
+            table.writerows(
+                {k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()}
+                for row in rows
+            )
+    elif shape == "parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        source = tmp_path / "answers.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), source)
+    elif shape == "frame":
+        source = pytest.importorskip("pandas").DataFrame(rows)
+    elif shape == "examples":
+        source = [
+            Example("q", ("c",), TEXT, 1, id="a", spans=((11, 24),)),
+            Example("q", ("c",), TEXT, 0, id="b", spans=()),
+        ]
+    first, second = marks_of(source)
+    assert (first.spans, first.label, first.sentences) == (((11, 24),), 1, None)
+    assert (second.spans, second.label) == ((), 0)
+    assert [item.label for item in sentence_examples(first)] == [0, 1, 0]
+
+
+def test_marks_are_left_alone_where_answers_are_asked_for(write: Write) -> None:
+    path = write(answer(label=1, spans=[[90, 95]]))
+    (example,) = read(path)
+    assert (example.spans, example.label) == (None, 1)
+    # Nor are they a column of their own, to be carried along.
+    (example,) = read(path, keep=["*"])
+    assert example.columns == {}
+
+
+def test_an_answer_is_hallucinated_where_something_is_marked(write: Write) -> None:
+    path = write(answer(label=..., spans=[[11, 24]]), answer(label=..., id="b", spans=[]))
+    examples, reading = read_all(path)
+    assert [example.label for example in examples] == [1, 0]
+    values = reading.how()["labels"]["values"]  # type: ignore[index]
+    assert [item["value"] for item in values] == ["some marked spans", "no marked spans"]
+    assert [example.label for example in marks_of(path)] == [1, 0]
+
+
+def test_a_column_is_named_and_may_be_that_of_the_labels(write: Write) -> None:
+    path = write(answer(label=1, extra={"bad": [{"start": 0, "end": 9}]}))
+    (example,) = marks_of(path, mapping={"spans": "extra.bad"})
+    assert example.spans == ((0, 9),)
+    path = write(answer(label=..., labels=[{"start": 0, "end": 9}]), name="lettuce.jsonl")
+    (example,) = marks_of(path)
+    assert (example.spans, example.label) == (((0, 9),), 1)
+    with pytest.raises(DataError, match="no column 'nowhere' to map to spans"):
+        read(path, mapping={"spans": "nowhere"})
+    # What is to be checked has no marks yet.
+    (example,) = marks_of(path, mapping={"spans": "nowhere"}, labelled=False)
+    assert example.spans is None
+    with pytest.raises(InputError, match="spans, sentences, sentence_labels, answer_id"):
+        read(path, mapping={"marks": "labels"})
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "reason"),
+    [
+        (answer(label=1), "spans", "hallucinated, and nobody marked what"),
+        (answer(label=1, spans=None), "spans", "hallucinated, and nobody marked what"),
+        (answer(label=1, spans=[]), "spans", "hallucinated, and nothing is marked"),
+        (answer(label=1, spans=[[10, 11]]), "spans", "hallucinated, and nothing is marked"),
+        (answer(label=0, spans=[[0, 2]]), "spans", "faithful, and something is marked"),
+        (answer(label=1, spans=[[30, 99]]), "spans", "outside the response"),
+        (good(response="***", label=0, spans=[]), "response", "holds no sentence"),
+        (
+            good(response="1. It rained.", label=1, spans=[[0, 2]]),
+            "spans",
+            "marked outside of every sentence",
+        ),
+        (answer(label=1, sentences=["It rained.", 7]), "sentences", "wrong type"),
+        (
+            answer(label=1, sentences=[{"text": "It rained.", "label": 1}, {"text": "It blew."}]),
+            "sentences",
+            "without a label",
+        ),
+        (
+            answer(label=1, sentences=[{"text": "It blew.", "label": 0}]),
+            "sentences",
+            "hallucinated, and nothing is marked",
+        ),
+        (
+            answer(label=0, sentences=[{"text": "It blew.", "label": 1}]),
+            "sentences",
+            "faithful, and something is marked",
+        ),
+        (
+            answer(label=1, sentences=[{"text": "It blew.", "label": "maybe"}]),
+            "label",
+            "not 0 or 1",
+        ),
+        (
+            answer(
+                label=1, sentences=[{"text": t, "label": 1} for t in ("It blew.", "It rained.")]
+            ),
+            "sentences",
+            "not in the response",
+        ),
+        (
+            answer(label=1, sentences=["It rained."], sentence_labels=[1, 0]),
+            "sentences",
+            "not one label for each sentence",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_set_aside(
+    write: Write, tmp_path: Path, row: Any, field: str, reason: str
+) -> None:
+    fine = {"sentences": [{"text": TEXT, "label": 0}], "sentence_labels": [0]}
+    if "sentences" not in row:
+        fine = {"spans": []}
+    elif "sentence_labels" not in row:
+        del fine["sentence_labels"]
+    path = write(answer(id="z", label=0, **fine), row)
+    target = tmp_path / "quarantine.jsonl"
+    reading = read(path, by_sentence=True, quarantine=target)
+    assert [example.id for example in reading] == ["z"]
+    assert reading.reasons == Counter({(field, reason): 1})
+    (entry,) = map(json.loads, target.read_text(encoding="utf-8").splitlines())
+    assert (entry["row"], entry["field"]) == (2, field)
+    with pytest.raises(DataError, match=rf"row 2, field {field}: {reason}.*\. \w"):
+        marks_of(path, strict=True)
+
+
+def test_a_faithful_answer_that_nobody_marked_is_a_clean_one(write: Write) -> None:
+    (example, _) = marks_of(write(answer(label=0), answer(id="b", label=1, spans=[[0, 2]])))
+    assert example.spans == ()
+
+
+def test_the_share_that_spans_must_cover_decides_on_the_label(write: Write) -> None:
+    # 4 of the 12 letters and points of the second sentence.
+    path = write(answer(label=1, spans=[[11, 16]]), answer(id="b", label=1, spans=[[0, 9]]))
+    half = marks_of(path, span_share=0.5)
+    assert [example.label for example in half] == [0, 1]
+    assert [example.label for example in marks_of(path)] == [1, 1]
+    assert [example.label for example in marks_of(path, span_share=1 / 3)] == [1, 1]
+
+
+SENTENCES = [
+    {"text": "It rained.", "supported": True, "nli": 0.1},
+    {"text": "The sun shone.", "supported": False, "nli": "0.9"},
+]
+
+
+def test_sentences_bring_their_labels_and_scores(write: Write) -> None:
+    path = write(answer(label=1, sentences=SENTENCES))
+    (example,) = marks_of(path, keep=["nli"])
+    assert example.sentences == (
+        GivenSentence(0, 10, 0, {"nli": 0.1}),
+        GivenSentence(11, 25, 1, {"nli": 0.9}),
+    )
+    scores = [item.columns["nli"] for item in sentence_examples(example)]
+    assert scores == [0.1, 0.9]
+    with pytest.raises(DataError, match="no column 'nil'"):
+        read(path, by_sentence=True, keep=["nil"])
+
+
+def test_sentences_are_the_answer_where_there_is_no_other(write: Write) -> None:
+    path = write(good(response=..., label=..., sentences=SENTENCES))
+    (example,) = marks_of(path)
+    assert (example.response, example.label) == ("It rained. The sun shone.", 1)
+    (example,) = read(path)
+    assert (example.response, example.label) == ("It rained. The sun shone.", 1)
+    assert [e.response for e in read(path, labelled=False)] == [example.response]
+
+
+@pytest.mark.parametrize("column", ["labels", "sentence_labels"])
+def test_labels_stand_beside_the_sentences(write: Write, column: str) -> None:
+    texts = ["It rained.", "The sun shone.", "It blew."]
+    path = write(
+        answer(
+            label=..., sentences=texts, **{column: ["accurate", "minor_inaccurate", "accurate"]}
+        ),
+        answer(id="b", label=..., sentences=texts, **{column: ["accurate"] * 3}),
+    )
+    examples = marks_of(path)
+    assert [[item.label for item in e.sentences or ()] for e in examples] == [[0, 1, 0], [0, 0, 0]]
+    # Three sentences are no three answers, and no three annotators of whom most are content.
+    assert [(e.response, e.label) for e in read(path)] == [(TEXT, 1), (TEXT, 0)]
+
+
+def test_keys_name_the_sentences_that_are_unsupported(write: Write) -> None:
+    keyed = [["a", "It rained."], ["b", "The sun shone."]]
+    path = write(
+        answer(label=..., response_sentences=keyed, unsupported_response_sentence_keys=["b"]),
+        answer(id="b", label=..., response_sentences=keyed, unsupported_response_sentence_keys=[]),
+    )
+    examples = marks_of(path)
+    assert [[item.label for item in e.sentences or ()] for e in examples] == [[0, 1], [0, 0]]
+
+
+def test_sentences_without_labels_take_those_of_the_spans(write: Write) -> None:
+    path = write(answer(label=1, sentences=["It rained. The sun shone."], spans=[[11, 14]]))
+    (example,) = marks_of(path)
+    assert [item.label for item in sentence_examples(example)] == [1]
+
+
+def test_a_label_of_a_sentence_may_be_left_out_on_request(write: Write) -> None:
+    sentences = [{"text": "It rained.", "label": "unclear"}, {"text": "It blew.", "label": "bad"}]
+    path = write(
+        answer(label=..., sentences=sentences), answer(id="b", label=..., sentences=sentences[1:])
+    )
+    reading = read(path, by_sentence=True, label_map={"unclear": "skip", "bad": 1})
+    assert [example.id for example in reading] == ["b"]
+    assert reading.n_filtered == 1
+
+
+def test_each_answer_of_a_row_has_its_own_spans(write: Write) -> None:
+    row = good(response=["It rained.", "It blew."], label=[1, 0], spans=[[[0, 2]], []])
+    assert [example.spans for example in marks_of(write(row))] == [((0, 2),), ()]
