@@ -22,6 +22,7 @@ from calibrail.evaluation.sections.curve import operating_curve
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.evaluation.sections.review import three_way_review
 from calibrail.evaluation.sections.sentences import sentences_section, simplest, trimmed_row
+from calibrail.evaluation.sections.streaming import streaming
 from calibrail.evaluation.shift.weighting import measured_shift
 from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
 from calibrail.evaluation.tested import Tested
@@ -156,6 +157,7 @@ def evaluate(
         sections["sentences"] = sentences_section(trimmed, level) | {
             "baselines": simplest(trimmed, level),
             "detectors": [],
+            "stream": streaming(trimmed, level),
         }
 
     def rows_of(table: Mapping[str, Sample], kind: str) -> tuple[Row, ...]:

@@ -67,6 +67,8 @@ class SentenceTable:
     marked, written : ndarray of int32, shape (m,)
         How many of its characters are marked as unsupported (`UNMARKED` where nobody marked the
         answer), and how many there are, white space apart.
+    words : ndarray of int32, shape (m,)
+        How many words it has, as white space parts them.
     outside : ndarray of int32, shape (n,)
         Marked characters of the answer that no sentence holds.
     joins : Joins
@@ -83,6 +85,7 @@ class SentenceTable:
     labels: NDArray[np.int8]
     marked: NDArray[np.int32]
     written: NDArray[np.int32]
+    words: NDArray[np.int32]
     outside: NDArray[np.int32]
     joins: Joins
     columns: Mapping[str, Floats]
@@ -123,6 +126,7 @@ class SentenceTable:
             labels=self.labels[kept],
             marked=self.marked[kept],
             written=self.written[kept],
+            words=self.words[kept],
             outside=self.outside[rows],
             joins=Joins(*(part[kept] for part in self.joins)),
             columns={key: values[kept] for key, values in self.columns.items()},
@@ -235,7 +239,8 @@ class SentenceTable:
         unmarked = np.full(len(labels), UNMARKED, np.int32)
         outside = np.zeros(len(first) - 1, np.int32)
         joins = Joins(nowhere, nowhere, nowhere)
-        return cls(first, nowhere, nowhere, labels, unmarked, nowhere, outside, joins, columns)
+        zeros = (nowhere, nowhere)
+        return cls(first, *zeros, labels, unmarked, *zeros, outside, joins, columns)
 
     def to_parquet(self, path: str | Path, table: ScoreTable, codes: NDArray[np.int8]) -> None:
         """Write ``id``, ``sentence``, ``start``, ``end``, ``label``, ``split``, a column a score.

@@ -122,6 +122,7 @@ class _Places:
         self.first = array("q", [0])
         self._starts, self._ends, self._labels = array("i"), array("i"), array("b")
         self._marked, self._written, self._outside = array("i"), array("i"), array("i")
+        self._words = array("i")
         self._joins = tuple(Growing(np.int32) for _ in range(3))
 
     def add(self, example: Example) -> list[Example]:
@@ -145,6 +146,7 @@ class _Places:
             self._labels.append(-1 if item.label is None else item.label)
             self._marked.append(UNMARKED if example.spans is None else marked)
             self._written.append(written)
+            self._words.append(len(item.response.split()))
         for part, numbers in zip(
             self._joins, joins(example.response, sentences_of(example)), strict=True
         ):
@@ -169,6 +171,7 @@ class _Places:
             labels=whole_array(self._labels, np.int8),
             marked=whole_array(self._marked, np.int32),
             written=whole_array(self._written, np.int32),
+            words=whole_array(self._words, np.int32),
             outside=whole_array(self._outside, np.int32),
             joins=Joins(*(part.finish() for part in self._joins)),
             columns=columns,

@@ -41,6 +41,7 @@ WORDS: Final = {
     "no_group_of_two": "no group holds two answers",
     "few_groups_to_fit": "there are too few groups to fit on one part and try on another",
     "few_strata": "fewer than two strata hold {} answers of each class",
+    "no_such_answer": "there is no such answer in the test part",
     "no_supported": "no answer holds a supported sentence",
     "sentences_of_one_answer": "sentences of one answer are not independent",
     "sentences_without_labels": "not every sentence has a label",
