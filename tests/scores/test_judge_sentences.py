@@ -154,8 +154,10 @@ def test_a_template_of_ones_own_needs_one_for_sentences(tmp_path: Path) -> None:
         score = judge(server, mode="logprob", template=whole, sentence_template=str(path))
         assert score.params["sentence_template"] == OWN
         assert score.score(sentence_examples(ANSWER)).values.tolist() == pytest.approx([0.25] * 3)
-        seen = text_of(server.seen[-1].body["messages"])
-    assert "<answer>\nAda built it. She lives on the moon. \n</answer>" in seen
+        # They are asked at once, in any order.
+        seen = {asked(text): text for text in (text_of(i.body["messages"]) for i in server.seen)}
+    shown = "<answer>\nAda built it. She lives on the moon. \n</answer>"
+    assert shown in seen["It stands."]
     with pytest.raises(InputError, match=r"the template holds \{before\}"):
         Judge(model="m", base_url="http://localhost:1/v1", template=OWN)
 
