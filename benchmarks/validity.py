@@ -1,7 +1,7 @@
 """Do the promises hold in simulation? The full grid, 10,000 runs where a run is an array row.
 
 ``python benchmarks/validity.py [RUNS]`` writes ``results/validity.md`` and its figure, and exits
-with 1 if any count lies outside its limits. About half an hour on one core.
+with 1 if any count lies outside its limits. About an hour on one core.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ FAMILIES = {
     "three-way": ("three-way,",),
     "covariate shift": ("covariate",),
     "several risks": ("several", "a"),
+    "sentences": ("sentences,", "trimming,"),
     "verdicts at any time": ("sequential,",),
     "a watch": ("watch,", "promise,"),
 }

@@ -17,9 +17,11 @@ from calibrail.validity import (
     promise,
     recalibration,
     risks,
+    sentences,
     sequential,
     shift,
     thresholds,
+    trimming,
     watch,
 )
 from calibrail.validity.check import DELTA, Check, Observation, Setting
@@ -121,6 +123,15 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
         Simulation(run, kinds=_ONE, each=each, sizes=(100, 600), alphas=(0.1,))
         for run, each in ((recalibration.uniform, 5), (recalibration.active, 50))
     ),
+    Simulation(sentences.removed, "marginal"),
+    Simulation(sentences.removed_undefined, "marginal", sizes=(30, 100)),
+    Simulation(sentences.removed_pac, "pac", _ONE),
+    *(
+        Simulation(run, "marginal", each=10, sizes=(30, 100))
+        for run in (sentences.removed_clustered, sentences.removed_by_topic, sentences.stopped)
+    ),
+    Simulation(trimming.kept_bound, kinds=_ONE, sizes=(30, 100, 600), alphas=(0.05, 0.1)),
+    Simulation(trimming.wrong_verdicts, kinds=_ONE, each=2, sizes=(30, 100), alphas=(0.1,)),
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
     Simulation(risks.risk_that_turns, kinds=_ONE, each=80, sizes=(30, 100, 600)),
 )
