@@ -257,3 +257,12 @@ def test_a_label_of_a_sentence_may_be_left_out_on_request(write: Write) -> None:
 def test_each_answer_of_a_row_has_its_own_spans(write: Write) -> None:
     row = good(response=["It rained.", "It blew."], label=[1, 0], spans=[[[0, 2]], []])
     assert [example.spans for example in marks_of(write(row))] == [((0, 2),), ()]
+
+
+def test_a_source_that_nobody_marked_says_how_marks_are_given(write: Write) -> None:
+    rows = [answer(id=str(i), label=i % 2) for i in range(4)]
+    for path in (write(*rows), write(*rows[1::2], name="hallucinated.jsonl")):
+        with pytest.raises(DataError, match=r"of no sentence .*mapping=\{'spans'.*'answer_id'"):
+            marks_of(path)
+    # Nothing is asked of what is to be checked.
+    assert len(marks_of(path, labelled=False)) == 2

@@ -114,7 +114,8 @@ class MarkReader:
 
         def label_of(item: Given) -> int | None:
             nonlocal left_out
-            needed = self._labelled and not self.labels.is_missing(item.label)
+            missing = item.row is None and self.labels.is_missing(item.label)
+            needed = self._labelled and not missing
             label = read_label(
                 self.labels, item.label, self.labels.column, needed=needed, row=item.row
             )

@@ -19,12 +19,14 @@ from calibrail.data.columns import Needs, choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.files import count_rows
 from calibrail.data.formats import Opened, peek
+from calibrail.data.gathering import Gatherer
 from calibrail.data.ids import SourceIds
 from calibrail.data.label_check import refuse_others, refuse_others_ahead
+from calibrail.data.marks import UNMARKED
 from calibrail.data.part import Part
 from calibrail.data.paths import value_at
 from calibrail.data.quarantine import Quarantine
-from calibrail.data.refused import describe, duplicate, nothing_usable
+from calibrail.data.refused import describe, duplicate, nobody_marked, nothing_usable
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
 from calibrail.data.sources import Source, digest_files, file_digests, open_source, spoken
@@ -101,6 +103,10 @@ class Reading:
             names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
             self._names = set(names)
             items = narrow(columns=self._names)
+        self._gatherer: Gatherer | None = None
+        if self.columns.marked.answer_id is not None:
+            self._gatherer = Gatherer(self.columns.by_field, self.columns.label_columns)
+            items = self._gatherer(items)
         self._part = Part(reading, lambda row: value_at(row.values, self.columns.by_field["group"]))
         answers = (
             answer
@@ -204,6 +210,8 @@ class Reading:
                 number = row.number if isinstance(row, Row) else row.row
                 self.n_rows += (row.file, number) != last
                 last = (row.file, number)
+                if self._gatherer is not None:
+                    self.n_rows = self._gatherer.n_rows
                 result = interpreter(row) if isinstance(row, Row) else row
                 if isinstance(result, Example):
                     known = self._repeats or (self._numbered and not row.file)
@@ -273,6 +281,10 @@ class Reading:
         self._done = True
         if self._allow_none:
             return
+        marks = self.columns.marks if self._needs.by_sentence and self._needs.labelled else None
+        only = {reason for _, reason in self.reasons} == {UNMARKED}
+        if marks is not None and not marks.n_marked and (self.n_examples or only):
+            raise DataError(nobody_marked(self))
         if not self.n_examples:
             raise DataError(nothing_usable(self, self._first, self._quarantine))
         refuse_others(self.source, self.columns.labels, self.n_examples + self.n_filtered)

@@ -61,3 +61,17 @@ def nothing_usable(read: _Read, first: Problem | None, quarantine: Path | None) 
         f"{'; '.join(kinds)}.{example}{seen}{where} Columns are named with {columns}; "
         f"{either('`calibrail doctor`', 'calibrail.diagnose(...)')} lists them all"
     )
+
+
+def nobody_marked(read: _Read) -> str:
+    """Say that a source says of no sentence whether it is supported, and how it could."""
+    spans, answer_id = (
+        option_of(ReadOptions, "mapping", {field: "COLUMN"}) for field in ("spans", "answer_id")
+    )
+    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
+    return (
+        f"{read.source} says of no sentence whether it is supported: a hallucinated answer needs "
+        f"spans ([[start, end], ...]; {spans} where the column has another name) or sentences with "
+        f"a label each; where every row is a sentence, {answer_id} names the column of its answer."
+        f"{seen} {either('`calibrail doctor`', 'calibrail.diagnose(...)')} says what is there"
+    )

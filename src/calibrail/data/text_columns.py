@@ -82,9 +82,11 @@ def resolve_columns(
         )
     if complete:
         return options[next(iter(complete))]
+    # What holds marks, or names answers, is no text, whatever it is called.
+    free = [name for name in fields if name not in {mapping.get(field) for field in MARK_FIELDS}]
     chosen = {}
     for field in TEXT_FIELDS:
-        found = [named[field]] if field in named else aliases_of(field, fields, nested)
+        found = [named[field]] if field in named else aliases_of(field, free, nested)
         chosen[field] = found[0] if len(found) == 1 else field
         if len(found) > 1:
             rivals[field] = found
