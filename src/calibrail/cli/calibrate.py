@@ -32,8 +32,9 @@ def run(
 
     Half of the data (by group, seeded) sets the threshold, the other half tests it. Writes
     scores.parquet, report.json, report.html, figures and calibration.json into RUN; report.html
-    alone shows texts, of the worst errors. Exit code 0; with --max-fpr the verdict decides: 0
-    certified, 3 rejected, 4 inconclusive.
+    alone shows texts, of the worst errors. With --unit sentence, sentences are removed from their
+    answers, and sentences.parquet has a row for each. Exit code 0; with --max-fpr or --min-kept
+    the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
@@ -53,7 +54,8 @@ def run(
             looks=output / "looks.json",
         )
         result.save(output, text=not show.no_text)
-    decides = requirement.max_fpr is not None or requirement.risks
+    limits = requirement.max_fpr, requirement.min_kept
+    decides = any(limit is not None for limit in limits) or requirement.risks
     show.finish(
         "calibrate",
         result.report.to_dict(),

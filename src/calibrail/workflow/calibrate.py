@@ -115,6 +115,10 @@ def calibrate(
     if requirement.risks:
         spelled = tuple(str(risk) for risk in parse_risks(requirement.risks))
         requirement = replace(requirement, risks=spelled)
+    if target is not None and promise.unit == "sentence":
+        raise InputError(
+            "target compares whole answers, and sentences are removed here; leave out target"
+        )
     context = optional(context, Context, "context")
     history = Looks(looks)
     apart = by_sentence(promise, reading)
@@ -218,10 +222,6 @@ def _others(
 ) -> Others:
     """Return what stands beside the first detector: baselines, further detectors, production."""
     sample, columns, production = samples[0], scored.table.columns, None
-    if target is not None and scored.sentences is not None:
-        raise InputError(
-            "target compares whole answers, and sentences are removed here; leave out target"
-        )
     if target is not None:
         if not scored.baselines:
             raise InputError(

@@ -152,7 +152,8 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
     ]
     # Once to see who belongs to the fit split, once to learn, and then as always.
     detectors, source = fitted(detectors, source, reading, split, columns, by_sentence)
-    opened = open_source(source, reading, detectors, keep=columns)
+    apart = by_sentence is not None
+    opened = open_source(source, reading, detectors, keep=columns, by_sentence=apart)
     found = sentences = None
     if asked.watch is None and by_sentence is None and without_others(beside, opened):
         found = scored_columns(source, reading, opened, detectors, columns, progress=progress)

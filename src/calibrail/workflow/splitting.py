@@ -81,8 +81,10 @@ def fitted(
     # What is unusable is set aside when the scores are computed.
     quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
 
+    apart = by_sentence is not None
+
     def opened() -> Reading:
-        return open_source(source, quiet, detectors, keep=keep)
+        return open_source(source, quiet, detectors, keep=keep, by_sentence=apart)
 
     watched = Watched(opened(), detectors)
     table, _ = watched.finish(score_examples(watched, (), keep=keep))
