@@ -1,6 +1,7 @@
 """``calibrail check``: decisions of a frozen guardrail about a file of answers."""
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -35,6 +36,8 @@ def run(
 ) -> None:
     """Decide about every answer of a file: pass, flag, review or error, with score and p-value.
 
+    A guardrail of sentences writes what may be shown, too: the text without what it removes.
+
     Streams: memory does not grow with the file. Labels are not needed and not read. A row that
     cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
     """
@@ -61,7 +64,7 @@ def run(
         if show.dry_run:
             show.planned(traces, loaded.score, reading=reading, labelled=False)
         read: list[Reading] = []
-        outcomes = check_source(
+        results = check_source(
             loaded,
             traces,
             None if to_stdout else output,
@@ -70,7 +73,11 @@ def run(
             progress=context.progress,
             opened=read.append,
         )
-    total, errors = outcomes.total(), outcomes["error"]
+    total, errors = results.total(), results["error"]
+    outcomes = Counter(results)
+    trimmed = {name: outcomes.pop(name, 0) for name in ("trimmed", "emptied")}
+    if flagged := sum(trimmed.values()):
+        outcomes["flag"] += flagged
     show.finish(
         "check",
         {
@@ -78,6 +85,7 @@ def run(
             "source": spoken(traces),
             "checked": total,
             "outcomes": dict(sorted(outcomes.items())),
+            **({"trimmed": trimmed} if loaded.unit == "sentence" else {}),
             "left_out": dict(read[0].filtered),
             "part": read[0].part(),
         },

@@ -12,6 +12,8 @@ from calibrail.scale import Scale
 from calibrail.shown import Shown
 
 Outcome = Literal["pass", "flag", "review", "error"]
+#: What becomes of an answer: with sentences removed it is flagged, and something is left or not.
+Result = Literal["pass", "trimmed", "emptied", "flag", "review", "error"]
 
 #: How the reason begins where the detector failed.
 FAILED: Final = "the detector failed"
@@ -166,6 +168,13 @@ class Decision(Shown):
     def flagged(self) -> bool:
         """Whether the answer must not be released as it is: every outcome but ``pass``."""
         return self.outcome != "pass"
+
+    @property
+    def result(self) -> Result:
+        """The outcome; of a flagged answer that was trimmed, whether anything is left of it."""
+        if self.outcome != "flag" or self.text is None:
+            return self.outcome
+        return "trimmed" if self.text.strip() else "emptied"
 
     @property
     def failed(self) -> bool:

@@ -337,6 +337,7 @@ class Guardrail(Shown):
             labelled=False,
             allow_none=True,
             strict=True,
+            by_sentence=self.unit == "sentence",
         )
         return (example for example in rows)
 

@@ -37,7 +37,7 @@ def check_source(
     progress: Progress | None = None,
     opened: Callable[[Reading], None] | None = None,
 ) -> Counter[str]:
-    """Write one decision a line for every row of ``source``, and count the outcomes.
+    """Write one decision a line for every row of ``source``, and count what became of them.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def check_source(
     Returns
     -------
     Counter
-        How many answers had which outcome.
+        How many answers had which ``Decision.result``.
     """
     outcomes: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -73,7 +73,7 @@ def check_source(
         answers = stack.enter_context(_answers(guardrail, source, reading, opened))
         examples = (example for example in answers.read)
         decided = decided_lines(guardrail, examples, evidence=evidence, progress=progress)
-        unusable = ((item.outcome, item.line(evidence=evidence)) for item in answers.unusable())
+        unusable = ((item.result, item.line(evidence=evidence)) for item in answers.unusable())
         for outcome, line in chain(decided, unusable):
             outcomes[outcome] += 1
             file.write(line + "\n")
@@ -159,7 +159,13 @@ def _answers(
     with TemporaryDirectory() as folder:
         quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
         options = replace(reading, quarantine=quarantine)
-        answers = open_for(guardrail, source, options, labelled=False)
+        answers = open_for(
+            guardrail,
+            source,
+            options,
+            labelled=False,
+            by_sentence=guardrail.unit == "sentence",
+        )
         if opened is not None:
             opened(answers)
         yield _Answers(guardrail, answers, quarantine)

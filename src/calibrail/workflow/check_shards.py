@@ -50,14 +50,14 @@ class CheckTask:
         return digest_of([self.guardrail, how.encode()])[:32]
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """Return ``outcome`` and ``line``, the JSON object of ``decisions.jsonl``, a row."""
+        """Return ``outcome`` (``Decision.result``) and ``line`` of ``decisions.jsonl``, a row."""
         guardrail, tell = opened_guardrail(self.guardrail), told.get()
         for model in getattr(guardrail.score, "models", ()):
             model.forget()
         examples = to_examples(table)
         outcomes, lines, n_failed = [], [], 0
         for decision in guardrail.stream(iter(examples), alone=self.evidence):
-            outcomes.append(decision.outcome)
+            outcomes.append(decision.result)
             lines.append(decision.line(evidence=self.evidence))
             n_failed += decision.failed
             if tell is not None:
@@ -79,7 +79,7 @@ def decided_lines(
     evidence: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the outcome and the line of every example, by the engine in use.
+    """Yield ``Decision.result`` and the line of every example, by the engine in use.
 
     A guardrail that asks endpoints asks them from here, whatever the engine: one budget and one
     limit to the calls at a time hold for all answers.
@@ -89,7 +89,7 @@ def decided_lines(
         if options.apart:
             say_once("this guardrail asks an endpoint from this process; no shard is kept of it")
         for done, decision in enumerate(guardrail.stream(examples, alone=evidence), start=1):
-            yield decision.outcome, decision.line(evidence=evidence)
+            yield decision.result, decision.line(evidence=evidence)
             if progress is not None:
                 progress(done)
         return

@@ -244,6 +244,7 @@ class Run(Shown):
                 fpr=test["fpr"],
                 auroc=(test["auroc"] or {}).get("estimate"),
                 warnings=[warning["code"] for warning in report["warnings"]],
+                **{name: test[name] for name in ("kept_supported", "emptied") if name in test},
             ),
             versions=dict(self.versions),
         )

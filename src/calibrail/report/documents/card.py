@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from calibrail.phrases import count, listed, number, percent
+from calibrail.phrases import count, listed, number
 from calibrail.report.blocks import (
     Bullet,
     Code,
@@ -20,6 +20,7 @@ from calibrail.report.blocks import (
 from calibrail.report.document import Document
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_words import VERDICTS, title
+from calibrail.report.documents.card_promises import limits, promises, seen_on, trims
 from calibrail.report.phrases import capital, group_label, plain
 from calibrail.report.sanitize import short
 from calibrail.scale import Scale
@@ -33,6 +34,13 @@ _DONE: Final = {
     "review": "goes to review",
     "pass": "passes",
     "error": "gets the outcome error, and so does not pass",
+}
+
+#: What becomes of a sentence without a score, by policy.
+_KEPT: Final = {
+    "flag": "is removed",
+    "review": "sends its answer to review",
+    "pass": "stays",
 }
 
 _FIELDS: Final = {
@@ -61,13 +69,13 @@ def document(card: Json) -> Document:
         blocks=(
             listing("What it does", list(_does(card))),
             section("Thresholds of groups", _groups(config, Scale.of(config["score"]))),
-            listing("What it promises", list(_promises(config))),
-            listing("What it does not promise", list(_limits(config))),
+            listing("What it promises", list(promises(config))),
+            listing("What it does not promise", list(limits(config))),
             section(
-                f"What the {_seen_on(config)} show",
+                f"What the {seen_on(config)} show",
                 measures.table(
-                    f"What the {_seen_on(config)} show",
-                    measures.rates(headline, headline),
+                    f"What the {seen_on(config)} show",
+                    _rates(config),
                     headline["coverage"]["confidence"],
                 ),
             ),
@@ -81,9 +89,12 @@ def document(card: Json) -> Document:
     )
 
 
-def _seen_on(config: Json) -> str:
-    """Return what the answers are called that the figures of the file are about."""
-    return "audited answers" if config["data"]["format"] == "audit" else "held-out answers"
+def _rates(config: Json) -> list[measures.Line]:
+    """Return what was measured, beside what was asked."""
+    headline = config["headline"]
+    if trims(config):
+        return measures.trim_rates(headline, headline, config["requirement"].get("min_kept"))
+    return measures.rates(headline, headline)
 
 
 def detector(config: Json) -> str:
@@ -101,11 +112,23 @@ def _does(card: Json) -> Iterator[str]:
         fields += [f"the column {plain(item)}" for item in reads["columns"]]
         yield f"It reads {listed(fields)} and decides by the {name} ({scale.meaning})."
     yield decides(config)
-    yield (
-        f"An answer whose score cannot be computed {_DONE[policy['undefined']]}; the calibration "
-        f"counted such answers in the same way. One on which the detector fails "
-        f"{_DONE[policy['failure']]}."
-    )
+    if trims(config):
+        yield (
+            "What is left is mended: a connective that has lost what it connected, the mark of an "
+            "item, a heading without anything below it go, too. What cannot be mended (it refers "
+            "to what has gone; code, a quotation or a row of a table would be torn) goes to review."
+        )
+        yield (
+            f"A sentence whose score cannot be computed {_KEPT[policy['undefined']]}; the "
+            "calibration counted such sentences in the same way. An answer on which the detector "
+            f"fails {_DONE[policy['failure']]}."
+        )
+    else:
+        yield (
+            f"An answer whose score cannot be computed {_DONE[policy['undefined']]}; the "
+            f"calibration counted such answers in the same way. One on which the detector fails "
+            f"{_DONE[policy['failure']]}."
+        )
     if reads is None:
         yield (
             "Its detector is not part of calibrail, so this card does not say what it reads or "
@@ -127,10 +150,17 @@ def decides(config: Json) -> str:
     edge = config["calibration"]["threshold"] if chosen is None else chosen
     own = bool((config["groups"] or {}).get("groups"))
     if edge is None and not own:
+        if trims(config):
+            return "It removes every sentence: there were too few calibration answers."
         return "It flags every answer: there were too few calibration examples for a threshold."
     limit = scale.text(edge)
     if own:
         limit = f"the threshold of its group of {plain(by)} (the table shows them)"
+    if trims(config):
+        return (
+            f"It removes each sentence of an answer whose {name} is {scale.reaching} {limit}, and "
+            "says what may be shown in the answer's place; an answer without one passes as it is."
+        )
     if upper is None:
         return (
             f"It flags an answer when its {name} is {scale.reaching} {limit}, and passes it "
@@ -160,77 +190,6 @@ def _groups(config: Json, scale: Scale) -> Table | None:
     rows.append(("all others", scale.text(rest["threshold"], "flags everything"), f"{rest['n']:,}"))
     columns = (*texts("Group"), *numbers("Threshold", "Hallucinated calibration answers"))
     return Table("Thresholds of groups", columns, rows)
-
-
-def _promises(config: Json) -> Iterator[str]:
-    """Say in plain words what the thresholds keep, whatever the detector."""
-    promise, risks = config["promise"], config["requirement"]["risks"]
-    if risks:
-        sure = percent(config["requirement"]["confidence"])
-        yield (
-            f"With {sure} confidence its threshold keeps all of these at once, on answers like "
-            f"those it was calibrated on: {listed([plain(risk) for risk in risks])}."
-        )
-        return
-    caught = percent(1.0 - promise["alpha"])
-    where = ""
-    if promise["by"] is not None:
-        where = f" in each group of {plain(promise['by'])} with a threshold of its own"
-    elif promise["clustered"] or "clusters" in config["calibration"]:
-        where = ", for an answer from a new group (a question, a source)"
-    match promise["guarantee"]:
-        case "pac":
-            sure = percent(1.0 - (promise["delta"] or 0.0))
-            yield (
-                f"It catches at least {caught} of hallucinated answers{where}. This holds for "
-                f"this very threshold with {sure} confidence (guarantee: pac)."
-            )
-        case "anytime":
-            sure = percent(1.0 - (promise["delta"] or 0.0))
-            yield (
-                f"It catches at least {caught} of hallucinated answers{where}. This holds with "
-                f"{sure} confidence for this very threshold and for every other one that was or "
-                "will be made as more labels come in (guarantee: anytime)."
-            )
-        case "paper":
-            yield (
-                f"It follows the paper's rule for catching {caught} of hallucinated answers"
-                f"{where}, which catches slightly less on average (guarantee: paper)."
-            )
-        case _:
-            yield (
-                f"It catches at least {caught} of hallucinated answers{where}, on average over "
-                "calibrations like this one (guarantee: marginal). This very threshold may catch "
-                "somewhat more or less; what it caught on held-out answers stands below."
-            )
-    if promise["beta"] is not None:
-        yield (
-            f"It flags at most {percent(promise['beta'])} of faithful answers, in the same sense; "
-            "what it sends to review comes on top."
-        )
-    yield "This holds whatever the detector is: a poor one keeps it, too, by flagging more answers."
-
-
-def _limits(config: Json) -> Iterator[str]:
-    """Say what must not be read into the promise."""
-    promise, headline = config["promise"], config["headline"]
-    yield (
-        "Nothing for answers from elsewhere: it holds where the model, the retriever, the prompts, "
-        "topics and language are those it was calibrated on, answers are independent of each "
-        "other, and labels are right. When one of these changes, certify it again on fresh labels."
-    )
-    yield (
-        "Nothing about a single answer: it is about the share of hallucinated answers that are "
-        "caught, and one that passes may be hallucinated. How many of those that pass are depends "
-        "on how many answers are hallucinated in the first place."
-    )
-    if promise["beta"] is None and not config["requirement"]["risks"]:
-        measured = f"they were measured on {_seen_on(config)} alone"
-        if headline["max_fpr"] is not None and headline["verdict"] == "certified":
-            measured = f"what is known of them is the verdict above, on {_seen_on(config)}"
-        yield f"False alarms are not part of the promise: {measured}."
-    if headline["verdict"] != "certified":
-        yield f"It is not certified: {_seen_on(config)} do not show that it meets what was asked."
 
 
 def _data(config: Json) -> Iterator[tuple[str, str]]:

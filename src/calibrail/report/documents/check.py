@@ -5,8 +5,15 @@ from calibrail.report.blocks import Column, Json, Table, numbers
 from calibrail.report.document import Document
 from calibrail.report.documents.part_words import part_note
 
-#: Outcomes in words.
-_OUTCOMES = {"pass": "passed", "flag": "flagged", "review": "for review", "error": "not judged"}
+#: Outcomes in words, and what became of answers whose sentences were removed.
+_OUTCOMES = {
+    "pass": "passed",
+    "trimmed": "trimmed",
+    "emptied": "with nothing left",
+    "flag": "flagged",
+    "review": "for review",
+    "error": "not judged",
+}
 
 
 def document(content: Json) -> Document:
@@ -17,7 +24,9 @@ def document(content: Json) -> Document:
     content : mapping
         What ``calibrail check --json`` prints.
     """
-    total, outcomes = content["checked"], content["outcomes"]
+    total, outcomes, trimmed = content["checked"], content["outcomes"], content.get("trimmed")
+    if trimmed is not None:
+        outcomes = _by_result(outcomes, trimmed)
     rows = [
         (said, f"{outcomes[name]:,}", percent(outcomes[name] / total))
         for name, said in _OUTCOMES.items()
@@ -34,15 +43,33 @@ def document(content: Json) -> Document:
             *part_note(content.get("part")),
             *((f"Left out, not decided about: {listed(left)}.",) if left else ()),
         ),
-        next_step=_next_step(total, outcomes),
+        next_step=_next_step(total, outcomes, trims=trimmed is not None),
         data={"source": content["source"], "n": total},
         footer="The decision about each answer stands in the file that was written.",
     )
 
 
-def _next_step(total: int, outcomes: Json) -> str:
+def _by_result(outcomes: Json, trimmed: Json) -> Json:
+    """Return how many answers came to what, where the flagged ones were trimmed."""
+    withheld = outcomes.get("flag", 0) - sum(trimmed.values())
+    results = {**outcomes, **trimmed, "flag": withheld}
+    return {name: n for name, n in results.items() if n}
+
+
+def _next_step(total: int, outcomes: Json, *, trims: bool) -> str:
     if outcomes.get("error") == total:
         return "Mend what the lines of DECISIONS give as the reason, and run it again."
+    if trims and outcomes.get("emptied", 0) + outcomes.get("error", 0) == total:
+        return (
+            "Nothing is left of any answer, so this threshold decides nothing here. Try a detector "
+            "that tells sentences apart: calibrail calibrate LABELLED --score SCORE --unit "
+            "sentence --alpha ALPHA -o RUN"
+        )
+    if trims:
+        return (
+            "Read what was removed beside what is left: each line of DECISIONS holds the text that "
+            "may be shown, and the sentences that may not with the reason for each."
+        )
     if outcomes.get("flag", 0) + outcomes.get("error", 0) == total:
         return (
             "No answer passes, so this threshold decides nothing here. See whether some of the "

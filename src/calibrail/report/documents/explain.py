@@ -6,10 +6,19 @@ from functools import partial
 from typing import Final
 
 from calibrail.phrases import number
-from calibrail.report.blocks import Evidence, EvidenceItem, Json, Style, Text
+from calibrail.report.blocks import (
+    Block,
+    Evidence,
+    EvidenceItem,
+    Json,
+    Stretch,
+    Struck,
+    Style,
+    Text,
+)
 from calibrail.report.document import Document, Verdict
 from calibrail.report.phrases import capital
-from calibrail.report.sanitize import short
+from calibrail.report.sanitize import clean, short
 
 #: In which colour a decision is shown.
 _TONES: Final[Mapping[str, Verdict]] = {
@@ -65,11 +74,16 @@ def document(decision: Json, score: str) -> Document:
     score : str
         The detector's name.
     """
-    rare, p_value = "", decision["p_value"]
-    if p_value is not None:
+    rare, p_value, removed = "", decision["p_value"], decision.get("removed")
+    if p_value is not None and removed is None:
         rare = (
             f"About {100.0 * p_value:.3g} in 100 hallucinated answers look as harmless as this "
             f"one, or more so (p-value {number(p_value)})."
+        )
+    elif p_value is not None:
+        rare = (
+            f"In about {100.0 * p_value:.3g} in 100 hallucinated answers an unsupported sentence "
+            f"looks as harmless as the worst one here, or more so (p-value {number(p_value)})."
         )
     # A column's name stays as it is, at the beginning of a sentence, too.
     reason = decision["reason"] if decision.get("column") else capital(decision["reason"])
@@ -81,8 +95,37 @@ def document(decision: Json, score: str) -> Document:
         headline=decision["outcome"].capitalize(),
         verdict=_TONES[decision["outcome"]],
         summary=f"{reason}.",
-        blocks=(Text(rare), evidence, Text(nothing)),
+        blocks=(Text(rare), *_trimming(decision), evidence, Text(nothing)),
         footer="Everything on this page is in what --json prints.",
+    )
+
+
+def _trimming(decision: Json) -> Iterator[Block]:
+    """Yield what may be shown of an answer, and the sentences that may not."""
+    removed = decision.get("removed")
+    if removed is None:
+        return
+    text, for_review = decision["text"], decision["outcome"] == "review"
+    if text:
+        left = Stretch([(clean(text), False)], verdict="may be shown", style="good")
+        yield Struck("What is left", [left])
+    elif text is None:
+        yield Text("Nothing of it may be shown as it is.")
+    else:
+        yield Text("Nothing is left of it.")
+    if removed:
+        heading = "Sentences that would be removed" if for_review else "Removed sentences"
+        yield Evidence(heading, [_removed(item) for item in removed])
+
+
+def _removed(item: Json) -> EvidenceItem:
+    """Return a sentence that is removed, and why."""
+    return EvidenceItem(
+        "removed",
+        "bad",
+        texts=[short(item["text"], 1_000_000)] if item.get("text") else (),
+        remark=short(item["reason"], 400),
+        place=f"characters {item['start']} to {item['end']}",
     )
 
 

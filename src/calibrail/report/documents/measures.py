@@ -54,6 +54,27 @@ def rates(measured: Json, asked: Json) -> list[Line]:
     ]
 
 
+def trim_rates(measured: Json, asked: Json, min_kept: float | None) -> list[Line]:
+    """Return what removing sentences does, beside what was asked; what was measured of it."""
+    lines = [
+        share_line(
+            "Freed of all unsupported sentences",
+            measured["coverage"],
+            f">= {percent(asked['min_coverage'])}",
+            " hallucinated",
+        )
+    ]
+    if (kept := measured.get("kept_supported")) is not None:
+        least = "no limit" if min_kept is None else f">= {percent(min_kept)}"
+        detail = f"mean of {count(kept['n'], 'answer')}"
+        lines.append(("Supported text kept", share(kept), interval(kept), least, detail))
+    limit = "no limit" if asked["max_fpr"] is None else f"<= {percent(asked['max_fpr'])}"
+    lines.append(share_line("Faithful answers touched", measured["fpr"], limit, " faithful"))
+    if (emptied := measured.get("emptied")) is not None:
+        lines.append(share_line("Nothing left", emptied))
+    return lines
+
+
 def rates_figure(measured: Json, asked: Json) -> Figure:
     """Return a picture of what is caught and wrongly flagged, beside what was asked."""
     rows = [
