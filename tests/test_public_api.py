@@ -90,6 +90,7 @@ PUBLIC = [
     "monitor",
     "read",
     "recalibrate",
+    "score_sentences",
     "select",
     "shift",
     "use_engine",

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from calibrail.workflow.recalibrate import recalibrate as recalibrate
     from calibrail.workflow.run import Run as Run
     from calibrail.workflow.select import select as select
+    from calibrail.workflow.sentence_scores import score_sentences as score_sentences
     from calibrail.workflow.shift import ShiftRun as ShiftRun
     from calibrail.workflow.shift import shift as shift
     from calibrail.workflow.watch import Watch as Watch
@@ -133,6 +134,7 @@ _ROOMS = {
     "workflow.run": "Run",
     "workflow.batch_selection": "BatchSelection",
     "workflow.select": "select",
+    "workflow.sentence_scores": "score_sentences",
     "workflow.shift": "ShiftRun shift",
     "workflow.watch": "Watch",
 }

@@ -40,7 +40,14 @@ def run(
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work, kept=TEXTS_KEPT) as context:
         if show.dry_run:
-            show.planned(data, scores, kept=TEXTS_KEPT, reading=reading, splitting=splitting)
+            show.planned(
+                data,
+                scores,
+                kept=TEXTS_KEPT,
+                reading=reading,
+                splitting=splitting,
+                unit=promise.unit,
+            )
         result = calibrail.calibrate(
             data,
             scores,

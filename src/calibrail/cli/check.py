@@ -62,7 +62,7 @@ def run(
     reading = replace(reading, quarantine=folder / "quarantine.jsonl")
     with counting("checking", work) as context:
         if show.dry_run:
-            show.planned(traces, loaded.score, reading=reading, labelled=False)
+            show.planned(traces, loaded.score, reading=reading, labelled=False, unit=loaded.unit)
         read: list[Reading] = []
         results = check_source(
             loaded,

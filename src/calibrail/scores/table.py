@@ -211,7 +211,11 @@ class ScoreTable:
             raise DataError(f"cannot write {path}: {error}") from error
 
     def arrays(
-        self, rows: slice, codes: NDArray[np.int8] | None = None, first: int | None = None
+        self,
+        rows: slice,
+        codes: NDArray[np.int8] | None = None,
+        first: int | None = None,
+        places: Mapping[str, pa.Array] | None = None,
     ) -> dict[str, pa.Array]:
         """Return what a file holds of some rows, by column.
 
@@ -224,9 +228,12 @@ class ScoreTable:
         first : int, optional
             What the reasons call the first of the rows, where the table is a part of a larger one:
             there is a column of reasons then for every score.
+        places : mapping of str to pyarrow array, optional
+            Columns that say which part of their answers these rows are.
         """
         labels = self.labels[rows]
-        arrays: dict[str, pa.Array] = {"id": self.ids[rows], "group": self.groups[rows]}
+        arrays: dict[str, pa.Array] = {"id": self.ids[rows], **(places or {})}
+        arrays["group"] = self.groups[rows]
         arrays["label"] = number_array(labels, labels >= 0)
         if codes is not None:
             known = np.ones(len(labels), dtype=bool)

@@ -1,6 +1,6 @@
 """How does a table become a file while its rows are still coming?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,9 +66,12 @@ class ScoreFile:
         if self._writer is not None:
             self._writer.close()
 
-    def add(self, part: ScoreTable) -> None:
-        """Add the next rows, whose reasons are by the row of the whole."""
-        rows = pa.table(part.arrays(slice(0, len(part)), first=self.n))
+    def add(self, part: ScoreTable, places: Mapping[str, pa.Array] | None = None) -> None:
+        """Add the next rows, whose reasons are by the row of the whole.
+
+        ``places`` is as in ``ScoreTable.arrays``: all parts have it, or none.
+        """
+        rows = pa.table(part.arrays(slice(0, len(part)), first=self.n, places=places))
         for name, reasons in part.reasons.items():
             self.undefined[name] = self.undefined.get(name, 0) + len(reasons)
         self.n += len(part)

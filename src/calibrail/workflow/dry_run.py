@@ -3,10 +3,12 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
+from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.example import Example
 from calibrail.data.sources import Source
 from calibrail.engine import score_examples
 from calibrail.engine.current import engine, in_this_process
@@ -16,15 +18,16 @@ from calibrail.models.call_limits import account
 from calibrail.models.machine import machine
 from calibrail.models.memory import free_memory, held_memory
 from calibrail.models.remote import RemoteModel
-from calibrail.phrases import count, spoken_time
-from calibrail.record import Record
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
+from calibrail.settings.promise import Unit
+from calibrail.workflow.by_sentence import BySentence
 from calibrail.workflow.forecast import Forecast
+from calibrail.workflow.planned import PlannedCalls, PlannedTime
 from calibrail.workflow.scoring import resolve_scores
 from calibrail.workflow.sooner import times_sooner, workers_at_once
 from calibrail.workflow.sources import batches, open_source
@@ -39,59 +42,6 @@ WARM, TIMED, MOST_TIMED = 2, 16, 1024
 A_WHILE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCalls(Record):
-    """What one score would ask of one model.
-
-    Attributes
-    ----------
-    score, model, endpoint : str
-        Who asks whom.
-    n_examples : int
-        Examples read.
-    n_judged : int
-        Examples that the model is asked about.
-    n_known : int
-        Questions that the cache has the answer to.
-    n_calls : int
-        Calls that would be sent, without further attempts.
-    tokens_in : int
-        Tokens of those calls.
-    tokens_out : int
-        Tokens of their answers, at most.
-    measured : bool
-        Whether tokens follow from counted answers of this model; else from 4 bytes a token.
-    dollars : float or None
-        Their cost; None without a price.
-    """
-
-    score: str
-    model: str
-    endpoint: str
-    n_examples: int
-    n_judged: int
-    n_known: int
-    n_calls: int
-    tokens_in: int
-    tokens_out: int
-    measured: bool
-    dollars: float | None
-
-    def sentence(self) -> str:
-        """Return all of it in one line."""
-        how = "by this model's answers so far" if self.measured else "estimated, 4 bytes a token"
-        cost = (
-            "cost unknown: give --price IN,OUT (US dollars per million tokens)"
-            if self.dollars is None
-            else f"${self.dollars:,.2f} at most"
-        )
-        return (
-            f"{self.score}: {self.n_calls:,} calls to {self.model} at {self.endpoint}, for "
-            f"{self.n_judged:,} of {self.n_examples:,} answers ({self.n_known:,} known already); "
-            f"{self.tokens_in:,} tokens in ({how}), at most {self.tokens_out:,} out; {cost}"
-        )
-
-
 def plan_calls(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike],
@@ -99,6 +49,7 @@ def plan_calls(
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     labelled: bool = True,
+    unit: Unit = "answer",
 ) -> tuple[PlannedCalls, ...]:
     """Read the data and count the calls that scoring it would send; nothing is sent.
 
@@ -111,6 +62,8 @@ def plan_calls(
         As in ``calibrate``.
     labelled : bool
         Whether answers without a label are left out.
+    unit : {"answer", "sentence"}
+        What is scored.
 
     Raises
     ------
@@ -124,12 +77,17 @@ def plan_calls(
         # Then the data need not be read to its end.
         return ()
     keep = () if splitting.column is None else (splitting.column,)
-    detectors, source = fitted(detectors, source, reading, splitting, keep)
-    examples = open_source(source, reading, detectors, keep=keep, labelled=labelled)
+    sentences = unit == "sentence"
+    apart = BySentence(reading.span_share) if sentences else None
+    detectors, source = fitted(detectors, source, reading, splitting, keep, apart)
+    examples = open_source(
+        source, reading, detectors, keep=keep, labelled=labelled, by_sentence=sentences
+    )
     plans: dict[tuple[str, int], _Plan] = {}
     n_examples = 0
-    for batch in batches(examples):
-        n_examples += len(batch)
+    for answers in batches(examples):
+        batch = _scored(answers, unit)
+        n_examples += len(answers)
         for score in detectors:
             undecided = getattr(score, "undecided", None)
             n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
@@ -141,61 +99,18 @@ def plan_calls(
                     plan = plans.setdefault(key, _Plan(key[0], demand.model))
                     plan.n_judged += n_judged
                     plan.add([item for part in demand.parts for item in part])
-    return tuple(plan.finish(n_examples) for plan in plans.values())
+    return tuple(plan.finish(n_examples, unit) for plan in plans.values())
+
+
+def _scored(answers: Sequence[Example], unit: Unit) -> Sequence[Example]:
+    """Return what is scored of answers: themselves, or their sentences."""
+    return (
+        answers if unit == "answer" else list(chain.from_iterable(map(sentence_examples, answers)))
+    )
 
 
 def _asks(score: Score) -> bool:
     return any(isinstance(model, RemoteModel) for model in getattr(score, "models", ()))
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedTime(Record):
-    """How long a score that asks no endpoint would take.
-
-    Attributes
-    ----------
-    score : str
-        The score.
-    n_timed : int
-        Answers that were scored to find out, after two that load what is needed.
-    seconds : float
-        Seconds that they took, in one process of this machine.
-    n_examples : int or None
-        About how many answers there are; None where they cannot be counted at once.
-    workers : int or None
-        Workers of the engine that compute it at a time; None where only a cluster knows.
-    sooner : float
-        How many times sooner than one process they are done.
-    """
-
-    score: str
-    n_timed: int
-    seconds: float
-    n_examples: int | None
-    workers: int | None = 1
-    sooner: float = 1.0
-
-    def seconds_of(self, n: int) -> float:
-        """Return the seconds that so many answers take by the engine in use."""
-        return n * self.seconds / self.n_timed / self.sooner
-
-    def sentence(self) -> str:
-        """Return all of it in one line."""
-        n = 1000 if self.n_examples is None else self.n_examples
-        here = spoken_time(self.seconds_of(n) * self.sooner)
-        timed = f"by {self.n_timed} that were timed"
-        if self.workers == 1:
-            return f"{self.score}: about {here} for {n:,} answers on this machine, {timed}"
-        if self.workers is None:
-            return (
-                f"{self.score}: about {here} for {n:,} answers in one process of this machine, "
-                f"{timed}, to be divided by the cluster's workers"
-            )
-        return (
-            f"{self.score}: about {spoken_time(self.seconds_of(n))} for {n:,} answers with "
-            f"{count(self.workers, 'worker')} at a time, computed from about {here} in one process "
-            f"of this machine, {timed}"
-        )
 
 
 def plan_time(
@@ -204,6 +119,7 @@ def plan_time(
     *,
     reading: ReadOptions | None = None,
     labelled: bool = True,
+    unit: Unit = "answer",
     clock: Callable[[], float] = time.perf_counter,
     worked: Callable[[], float] = time.process_time,
 ) -> tuple[PlannedTime, ...]:
@@ -214,8 +130,8 @@ def plan_time(
 
     Parameters
     ----------
-    source, scores, reading, labelled
-        As in `plan_calls`.
+    source, scores, reading, labelled, unit
+        As in `plan_calls`; what is timed are answers, by all of their sentences.
     clock : callable
         The time in seconds.
     worked : callable
@@ -226,17 +142,24 @@ def plan_time(
     detectors = [
         score for score in resolve_scores(scores) if not learns(score) and not _asks(score)
     ]
-    opened = open_source(source, reading, detectors, labelled=labelled, allow_none=True)
+    opened = open_source(
+        source,
+        reading,
+        detectors,
+        labelled=labelled,
+        allow_none=True,
+        by_sentence=unit == "sentence",
+    )
     first = list(islice(opened, WARM + MOST_TIMED))
     planned = []
     for score in detectors if len(first) > WARM else ():
         with in_this_process():
-            score_examples(first[:WARM], [score])
+            score_examples(_scored(first[:WARM], unit), [score])
             seconds, at_work, n, timed = 0.0, 0.0, TIMED, 0
             while seconds < A_WHILE and timed < len(first) - WARM:
                 part = first[WARM : WARM + n]
                 started, before = clock(), worked()
-                score_examples(part, [score])
+                score_examples(_scored(part, unit), [score])
                 seconds, at_work = clock() - started, worked() - before
                 n, timed = 4 * n, len(part)
         workers: int | None = 1
@@ -310,7 +233,7 @@ class _Plan:
             self._n_characters += sum(map(len, question.texts))
             self._tokens_out += question.max_tokens
 
-    def finish(self, n_examples: int) -> PlannedCalls:
+    def finish(self, n_examples: int, unit: Unit) -> PlannedCalls:
         model, price = self._model, account().limits.price
         rate = model.tokens_so_far()
         tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
@@ -327,4 +250,5 @@ class _Plan:
             tokens_out=self._tokens_out,
             measured=rate is not None,
             dollars=None if price is None else price.of(tokens_in, self._tokens_out),
+            unit=unit,
         )

@@ -76,6 +76,23 @@ def resolve_scores(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]
     )
 
 
+def resolve_unlearnt(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]:
+    """Turn names, specs or objects into scores, none of which has to learn first.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one learns.
+    """
+    detectors = resolve_scores(scores)
+    if names := ", ".join(score.name for score in detectors if learns(score)):
+        raise InputError(
+            f"{names} learns from labelled examples before it can score; use calibrate or compare, "
+            "or score with the guardrail that came of it"
+        )
+    return detectors
+
+
 def score_source(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike],
@@ -300,11 +317,6 @@ def score_by_parts(
 
     The table that is returned has no rows; it holds what the scores cost.
     """
-    detectors = resolve_scores(scores)
-    if names := ", ".join(score.name for score in detectors if learns(score)):
-        raise InputError(
-            f"{names} learns from labelled examples before it can score; use calibrate or compare, "
-            "or score with the guardrail that came of it"
-        )
+    detectors = resolve_unlearnt(scores)
     examples = open_source(source, reading, detectors, labelled=False)
     return score_parts(examples, detectors, take, progress=progress), examples
