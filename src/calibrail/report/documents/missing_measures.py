@@ -38,6 +38,14 @@ WORDS: Final = {
     "nothing_to_explain": (
         "the AUROC is not shown to differ from 0.5, so there is nothing to explain"
     ),
+    "nothing_removed": "nothing is removed",
+    "nothing_marked": "nothing is marked",
+    "few_answers_removed": (
+        "it has no interval: that takes {} independent answers of which something is removed"
+    ),
+    "few_answers_marked": (
+        "it has no interval: that takes {} independent answers in which something is marked"
+    ),
     "no_group_of_two": "no group holds two answers",
     "few_groups_to_fit": "there are too few groups to fit on one part and try on another",
     "few_strata": "fewer than two strata hold {} answers of each class",
