@@ -37,19 +37,46 @@ def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:
     given = sentences_of(example)
     cells = {name: _numbers(cell, len(given)) for name, cell in example.columns.items()}
     return [
-        replace(
-            example,
-            response=example.response[item.start : item.end],
-            label=_label(example, item, share),
-            id=f"{example.id}#{number}",
-            columns=_columns(example, cells, number - 1) | dict(item.columns),
-            content=None,
-            spans=None,
-            sentences=None,
-            before=example.response[: item.start],
-        )
+        sentence_example(example, item, number, share, columns=_columns(example, cells, number - 1))
         for number, item in enumerate(given, start=1)
     ]
+
+
+def sentence_example(
+    example: Example,
+    item: GivenSentence,
+    number: int,
+    share: float = 0.0,
+    *,
+    columns: Mapping[str, float | str | None] | None = None,
+) -> Example:
+    """Return one sentence of an answer, of which no more need be written than up to its end.
+
+    Parameters
+    ----------
+    example : Example
+        The answer.
+    item : GivenSentence
+        Where the sentence stands in it.
+    number : int
+        Which one it is, counted from 1.
+    share : float
+        As of `sentence_examples`.
+    columns : mapping, optional
+        Its own cells; left out, those of the answer.
+    """
+    cells = example.columns if columns is None else columns
+    return replace(
+        example,
+        response=example.response[item.start : item.end],
+        label=item.label if item.label is not None else _label(example, item, share),
+        id=f"{example.id}#{number}",
+        columns=dict(cells) | dict(item.columns),
+        content=None,
+        spans=None,
+        sentences=None,
+        before=example.response[: item.start],
+    )
 
 
 def sentences_of(example: Example) -> tuple[GivenSentence, ...]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from calibrail.guardrail.runtime import Guardrail as Guardrail
     from calibrail.guardrail.signing import Signature as Signature
     from calibrail.guardrail.signing import signature_path as signature_path
+    from calibrail.guardrail.streaming import SentenceVerdict as SentenceVerdict
+    from calibrail.guardrail.streaming import StreamCheck as StreamCheck
 
 _HOME = {
     "SCHEMA": "frozen",
@@ -23,7 +25,9 @@ _HOME = {
     "Guardrail": "runtime",
     "Policy": "frozen",
     "ScoreSpecConfig": "frozen",
+    "SentenceVerdict": "streaming",
     "Signature": "signing",
+    "StreamCheck": "streaming",
     "signature_path": "signing",
 }
 

@@ -24,6 +24,7 @@ from calibrail.guardrail.keys import PublicKey
 from calibrail.guardrail.probed import Probed
 from calibrail.guardrail.probes import compare_probes
 from calibrail.guardrail.signing import Signature
+from calibrail.guardrail.streaming import StreamCheck
 from calibrail.guardrail.trimmed import sentences_to_judge, trimmed
 from calibrail.models.remote import RemoteModel
 from calibrail.scale import Scale
@@ -265,14 +266,17 @@ class Guardrail(Shown):
     def _decided(self, examples: list[Example], alone: bool = False) -> list[Decision]:
         if wrong := [item for item in examples if not isinstance(item, Example)]:
             raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
-        for model in getattr(self._score, "models", ()):
-            # What an endpoint failed to answer once is asked again.
-            if callable(renew := getattr(model, "renew", None)):
-                renew()
+        self._renew()
         if self.unit == "sentence":
             return self._trimmed(examples, alone)
         verdicts = self._judge.of(examples, alone=alone)
-        return list(map(self._decision, examples, verdicts))
+        return list(map(self.of_answer, examples, verdicts))
+
+    def _renew(self) -> None:
+        """Ask an endpoint again what it failed to answer once."""
+        for model in getattr(self._score, "models", ()):
+            if callable(renew := getattr(model, "renew", None)):
+                renew()
 
     def _trimmed(self, answers: list[Example], alone: bool) -> list[Decision]:
         """Decide about answers by their sentences, all of which are scored together."""
@@ -317,6 +321,34 @@ class Guardrail(Shown):
             scale=self.scale,
         )
 
+    def stream_check(
+        self,
+        *,
+        question: str = "",
+        contexts: Sequence[str] | str = (),
+        id: str = "",
+        samples: Sequence[str] = (),
+        columns: Mapping[str, Cell] | None = None,
+    ) -> StreamCheck:
+        """Begin to decide about an answer that is still being written, sentence by sentence.
+
+        The parameters are those of `check`, without the response. A guardrail of sentences can, and
+        one of answers whose detector is ``worst_sentence``.
+
+        Raises
+        ------
+        GuardrailError
+            If this guardrail cannot decide about a part of an answer; it says what to calibrate.
+        InputError
+            If a text is none, or a column holds a list.
+        """
+        asked = Example.asked(
+            question=question, contexts=contexts, id=id, samples=samples, columns=columns
+        )
+        check = StreamCheck(self, asked)
+        self._renew()
+        return check
+
     def stream(self, examples: Source, block: int = 256, alone: bool = False) -> Iterator[Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
         iterator = iter(self._examples(examples))
@@ -341,7 +373,8 @@ class Guardrail(Shown):
         )
         return (example for example in rows)
 
-    def _decision(self, example: Example, verdict: Verdict) -> Decision:
+    def of_answer(self, example: Example, verdict: Verdict) -> Decision:
+        """Return the decision about an answer by the verdict on it."""
         if verdict.error is not None:
             return self.failed(example, verdict.error)
         return Decision(

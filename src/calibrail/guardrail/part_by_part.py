@@ -1,0 +1,152 @@
+"""What does a guardrail say of an answer of which no more is written than some sentences?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from calibrail.data.by_sentence import sentence_example
+from calibrail.data.example import Example, GivenSentence
+from calibrail.errors import GuardrailError
+from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.judge import Verdict
+from calibrail.scores.base import Score, Scores
+from calibrail.scores.column import Column
+from calibrail.scores.registry import spell
+from calibrail.scores.worst_sentence import WorstSentence, worst
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.runtime import Guardrail
+
+_REMEDY: Final = (
+    "calibrate with --unit sentence, or with --score worst_sentence:detector={}, and export that"
+)
+
+
+class Parts(Protocol):
+    """Judges one sentence of an answer after the other, and then the answer."""
+
+    #: Whether an answer is stopped at a sentence without a score that does not pass.
+    stops_at_undefined: bool
+
+    def verdict(self, answer: Example, place: GivenSentence) -> Verdict:
+        """Return the verdict on the next sentence of an answer, which is written up to its end."""
+
+    def may_show(self) -> bool:
+        """Return whether what was judged would pass if the answer ended here."""
+
+    def decision(self, answer: Example) -> Decision:
+        """Return the decision of ``check`` about an answer with the first of these sentences."""
+
+
+def parts_of(guardrail: Guardrail) -> Parts:
+    """Return what judges sentences as a guardrail does.
+
+    Raises
+    ------
+    GuardrailError
+        If it cannot.
+    """
+    score = guardrail.score
+    if (column := _column(score)) is not None:
+        raise GuardrailError(
+            f"this guardrail reads the column {column}, which nobody has computed while an answer "
+            "is still being written; " + _REMEDY.format("NAME")
+        )
+    if guardrail.unit == "sentence":
+        return _Sentences(guardrail)
+    if isinstance(score, WorstSentence):
+        return _Worst(guardrail, score)
+    raise GuardrailError(
+        f"this guardrail judges whole answers by {score.name}, so that it cannot say anything of "
+        "one that is still being written; " + _REMEDY.format(spell(score))
+    )
+
+
+def _column(score: Score) -> str | None:
+    """Return the column that a score, or a member of it, is read from."""
+    if isinstance(score, Column):
+        return score.column
+    members: Any = getattr(score, "members", None)
+    found = map(_column, members.values()) if isinstance(members, Mapping) else ()
+    return next((name for name in found if name is not None), None)
+
+
+class _Sentences:
+    """Sentences of which those that reach the threshold are removed."""
+
+    stops_at_undefined = True
+
+    def __init__(self, guardrail: Guardrail) -> None:
+        self._guardrail = guardrail
+        self._judged: list[tuple[Example, Verdict]] = []
+
+    def verdict(self, answer: Example, place: GivenSentence) -> Verdict:
+        sentence = sentence_example(answer, place, len(self._judged) + 1)
+        (verdict,) = self._guardrail.judge.of([sentence])
+        self._judged.append((sentence, verdict))
+        return verdict
+
+    def may_show(self) -> bool:
+        return True
+
+    def decision(self, answer: Example) -> Decision:
+        judged = self._judged[: len(answer.sentences or ())]
+        sentences, verdicts = [item for item, _ in judged], [verdict for _, verdict in judged]
+        return self._guardrail.of_sentences(answer, sentences, verdicts)
+
+
+class _Worst:
+    """Sentences of which the highest score is that of the answer."""
+
+    stops_at_undefined = False
+
+    def __init__(self, guardrail: Guardrail, score: WorstSentence) -> None:
+        self._guardrail, self._score = guardrail, score
+        self._judged: list[tuple[Example, Scores | BaseException]] = []
+        self._passes = guardrail.config.policy.undefined == "pass"
+
+    def verdict(self, answer: Example, place: GivenSentence) -> Verdict:
+        judge = self._guardrail.judge
+        sentence = sentence_example(answer, place, len(self._judged) + 1)
+        try:
+            scores = self._score.member.score([sentence])
+        except Exception as error:
+            self._judged.append((sentence, error))
+            return judge.failed(sentence, error)
+        (verdict,) = judge.judged([sentence], scores)
+        self._judged.append((sentence, verdict.error or scores))
+        # Sentences without a score do not count beside one that has one.
+        self._passes = self._passes or verdict.score is not None
+        return verdict
+
+    def may_show(self) -> bool:
+        return self._passes
+
+    def decision(self, answer: Example) -> Decision:
+        guardrail, parts = self._guardrail, list[Scores]()
+        judged = self._judged[: len(answer.sentences or ())]
+        for _, scores in judged:
+            if isinstance(scores, BaseException):
+                return guardrail.failed(answer, scores)
+            parts.append(scores)
+        if not judged or self._score.lacking([answer]):
+            (verdict,) = guardrail.judge.of([answer])
+            return guardrail.of_answer(answer, verdict)
+        found = worst(answer, [sentence for sentence, _ in judged], _together(parts))
+        if isinstance(found, str):
+            scored = Scores(np.array([np.nan]), {0: found})
+        else:
+            scored = Scores(np.array([found[0]]), {}, (found[1],))
+        (verdict,) = guardrail.judge.judged([answer], scored)
+        return guardrail.of_answer(answer, verdict)
+
+
+def _together(parts: list[Scores]) -> Scores:
+    """Return the scores of sentences as if they had been scored at once."""
+    evidence = [part.evidence[0] if part.evidence else {} for part in parts]
+    reasons = {row: part.reasons[0] for row, part in enumerate(parts) if part.reasons}
+    values = np.concatenate([part.values for part in parts])
+    return Scores(values, reasons, tuple(evidence) if any(evidence) else None)

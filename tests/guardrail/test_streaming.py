@@ -1,0 +1,263 @@
+"""Does a stream decide what `check` decides, and show nothing that was not judged?"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrail import Example, Guardrail, calibrate
+from calibrail.errors import GuardrailError, InputError
+from calibrail.guardrail.streaming import StreamCheck
+from calibrail.scores.column import Column
+from calibrail.scores.worst_sentence import WorstSentence
+from calibrail.settings import SplitOptions
+from tests.guardrail.sentences import Digits, of_sentences
+
+SENTENCES = ["It is 7.", "It is 49.", "It is 50.", "It is 99!", "No number.", "However, it is 3."]
+PIECES = [*SENTENCES, " ", "\n", "- ", "\n\n1. ", "(Passage 1)", "It is", "...", "Second, 60. "]
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=10).map(" ".join)
+
+
+def of_worst(detector: Any = None, *, failure: str = "error", **options: Any) -> Guardrail:
+    """Return a guardrail of answers whose worst sentence has a number of 50 or more."""
+    score = WorstSentence(detector="length")
+    score.members = {"detector": detector or Digits()}
+    answers = [
+        Example(
+            response=f"It is 1. It is {number}.",
+            label=int(number >= 50),
+            id=f"row-{number}",
+            columns={"lang": "en" if number % 2 else "de"},
+        )
+        for number in range(150)
+    ]
+    splitting = SplitOptions(calibration_share=0.9)
+    run = calibrate(answers, score, splitting=splitting, alpha=0.02, **options)
+    return run.freeze(on_failure=failure, score=score)  # type: ignore[arg-type]
+
+
+MADE: dict[tuple[Any, ...], Guardrail] = {}
+
+
+def made(unit: str, undefined: str = "flag", **options: Any) -> Guardrail:
+    key = (unit, undefined, *sorted(options.items()))
+    if key not in MADE:
+        make = of_sentences if unit == "sentence" else of_worst
+        MADE[key] = make(undefined=undefined, **options)
+    return MADE[key]
+
+
+def streamed(guardrail: Guardrail, text: str, cuts: list[int], **asked: Any) -> StreamCheck:
+    check = guardrail.stream_check(**asked)
+    for start, end in itertools.pairwise([0, *cuts, len(text)]):
+        check.feed(text[start:end])
+    return check
+
+
+units = pytest.mark.parametrize("unit", ["sentence", "answer"])
+
+
+@units
+@pytest.mark.parametrize("undefined", ["flag", "review", "pass"])
+@given(text=TEXTS, data=st.data())
+def test_every_chunking_decides_as_check_does(
+    unit: str, undefined: str, text: str, data: st.DataObject
+) -> None:
+    guardrail = made(unit, undefined)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    decision = streamed(guardrail, text, cuts, id="a").close()
+    assert decision.line() == guardrail.check(response=text, id="a").line()
+    assert decision.evidence == guardrail.check(response=text, id="a").evidence
+
+
+@units
+@pytest.mark.parametrize("undefined", ["flag", "review", "pass"])
+@given(text=TEXTS, data=st.data())
+def test_what_is_shown_passes_by_itself_and_is_all_of_an_answer_that_passes(
+    unit: str, undefined: str, text: str, data: st.DataObject
+) -> None:
+    guardrail = made(unit, undefined)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    tokens = [text[a:b] for a, b in itertools.pairwise([0, *cuts, len(text)])]
+    check = guardrail.stream_check()
+    shown = "".join(check.show(iter(tokens)))
+    assert text.startswith(shown)
+    whole = guardrail.check(response=text)
+    assert (shown == text) == (whole.outcome == "pass") or not text
+    if shown:
+        assert guardrail.check(response=shown).outcome == "pass"
+    # What was not shown begins with a sentence that does not pass.
+    by_character = "".join(guardrail.stream_check().show(text))
+    assert shown == by_character
+    assert check.decision is not None
+    if check.stopped is not None:
+        assert whole.flagged
+        end = check.stopped.end
+        assert check.decision.line() == guardrail.check(response=text[:end]).line()
+        assert len(shown) <= check.stopped.start
+
+
+@units
+@given(text=TEXTS, more=TEXTS)
+def test_after_a_stop_the_whole_answer_is_flagged_whatever_follows(
+    unit: str, text: str, more: str
+) -> None:
+    guardrail = made(unit, "pass")
+    check = streamed(guardrail, text, [])
+    if check.stopped is None:
+        return
+    assert check.stopped.score is not None and check.stopped.score >= 50.0
+    check.feed(more)
+    decision = check.close()
+    assert decision.line() == guardrail.check(response=text + more).line()
+    # An answer whose rest hangs together with what goes is for people.
+    assert decision.outcome == "flag" or (unit == "sentence" and decision.outcome == "review")
+    assert text[: check.stopped.start].startswith(check.release())
+
+
+@units
+def test_a_verdict_comes_with_the_word_after_its_sentence(unit: str) -> None:
+    check = made(unit).stream_check()
+    assert check.feed("It is 7. It") == []
+    assert check.release() == ""
+    (first,) = check.feed(" is 50. Th")
+    assert (first.number, first.text, first.outcome, first.stop) == (1, "It is 7.", "pass", False)
+    assert check.release() == "It is 7."
+    assert check.feed("en") == []
+    (second,) = check.feed(" it")
+    assert (second.score, second.outcome, second.stop) == (50.0, "flag", True)
+    assert (second.start, second.end, second.text) == (9, 18, "It is 50.")
+    assert check.stopped == second
+    (third,) = check.feed(" is 1.\n")
+    assert (third.outcome, third.stop) == ("pass", True)
+    assert check.release() == ""
+    decision = check.close()
+    assert (second.threshold, second.p_value) == (decision.threshold, decision.p_value)
+    assert second.to_dict() | {"text": ""} == replace(second, text="").to_dict()
+
+
+@units
+def test_showing_takes_no_token_after_the_stop_and_ends_the_model(unit: str) -> None:
+    taken, ended = [], []
+
+    def tokens() -> Iterator[str]:
+        try:
+            for token in ("It is 7. ", "It is 50. ", "Then ", "it ", "is 1."):
+                taken.append(token)
+                yield token
+        finally:
+            ended.append(True)
+
+    check = made(unit).stream_check(id="x")
+    assert list(check.show(tokens())) == ["It is 7."]
+    assert taken[-1] == "Then "
+    assert ended == [True]
+    assert check.decision == made(unit).check(response="It is 7. It is 50.", id="x")
+    assert check.text == "It is 7. It is 50."
+
+
+@units
+def test_a_loop_shows_the_same(unit: str) -> None:
+    async def tokens(text: str) -> AsyncIterator[str]:
+        for letter in text:
+            yield letter
+
+    async def shown(text: str) -> tuple[list[str], Any]:
+        check = made(unit).stream_check()
+        return [piece async for piece in check.ashow(tokens(text))], check.decision
+
+    for text in ("It is 7. It is 50. It is 8.", "It is 7.\n\nIt is 8. \n", "", "No. No."):
+        check = made(unit).stream_check()
+        expected = list(check.show(text))
+        assert asyncio.run(shown(text)) == (expected, check.decision)
+
+
+@units
+def test_a_detector_that_fails_ends_what_is_shown(unit: str) -> None:
+    for failure in ("error", "flag", "review"):
+        for fault in ("raises_on", "fails_on"):
+            detector = Digits()
+            make = of_sentences if unit == "sentence" else of_worst
+            guardrail = make(detector, failure=failure)
+            setattr(detector, fault, "13")
+            text = "It is 7. It is 13. It is 8. It is 9."
+            check = guardrail.stream_check()
+            assert "".join(check.show(text)) == "It is 7."
+            assert check.stopped is not None and check.decision is not None
+            assert check.stopped.outcome == check.decision.outcome == failure
+            assert check.stopped.reason == check.decision.reason
+            asked = len(detector.asked)
+            whole = streamed(guardrail, text, [9, 20])
+            assert [len(texts) for texts in detector.asked[asked:]] == [1, 1]
+            assert whole.close().line() == guardrail.check(response=text).line()
+
+
+@units
+def test_near_ties_are_decided_as_check_decides_them(unit: str) -> None:
+    for noise in (-4e-7, 4e-7):
+        detector = Digits()
+        make = of_sentences if unit == "sentence" else of_worst
+        guardrail = make(detector)
+        detector.noise = noise
+        text = "It is 49. It is 50. It is 3."
+        assert streamed(guardrail, text, [5, 12]).close().line() == (
+            guardrail.check(response=text).line()
+        )
+
+
+@units
+def test_groups_are_given_up_front(unit: str) -> None:
+    guardrail = made(unit, by="lang", min_n=20)
+    for columns in ({"lang": "en"}, {"lang": "de"}, {}):
+        for text in ("It is 7. It is 50. It is 8.", "It is 51.", "It is 52."):
+            check = streamed(guardrail, text, [4], columns=columns)
+            expected = guardrail.check(response=text, columns=columns)
+            assert check.close().line() == expected.line()
+
+
+def test_a_sentence_without_a_score_waits_for_one_in_an_answer() -> None:
+    check = made("answer").stream_check()
+    (first,) = check.feed("No number. It ")
+    assert (first.outcome, first.score, first.stop, check.release()) == ("flag", None, False, "")
+    check.feed("is 7. So ")
+    assert check.release() == "No number. It is 7."
+    assert check.close().outcome == "pass"
+    assert check.release() == " So "
+    stopping = made("sentence").stream_check()
+    (first,) = stopping.feed("No number. It ")
+    assert (first.outcome, first.stop) == ("flag", True)
+
+
+def test_an_answer_that_has_ended_takes_no_more() -> None:
+    check = made("sentence").stream_check()
+    check.feed("It is 7.")
+    decision = check.close()
+    assert check.close() is decision is check.cut()
+    with pytest.raises(InputError, match=r"has ended; begin another one"):
+        check.feed("It")
+    with pytest.raises(InputError, match="a token must be a text; got 7"):
+        made("sentence").stream_check().feed(7)  # type: ignore[arg-type]
+
+
+def test_a_guardrail_of_whole_answers_says_what_to_calibrate() -> None:
+    answers = [Example(response=f"It is {n}.", label=int(n >= 50), id=str(n)) for n in range(120)]
+    guardrail = calibrate(answers, "length", alpha=0.1).freeze()
+    with pytest.raises(GuardrailError, match=r"judges whole answers by length.*--unit sentence, "):
+        guardrail.stream_check()
+    rows = [{"label": n % 2, "mine": n / 99} for n in range(99)]
+    guardrail = calibrate(rows, Column(column="mine", higher="hallucinated"), alpha=0.1).freeze()
+    with pytest.raises(GuardrailError, match=r"reads the column mine, which nobody has computed"):
+        guardrail.stream_check()
+
+
+def test_a_list_of_values_is_refused() -> None:
+    guardrail = made("sentence", by="lang", min_n=20)
+    with pytest.raises(InputError, match="column lang holds a list"):
+        guardrail.stream_check(columns={"lang": "[1, 2]"})
