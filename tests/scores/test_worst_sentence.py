@@ -119,6 +119,7 @@ def test_what_the_data_says_of_its_sentences_goes_before() -> None:
         ({"detector": "dgi"}, "detector cannot be dgi, which learns"),
         ({"detector": "worst_sentence:detector=rad"}, "cannot be worst_sentence itself"),
         ({"detector": 1}, 'detector must name a score, e.g. detector="rad"'),
+        ({"detector": "displacement_consistency"}, "it compares consecutive sentences"),
         ({"detector": "nonsense"}, "unknown score 'nonsense'"),
         ({}, "detector"),
     ],

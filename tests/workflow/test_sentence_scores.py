@@ -116,6 +116,11 @@ def test_answers_without_a_sentence_have_no_row_and_no_answer_at_all_has_the_col
         ("fused", "fused learns from labelled examples before it can score"),
         ("column:column=start,higher=faithful", "rename the score's column in the data"),
         ("nonsense", "unknown score"),
+        ("displacement_consistency", "it compares consecutive sentences of an answer; score whole"),
+        (
+            "hybrid:cheap=displacement_consistency,expensive=novelty,low=0,high=1",
+            "hybrid says nothing of a single sentence: it compares consecutive sentences",
+        ),
     ],
 )
 def test_what_cannot_be_told_of_sentences_is_refused(score: str, message: str) -> None:
@@ -134,3 +139,8 @@ def test_a_dry_run_counts_the_sentences_that_are_judged(tmp_path: Path) -> None:
         assert "for 4 sentences of 2 answers" in " ".join(done.stdout.split())
         assert "for 2 of 2 answers" in " ".join(command(*words).stdout.split())
         assert not server.seen
+
+
+def test_what_is_undefined_for_every_sentence_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(InputError, match="displacement_consistency says nothing of a single"):
+        calibrail.calibrate("no-such-file", "displacement_consistency", alpha=0.1, unit="sentence")

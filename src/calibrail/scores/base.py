@@ -123,7 +123,8 @@ class Score(Protocol):
     -----
     A score that reads cells of the data names them in a further attribute, ``columns``, a tuple of
     str. One that remembers more of what it has seen than ``state`` tells has a further attribute,
-    ``stays_here``, that says why no other process can compute it, or None.
+    ``stays_here``, that says why no other process can compute it, or None. One that is undefined
+    for every single sentence has ``whole_answers``, a str that says why.
     """
 
     @property

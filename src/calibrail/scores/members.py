@@ -13,6 +13,7 @@ from calibrail.errors import InputError
 from calibrail.scores.base import JSON, Demand, Demanding, DetectorFailure, Score, Scores
 from calibrail.scores.detector import ModelScore
 from calibrail.scores.learned import Learning, learns
+from calibrail.scores.of_sentences import whole_answers
 from calibrail.scores.registry import build, key_of, parse_specs
 
 _Floats = NDArray[np.float64]
@@ -41,6 +42,11 @@ class Members(ModelScore):
     def tolerance(self) -> float:
         """The largest of the members' tolerances."""
         return max(member.tolerance for member in self.members.values())
+
+    @property
+    def whole_answers(self) -> str | None:
+        """Why it says nothing of a single sentence; None where every member does."""
+        return whole_answers(self.members.values())
 
     def fingerprints(self) -> dict[str, JSON]:
         """Return the members' fingerprints by key."""

@@ -21,6 +21,7 @@ from calibrail.scores.base import (
 )
 from calibrail.scores.learned import learns
 from calibrail.scores.members import Members, demands_of
+from calibrail.scores.of_sentences import require_sentences
 from calibrail.scores.registry import build, parse_spec, spell
 from calibrail.text.answer_sentences import answer_sentences, answer_sentences_version
 
@@ -63,6 +64,7 @@ class WorstSentence(Members):
                 f"detector cannot be {member.name}, which learns from whole answers; name one that "
                 "does not learn"
             )
+        require_sentences([member])
         self.members = {_PART: member}
 
     @property

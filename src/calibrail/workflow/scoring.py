@@ -22,6 +22,7 @@ from calibrail.scores.base import Fittable, Pinning, Score
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.judge import NO_REPLY
 from calibrail.scores.learned import learns
+from calibrail.scores.of_sentences import require_sentences
 from calibrail.scores.registry import build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
@@ -154,7 +155,9 @@ def score_by_sentence(
     Splits, groups and copies are those of answers; scores that learn do from sentences.
     """
     asked = _Asked(reading, splitting, beside, keep, progress, by_sentence=by_sentence)
-    return _score(source, resolve_scores(scores), asked)
+    detectors = resolve_scores(scores)
+    require_sentences(detectors)
+    return _score(source, detectors, asked)
 
 
 def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Scored:

@@ -19,6 +19,7 @@ from calibrail.engine import score_parts
 from calibrail.errors import InputError
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike
+from calibrail.scores.of_sentences import require_sentences
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions
@@ -111,6 +112,7 @@ def score_sentences_by_parts(
     many answers are done.
     """
     detectors = resolve_unlearnt(scores)
+    require_sentences(detectors)
     _refuse_places(detectors)
     share = optional(reading, ReadOptions, "reading").span_share
     examples = open_source(source, reading, detectors, labelled=False, by_sentence=True)

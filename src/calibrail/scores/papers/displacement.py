@@ -235,6 +235,7 @@ class DisplacementConsistency(Embedding):
     rounding = DIRECTION_TOLERANCE
     versions = (("sentences", sentences_version),)
     splitter = staticmethod(sentences)
+    whole_answers = "it compares consecutive sentences of an answer"
 
     def inputs(self, example: Example) -> Iterable[str]:
         """Return the context and the sentences of the response, of which one has no other."""
