@@ -38,6 +38,10 @@ def distributions_svg(
     name: str,
     scale: Scale,
     narrow: bool = False,
+    *,
+    names: tuple[str, str] = ("hallucinated", "faithful"),
+    acted: str = "flagged",
+    unit: str = "answers",
 ) -> str:
     """Draw the two classes' test scores as histograms with the threshold between them.
 
@@ -53,6 +57,12 @@ def distributions_svg(
         What a higher value means.
     narrow : bool
         Draw for a phone: stack what else stands side by side.
+    names : pair of str
+        What the classes are called.
+    acted : str
+        What is done from the threshold on.
+    unit : str
+        What has a score.
 
     Returns
     -------
@@ -62,11 +72,11 @@ def distributions_svg(
     """
     low, high = drawn_range(hallucinated, faithful, threshold)
     edges = np.linspace(low, high, 49)
-    classes = (("hallucinated", HALLUCINATED, hallucinated), ("faithful", FAITHFUL, faithful))
+    colours, scores = (HALLUCINATED, FAITHFUL), (hallucinated, faithful)
     with drawing(*((4.1, 3.0) if narrow else (7.2, 3.1))) as plot:
         axes = plot.axes
-        for label, colour, scores in classes:
-            values = scores[np.isfinite(scores)]
+        for label, colour, values in zip(names, colours, scores, strict=True):
+            values = values[np.isfinite(values)]
             if n := len(values):
                 counts, _ = np.histogram(np.clip(values, low, high), bins=edges)
                 heights = 100.0 * counts / n
@@ -78,13 +88,14 @@ def distributions_svg(
             plot.target(threshold, 1.4)
             offset = -5 if (threshold - low) / (high - low) > 0.7 else 5
             place = ("data", "axes fraction")
-            text = f"flagged {'up to' if scale.negated else 'from'} {number(threshold)}"
+            text = f"{acted} {'up to' if scale.negated else 'from'} {number(threshold)}"
             plot.note(text, (threshold, 0.99), (offset, 0), xycoords=place, va="top")
         axes.set(xlim=(low, high), ylabel="% of the class")
-        axes.set_xlabel(f"{axis_text(name)}{_NEXT[narrow]}({scale.meaning})")
+        higher = names[1] if scale.negated else names[0]
+        axes.set_xlabel(f"{axis_text(name)}{_NEXT[narrow]}(higher = more likely {higher})")
         above = (0.5, 1.2 if narrow else 1.08)
         plot.legend(1 if narrow else 2, "upper center", bbox_to_anchor=above)
-        return plot.svg("Histogram of the test scores of hallucinated and faithful answers.")
+        return plot.svg(f"Histogram of the test scores of {' and '.join(names)} {unit}.")
 
 
 def curve_svg(
@@ -127,7 +138,12 @@ def curve_svg(
         return plot.svg("Coverage against false positive rate over all thresholds, with band.")
 
 
-def groups_svg(section: Mapping[str, Any], narrow: bool = False) -> str:
+def groups_svg(
+    section: Mapping[str, Any],
+    narrow: bool = False,
+    *,
+    names: tuple[str, str] = ("caught", "false alarms"),
+) -> str:
     """Draw what is caught and wrongly flagged in each group, with exact bounds.
 
     Parameters
@@ -136,12 +152,14 @@ def groups_svg(section: Mapping[str, Any], narrow: bool = False) -> str:
         ``evaluation.sections.by_group.by_group``; the first ``MOST_GROUPS`` rows are drawn.
     narrow : bool
         Draw for a phone.
+    names : pair of str
+        What both shares are called.
     """
     rows = section["rows"][:MOST_GROUPS]
     with drawing(4.1 if narrow else 7.2, 1.3 + 0.42 * max(1, len(rows))) as plot:
         for place, row in enumerate(rows):
-            plot.interval(place - 0.14, row["coverage"], HALLUCINATED, "o", "caught", scale=100.0)
-            plot.interval(place + 0.14, row["fpr"], FAITHFUL, "s", "false alarms", scale=100.0)
+            plot.interval(place - 0.14, row["coverage"], HALLUCINATED, "o", names[0], scale=100.0)
+            plot.interval(place + 0.14, row["fpr"], FAITHFUL, "s", names[1], scale=100.0)
             limits = (("min_coverage", HALLUCINATED, -0.32), ("max_fpr", FAITHFUL, 0.32))
             for key, colour, reach in limits:
                 if row.get(key) is not None:
@@ -151,7 +169,7 @@ def groups_svg(section: Mapping[str, Any], narrow: bool = False) -> str:
         bounds = f"% of the class,{_NEXT[narrow]}exact bounds over all groups"
         plot.axes.set(xlim=(-1.0, 101.0), xlabel=bounds)
         plot.legend(2)
-        return plot.svg("Share caught and false alarms in each group, with bounds.")
+        return plot.svg(f"Share {names[0]} and {names[1]} in each group, with bounds.")
 
 
 def rates_svg(rows: Sequence[Row], narrow: bool = False) -> str:
@@ -160,20 +178,22 @@ def rates_svg(rows: Sequence[Row], narrow: bool = False) -> str:
     Parameters
     ----------
     rows : sequence of (str, mapping, float or None)
-        As for ``character_figure.interval_lines``: what is caught, and what is wrongly flagged.
+        As for ``character_figure.interval_lines``: what is caught, and what is wrongly flagged; or
+        what is freed, kept and touched.
     narrow : bool
         Draw for a phone.
     """
-    with drawing(4.1 if narrow else 7.2, 1.5) as plot:
+    with drawing(4.1 if narrow else 7.2, 0.7 + 0.4 * len(rows)) as plot:
         for place, (_, value, asked) in enumerate(rows):
-            colour = (HALLUCINATED, FAITHFUL)[place % 2]
-            plot.interval(place, value, colour, "os"[place % 2], scale=100.0)
+            colour = (HALLUCINATED, FAITHFUL, QUIET)[place]
+            plot.interval(place, value, colour, "osD"[place], scale=100.0)
             if asked is not None:
                 ends = [place - 0.4, place + 0.4]
                 plot.axes.plot([100 * asked] * 2, ends, color=INK, linewidth=1.2, linestyle=DASHED)
         plot.rows([name for name, _, _ in rows])
-        plot.axes.set(xlim=(-1.0, 101.0), xlabel="% of the class")
-        return plot.svg("Share caught and false alarms with bounds, beside what was asked.")
+        plot.axes.set(xlim=(-1.0, 101.0), xlabel="% of the class" if len(rows) == 2 else "%")
+        named = "caught and false alarms" if len(rows) == 2 else "freed, kept and touched"
+        return plot.svg(f"Share {named} with bounds, beside what was asked.")
 
 
 def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:

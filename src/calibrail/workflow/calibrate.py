@@ -1,7 +1,7 @@
 """How does one call lead from labelled answers to a threshold with a verdict?"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -29,13 +29,14 @@ from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.beside import beside_of
 from calibrail.workflow.by_sentence import by_sentence
 from calibrail.workflow.context import Context
-from calibrail.workflow.error_examples import worst_errors
+from calibrail.workflow.error_examples import ErrorExamples, worst_errors
 from calibrail.workflow.independence import independent
 from calibrail.workflow.look import look_at, reported
 from calibrail.workflow.looks import SPLIT, Looks, looked_at
 from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scored import Scored
 from calibrail.workflow.scoring import score_by_sentence, score_only, score_source
+from calibrail.workflow.trimmed_examples import TrimmedExamples, trimmed_examples
 from calibrail.workflow.usable import require_usable
 from calibrail.workflow.wording import worded
 
@@ -179,12 +180,14 @@ def calibrate(
         versions=installed_versions(),
         table=table,
         codes=sample.split,
-        # Of an answer that is cut other errors are shown.
-        examples=None
-        if scored.sentences is not None
-        else worst_errors(source, scored, rule, names, reading=reading, text=context.text),
+        examples=_examples(scored)(source, scored, rule, names, reading=reading, text=context.text),
         sentences=scored.sentences,
     )
+
+
+def _examples(scored: Scored) -> Callable[..., ErrorExamples | TrimmedExamples]:
+    """Return what chooses the answers that the page shows."""
+    return worst_errors if scored.sentences is None else trimmed_examples
 
 
 def _thresholds(

@@ -150,7 +150,7 @@ def worst_errors(
     missed, alarmed = test & (table.labels == 1) & ~flagged, test & (table.labels == 0) & flagged
     misses, alarms = _worst(values, missed, 1.0), _worst(values, alarmed, -1.0)
     rows = [*misses, *alarms]
-    examples, note = _read(source, scored, rows, reading) if text else ({}, "")
+    examples, note = read_again(source, scored, rows, reading) if text else ({}, "")
 
     def error(row: int) -> ErrorExample:
         value, defined = float(values[row]), not np.isnan(values[row])
@@ -168,7 +168,7 @@ def worst_errors(
         example = examples.get(row)
         if example is None:
             return replace(item, note=CHANGED)
-        evidence, reason = _evidence(detector, example, value)
+        evidence, reason = evidence_of(detector, example, value)
         texts = {name: getattr(example, name) for name in TEXT_FIELDS}
         return replace(item, **texts, evidence=evidence, note=reason)
 
@@ -196,7 +196,7 @@ def _worst(values: NDArray[np.float64], chosen: NDArray[np.bool_], sign: float) 
     return ordered
 
 
-def _read(
+def read_again(
     source: Source, scored: Scored, rows: Sequence[int], reading: ReadOptions | None
 ) -> tuple[dict[int, Example], str]:
     """Return the examples at these rows, or why there are none."""
@@ -211,7 +211,8 @@ def _read(
     examples = {}
     try:
         # Opened exactly as for scoring, so that rows are the same.
-        again = open_source(source, quiet, scored.detectors, keep=tuple(scored.table.kept))
+        kept, apart = tuple(scored.table.kept), scored.sentences is not None
+        again = open_source(source, quiet, scored.detectors, keep=kept, by_sentence=apart)
         for row, example in enumerate(islice(again, max(rows) + 1)):
             # A source that has changed since must not lend its texts to other scores.
             if row in rows and int(example.digest(), 16) == int(scored.table.digests[row]):
@@ -225,7 +226,7 @@ def _read(
     return examples, ""
 
 
-def _evidence(
+def evidence_of(
     detector: Score, example: Example, value: float
 ) -> tuple[Mapping[str, Any] | None, str]:
     """Return what the detector says about an answer, if it says it with the same value."""

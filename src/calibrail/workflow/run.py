@@ -39,6 +39,7 @@ from calibrail.shown import Shown
 from calibrail.workflow.error_examples import ErrorExamples
 from calibrail.workflow.inherited import frozen_reading
 from calibrail.workflow.run_folder import read_json, write_run
+from calibrail.workflow.trimmed_examples import TrimmedExamples
 
 SCHEMA = "calibrail.calibration/1"
 
@@ -71,8 +72,9 @@ class Run(Shown):
         What a detector that learns has learnt, in the safetensors format.
     table, codes : ScoreTable and ndarray, or None
         The scores and the split; None in a run that was loaded from its folder.
-    examples : ErrorExamples or None
-        The worst errors of the test part with their texts, for the page alone.
+    examples : ErrorExamples, TrimmedExamples or None
+        The worst errors of the test part with their texts, or what becomes of answers of which
+        sentences are removed; for the page alone.
     sentences : SentenceTable or None
         The sentences of the table's answers, where these are removed.
     """
@@ -88,7 +90,7 @@ class Run(Shown):
     table: ScoreTable | None = None
     codes: NDArray[np.int8] | None = None
     state: bytes | None = None
-    examples: ErrorExamples | None = None
+    examples: ErrorExamples | TrimmedExamples | None = None
     sentences: SentenceTable | None = None
 
     def shown(self) -> tuple[Any, ...]:

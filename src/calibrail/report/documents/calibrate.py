@@ -10,10 +10,11 @@ from calibrail.report import blocks as parts
 from calibrail.report import phrases
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
-from calibrail.report.documents import measures
+from calibrail.report.documents import calibrate_trim, measures
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.calibrate_words import VERDICTS, assumptions, next_step, title
 from calibrail.report.documents.error_examples import error_examples
+from calibrail.report.documents.unit_words import by_sentence
 from calibrail.report.figures import CURVE_RANGE, curve_svg, distributions_svg, drawn_range
 from calibrail.report.slider import operating_points
 from calibrail.scale import Scale
@@ -35,6 +36,8 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
     examples : mapping, optional
         The worst errors of the test part, ``ErrorExamples.to_dict()``, for the page.
     """
+    if by_sentence(report):
+        return calibrate_trim.document(report, scores, examples)
     area, lines = report["test"]["auroc"], measures.of_test_part(report)
     scale = Scale.of(report["score"])
     if scores is not None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
+from calibrail.report.documents.trim_warnings import SentenceWarnings
+from calibrail.report.documents.unit_words import by_sentence, unit_words
 from calibrail.scale import Scale
 
 
@@ -19,7 +21,7 @@ def reason(report: Json, n_assumed: int = 0) -> str:
         text = risks_reason(report["verdict"], report["risks"]["measured"])
     elif report["reason"] == "caught_too_few":
         text = (
-            f"The bounds would certify it, but the test part caught only "
+            f"The bounds would certify it, but the test part {unit_words(report).caught} only "
             f"{test['coverage']['count']:,} of {test['coverage']['n']:,} hallucinations, fewer "
             f"than the {test['coverage_band']['lowest']:,} that chance explains."
         )
@@ -125,7 +127,8 @@ def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
 
 def message(code: str, report: Json, values: Json) -> str:
     """Return what a warning says; ``values`` are the numbers that the report does not hold."""
-    text: str = getattr(_Warnings(report, values), code)()
+    kind = _SentenceWarnings if by_sentence(report) else _Warnings
+    text: str = getattr(kind(report, values), code)()
     return text
 
 
@@ -284,6 +287,10 @@ class _Warnings:
             f"{count(sum(source.values()), 'calibration answer')} ({source['hallucinated']:,} "
             f"hallucinated); they count as {meaning}. --undefined changes that."
         )
+
+
+class _SentenceWarnings(SentenceWarnings, _Warnings):
+    """What a report about removing sentences warns about."""
 
 
 def _can_be_had(offered: Json, scale: Scale) -> str:

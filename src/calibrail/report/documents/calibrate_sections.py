@@ -10,22 +10,24 @@ from calibrail.report import phrases
 from calibrail.report.blocks import Json
 from calibrail.report.character_figure import interval_lines
 from calibrail.report.documents import measures
+from calibrail.report.documents.unit_words import UnitWords, unit_words
 from calibrail.report.figures import MOST_GROUPS, groups_svg
 from calibrail.scale import Scale
 
-#: Both rates of a group: what they are called, where they stand, and where what was asked does.
-_RATES: Final = (("caught", "coverage", "min_coverage"), ("alarms", "fpr", "max_fpr"))
+#: Both rates of a group: where they stand, and where what was asked does.
+_RATES: Final = (("coverage", "min_coverage"), ("fpr", "max_fpr"))
 
 
 def of_report(report: Json) -> Iterator[parts.Block]:
     """Yield the sections that only some reports have."""
-    confidence, scale = report["confidence"], Scale.of(report["score"])
+    confidence, scale, words = report["confidence"], Scale.of(report["score"]), unit_words(report)
     if report["by_group"]:
-        yield _groups(report["by_group"], scale)
+        yield _groups(report["by_group"], scale, words)
     if report["attainable"]:
-        yield _attainable(report["attainable"], scale)
+        yield _attainable(report["attainable"], scale, words)
     if clustering := report["clustering"]:
-        yield parts.section("Groups that count once", parts.Text(_clusters(clustering, scale)))
+        text = _clusters(clustering, scale, words)
+        yield parts.section("Groups that count once", parts.Text(text))
     if report["shift"]:
         yield parts.listing("Production", shift_sentences(report["shift"], scale))
     if risks := report["risks"]:
@@ -38,29 +40,32 @@ def of_report(report: Json) -> Iterator[parts.Block]:
         yield _confounds(report["confounds"])
 
 
-def _groups(by_group: Json, scale: Scale) -> parts.Section:
+def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
     rows, title = by_group["rows"], f"By {phrases.plain(by_group['column'])}"
     first = f" The first {MOST_GROUPS} groups; the table has all." * (len(rows) > MOST_GROUPS)
     figure = parts.Figure(
         "groups",
-        partial(groups_svg, by_group),
-        "What is caught and what is wrongly flagged in each group. Dashed: what was asked." + first,
+        partial(groups_svg, by_group, names=(words.caught, words.alarms)),
+        f"What is {words.caught} and what is wrongly {words.acted} in each group. Dashed: what was "
+        f"asked.{first}",
         lines=interval_lines(
             (f"{phrases.group_label(row['group'])}: {called}", row[key], row.get(limit))
             for row in rows[:MOST_GROUPS]
-            for called, key, limit in _RATES
+            for called, (key, limit) in zip((words.caught, words.harm), _RATES, strict=True)
         ),
     )
+    caught, alarms = map(phrases.capital, (words.caught, words.alarms))
     table = parts.Table(
         title,
-        parts.texts("Group", "Threshold", "Caught", "False alarms", "Verdict", "Caught, shared"),
+        parts.texts("Group", "Threshold", caught, alarms, "Kept", "Verdict", f"{caught}, shared"),
         [
             (
                 phrases.group_label(row["group"]),
                 ("" if row["own"] else "shared ") + scale.text(row["threshold"], "all"),
                 phrases.share_with_bounds(row["coverage"]),
                 phrases.share_with_bounds(row["fpr"]),
+                phrases.share_with_bounds(row["kept"]) if row.get("kept") else "",
                 str(row["verdict"]),
                 phrases.share(row["shared_coverage"]),
             )
@@ -69,7 +74,7 @@ def _groups(by_group: Json, scale: Scale) -> parts.Section:
     )
     # By a corrected test at 5 %.
     broken = [
-        f"In {phrases.plain(row['group'])!r} {what} catches "
+        f"In {phrases.plain(row['group'])!r} {what} {words.catches} "
         f"{phrases.share(row[f'{key}coverage'])} ({phrases.count_of(row[f'{key}coverage'])}), less "
         f"than the {percent(row['min_coverage'])} required (Holm-adjusted p = "
         f"{row[f'{key}p_undercovered']:.2g})."
@@ -82,7 +87,7 @@ def _groups(by_group: Json, scale: Scale) -> parts.Section:
         figure if rows else None,
         table,
         parts.Text(_groups_sentence(by_group)),
-        parts.Bullets("Caught too few", broken, style="bad"),
+        parts.Bullets(f"{caught} too few", broken, style="bad"),
     )
 
 
@@ -107,7 +112,7 @@ def _groups_sentence(by_group: Json) -> str:
     )
 
 
-def _attainable(attainable: Json, scale: Scale) -> parts.Section:
+def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Section:
     """Show all that a score with few distinct values can promise."""
     title, target = "All thresholds that this score offers", percent(attainable["target"])
     if attainable["n_distinct"] > len(attainable["steps"]):
@@ -127,17 +132,18 @@ def _attainable(attainable: Json, scale: Scale) -> parts.Section:
         )
         for step in reversed(attainable["steps"])
     ]
-    columns = parts.texts("Threshold", "Can promise", "Caught", "False alarms")
+    heads = map(phrases.capital, (words.by_score, words.alarms))
+    columns = parts.texts("Threshold", "Can promise", *heads)
     return parts.section(title, parts.Table(title, columns, rows), parts.Text(sentence))
 
 
-def _clusters(clustering: Json, scale: Scale) -> str:
+def _clusters(clustering: Json, scale: Scale, words: UnitWords) -> str:
     """Say what counting each group once changed."""
 
     def effect(rule: Json) -> str:
-        limit = scale.text(rule["threshold"], "flags all")
+        limit = scale.text(rule["threshold"], f"{words.acts} all")
         caught, wrongly = phrases.share(rule["coverage"]), phrases.share(rule["fpr"])
-        return f"{limit}, {caught} caught, {wrongly} false alarms"
+        return f"{limit}, {caught} {words.by_score}, {wrongly} {words.alarms}"
 
     return (
         f"The {count(clustering['n'], 'hallucinated calibration answer')} come from "

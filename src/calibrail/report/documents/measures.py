@@ -43,11 +43,30 @@ def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line
     return (name, share(value), interval(value), asked, f"{count_of(value)}{about}")
 
 
+def mean_line(name: str, value: Json, least: float | None) -> Line:
+    """Return a mean of the answers' shares as a line of a table of measures."""
+    asked = "no limit" if least is None else f">= {percent(least)}"
+    over = f"mean over {count(value['n'], 'answer')}"
+    return (name, share(value), interval(value), asked, over)
+
+
 def rates(measured: Json, asked: Json) -> list[Line]:
-    """Return what is caught and what is wrongly flagged, beside what was asked."""
+    """Return what is caught and what is wrongly flagged, beside what was asked.
+
+    Where sentences are removed: what is freed of them, kept and touched.
+    """
     coverage, fpr, max_fpr = measured["coverage"], measured["fpr"], asked["max_fpr"]
     limit = "no limit" if max_fpr is None else f"<= {percent(max_fpr)}"
     least = f">= {percent(asked['min_coverage'])}"
+    if kept := measured.get("kept_supported") or measured.get("kept"):
+        freed = measured.get("freed") or coverage
+        sent = (measured.get("reviewed") or {}).get("count")
+        among = ", those sent to review among them" if sent else ""
+        return [
+            share_line("Freed", freed, least, f" hallucinated answers{among}"),
+            mean_line("Supported sentences kept", kept, asked.get("min_kept")),
+            share_line("Faithful answers touched", fpr, limit, " faithful"),
+        ]
     return [
         share_line("Caught", coverage, least, " hallucinated"),
         share_line("False alarms (FPR)", fpr, limit, " faithful"),
@@ -81,10 +100,18 @@ def rates_figure(measured: Json, asked: Json) -> Figure:
         ("caught", measured["coverage"], asked["min_coverage"]),
         ("false alarms", measured["fpr"], asked["max_fpr"]),
     ]
+    about = "What is caught and what is wrongly flagged"
+    if kept := measured.get("kept"):
+        rows = [
+            ("freed", measured["coverage"], asked["min_coverage"]),
+            ("kept", kept, asked["min_kept"]),
+            ("touched", measured["fpr"], asked["max_fpr"]),
+        ]
+        about = "What is freed, kept and touched"
     return Figure(
         "rates",
         partial(rates_svg, rows),
-        "What is caught and what is wrongly flagged, with bounds. Dashed: what was asked.",
+        f"{about}, with bounds. Dashed: what was asked.",
         lines=interval_lines(rows),
     )
 

@@ -1,12 +1,15 @@
 """How do answers read from which sentences were removed, each judged right or wrong?"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
+from calibrail.guardrail.reasons import TEARS
 from calibrail.phrases import count
 from calibrail.report.blocks import (
     Block,
     Card,
+    Evidence,
     Json,
     Quote,
     Section,
@@ -19,7 +22,6 @@ from calibrail.report.blocks import (
 )
 from calibrail.report.documents.error_examples import chunks_of, quote_of
 from calibrail.report.documents.explain import evidence_block
-from calibrail.report.documents.trim_words import REVIEWS
 from calibrail.report.phrases import group_label
 from calibrail.report.sanitize import merged, parted, short
 from calibrail.scale import Scale
@@ -51,6 +53,12 @@ _LEGEND: Final = {
     ("with others", False): "Removed with others: it introduced them, and nothing of them is left.",
 }
 _MARKED: Final = "Highlighted: what people marked as unsupported."
+
+#: Why an answer that would lose sentences goes to a person instead, by its code.
+_REVIEWS: Final[dict[str, str]] = {
+    **{str(code): words for code, words in TEARS.items()},
+    "undefined": "a sentence has no score (--undefined review)",
+}
 
 #: Characters of an answer that are shown.
 _MOST: Final = 2400
@@ -138,11 +146,20 @@ def _card(item: Json, called: str, scale: Scale) -> Card:
         name=short(item["id"], 80),
         facts=list(_facts(item, scale)),
         quotes=quotes,
-        evidence=evidence_block(evidence, most=4),
+        evidence=_evidence(item),
         note=" ".join(filter(None, (_withheld(item), short(item["note"], 400)))),
         folded_title=f"Context{some}",
         folded=chunks,
     )
+
+
+def _evidence(item: Json) -> Evidence | None:
+    """Return what the detector says about the one sentence that an answer is shown for."""
+    block, sentence = evidence_block(item["evidence"], most=4), item["sentences"][item["place"]]
+    if block is None:
+        return None
+    text = short(item["response"][sentence["start"] : sentence["end"]], 60)
+    return replace(block, heading=f'{block.heading}: "{text}"')
 
 
 def _facts(item: Json, scale: Scale) -> Iterator[str]:
@@ -163,7 +180,7 @@ def _facts(item: Json, scale: Scale) -> Iterator[str]:
 def _withheld(item: Json) -> str:
     """Say why nothing is released; empty where something is."""
     if item["outcome"] == "review":
-        why = REVIEWS.get(item["why"], short(item["why"], 200))
+        why = _REVIEWS.get(item["why"], short(item["why"], 200))
         return f"Nothing is released: the answer goes to review{f', since {why}' if why else ''}."
     if all(sentence["removed"] for sentence in item["sentences"]):
         return "Nothing is released: every sentence was removed."
@@ -188,12 +205,13 @@ def _struck(item: Json, scale: Scale, about: str, most: int = _MOST) -> Struck:
     for sentence in sentences[first:]:
         if end - start >= most:
             break
-        if gap := parted(text, end, min(sentence["start"], end + most), spans):
+        # Marks of white space between sentences would be slivers of colour.
+        if gap := parted(text, end, min(sentence["start"], end + most), ()):
             stretches.append(Stretch(gap))
         end = min(sentence["end"], sentence["start"] + most)
         stretches.append(_stretch(sentence, parted(text, sentence["start"], end, spans), scale))
     else:
-        if rest := parted(text, end, min(len(text), end + most), spans):
+        if rest := parted(text, end, min(len(text), end + most), ()):
             stretches.append(Stretch(rest))
         end = min(len(text), end + most)
     cut = start > 0 or end < len(text)

@@ -1,0 +1,193 @@
+"""What does `calibrail calibrate --unit sentence` say about removing sentences by a score?"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.phrases import count, percent
+from calibrail.report import blocks as parts
+from calibrail.report import phrases
+from calibrail.report.blocks import Json
+from calibrail.report.document import Document
+from calibrail.report.documents import measures
+from calibrail.report.documents.calibrate_sections import of_report
+from calibrail.report.documents.calibrate_words import VERDICTS, title
+from calibrail.report.documents.trim_findings import assumptions, in_short, next_step
+from calibrail.report.documents.trim_scores import against_marks, beside, other_thresholds
+from calibrail.report.documents.trim_stream import stopped_streams
+from calibrail.report.documents.trimmed_examples import trimmed_examples, trimmed_in_terminal
+from calibrail.report.figures import distributions_svg, drawn_range
+from calibrail.scale import Scale
+from calibrail.settings.promise import OF_THIS_THRESHOLD
+
+_Scores = tuple[NDArray[np.float64], NDArray[np.float64]] | None
+
+
+def document(report: Json, scores: _Scores = None, examples: Json | None = None) -> Document:
+    """Return what a report about removing sentences says.
+
+    Parameters
+    ----------
+    report : mapping
+        ``Report.to_dict()``.
+    scores : pair of ndarrays of float64, optional
+        Test scores of unsupported and of supported sentences, for the figure.
+    examples : mapping, optional
+        Answers of the test part, ``TrimmedExamples.to_dict()``, for the page.
+    """
+    test, scale = report["test"], Scale.of(report["score"])
+    lines, area = measures.rates(test, _asked(report)), test["auroc"]
+    if scores is not None:
+        scores = scale.shown(scores[0]), scale.shown(scores[1])
+    return Document(
+        "report for",
+        subject=phrases.score_name(report),
+        headline=report["verdict"].capitalize(),
+        verdict=report["verdict"],
+        summary=in_short(report),
+        lead=[parts.Bullet(f"{VERDICTS[report['verdict']]} {report['reason']}", "Why")],
+        tiles=(
+            parts.Tile("Freed", *lines[0][1:4]),
+            parts.Tile("Supported kept", *lines[1][1:4]),
+            parts.Tile(
+                "Emptied", phrases.share(test["emptied"]), phrases.interval(test["emptied"])
+            ),
+            parts.Tile("AUROC by sentence", phrases.estimate(area), phrases.bounds(area)),
+        ),
+        blocks=(
+            _threshold(report, scores),
+            parts.section(
+                "On the test part",
+                measures.table("On the test part", [*lines, *_more(report)], report["confidence"]),
+                parts.Text(_pooled(report["sentences"])),
+            ),
+            other_thresholds(report),
+            beside(report),
+            against_marks(report["sentences"].get("spans"), report["confidence"]),
+            stopped_streams(report["sentences"].get("stream"), report["confidence"]),
+            *of_report(report),
+            None if examples is None else trimmed_in_terminal(examples, scale),
+            None if examples is None else trimmed_examples(examples, scale),
+            parts.listing("What the promise rests on", assumptions(report), where="page"),
+        ),
+        warnings=[
+            parts.Bullet(item["message"], title(item["code"]).capitalize())
+            for item in report["warnings"]
+        ],
+        notes=report["notes"],
+        next_step=next_step(report),
+        reproduce=report["reproduce"],
+        data=report["data"],
+        footer="Every number on this page is in report.json; the texts of answers, where they are "
+        "shown, stand on this page alone.",
+    )
+
+
+def _asked(report: Json) -> Json:
+    return {**report, "min_kept": report["requirement"].get("min_kept")}
+
+
+def _more(report: Json) -> Iterator[measures.Line]:
+    """Yield what else becomes of answers, and how well the score ranks sentences."""
+    test = report["test"]
+    for name, key in (
+        ("Emptied: nothing is left", "emptied"),
+        ("Untouched", "untouched"),
+        ("Sent to review", "reviewed"),
+    ):
+        yield measures.share_line(name, test[key], about=" answers")
+    area = test["auroc"]
+    if area["estimate"] is None:
+        yield "AUROC by sentence", "none", "", "", phrases.plain(area["reason"])
+    else:
+        ranks = "unsupported above supported sentences; 0.5 = guessing"
+        yield "AUROC by sentence", phrases.estimate(area), phrases.bounds(area), "", ranks
+    if band := test["coverage_band"]:
+        place = "inside" if band["inside"] else "outside"
+        span = f"{band['lowest']:,} to {band['highest']:,}"
+        yield "Freed, expected range", span, "", "", f"of {band['n']:,}; observed lies {place}"
+
+
+def _pooled(sentences: Json) -> str:
+    """Say what becomes of sentences, whatever answers they stand in."""
+    removed = sentences["removed"]
+    unsupported, supported = (
+        f"{item['count']:,} of {count(item['n'], f'{name} sentence')}"
+        for name, item in removed.items()
+    )
+    text = (
+        f"Sentence by sentence, of {count(sentences['n_answers'], 'answer')}: {unsupported} and "
+        f"{supported} are not shown."
+    )
+    if also := sentences["also_removed"]:
+        text += (
+            f" {count(also, 'of them goes', 'of them go')} with others, as an introduction goes "
+            "with all that it introduces."
+        )
+    return f"{text} Sentences of one answer are alike, so the intervals count answers."
+
+
+def _threshold(report: Json, scores: _Scores) -> parts.Section:
+    """Say which sentences are removed, beside the scores of both kinds."""
+    figure = None
+    if scores is not None:
+        scale, used, removed = Scale.of(report["score"]), None, ""
+        if report["threshold"] is not None and not report["by_group"]:
+            used = scale.shown(report["threshold"])
+            side = "left" if scale.negated else "right"
+            removed = f" Sentences at or {side} of the dashed line are removed."
+        name = scale.named(scale.column or str(report["score"]["name"]))
+        draw = partial(
+            distributions_svg,
+            *(*scores, used, name, scale),
+            names=("unsupported", "supported"),
+            acted="removed",
+            unit="sentences",
+        )
+        figure = parts.Figure(
+            "distributions",
+            draw,
+            f"Scores of the test part's sentences.{removed} Each is scored from what stands "
+            "before it alone.",
+            limits=(*drawn_range(*scores, used), 0.0, 1.0),
+        )
+    return parts.section("The threshold", parts.Text(_threshold_sentence(report)), figure)
+
+
+def _threshold_sentence(report: Json) -> str:
+    """Say which sentences are removed, what that promises and where the threshold comes from."""
+    scale, limit, guarantee = Scale.of(report["score"]), report["threshold"], report["guarantee"]
+    name = scale.named(phrases.score_name(report))
+    target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
+    how = f"on average over calibration draws (guarantee: {guarantee})"
+    if guarantee in OF_THIS_THRESHOLD:
+        which = "each" if report["by_group"] else "for this very threshold"
+        if guarantee == "anytime":
+            which += " and all that come of more calibration answers"
+        how = f"with {percent(1.0 - report['delta'])} confidence {which} (guarantee: {guarantee})"
+    promise = f"loses every unsupported sentence with a probability of at least {target}, {how}"
+    if report["by_group"]:
+        return (
+            f"Groups of {phrases.plain(report['by_group']['column'])} with enough answers have a "
+            f"threshold of their own on the {name}, at which a hallucinated answer of theirs "
+            f"{promise}. The table of groups shows them."
+        )
+    if report["flag_all"] or limit is None:
+        answers = count(n, "hallucinated calibration answer").capitalize()
+        return (
+            f"Remove every sentence. {answers} are too few for a threshold that frees {target} of "
+            "them of all that is unsupported."
+        )
+    text = (
+        f"Remove a sentence when its {name} is {scale.reaching} {scale.text(limit)}. A "
+        f"hallucinated answer then {promise}"
+    )
+    if report["clustering"]:
+        return f"{text}, for an answer from a new group."
+    return (
+        f"{text}. Each of {count(n, 'hallucinated calibration answer')} gives one value, that of "
+        f"its most harmless unsupported sentence; the threshold is number {report['rank']:,} of "
+        f"them from {scale.harmless}."
+    )

@@ -1,0 +1,118 @@
+"""Why does a report about removing sentences decide as it does, and what does it warn about?"""
+
+from calibrail.phrases import count, percent
+from calibrail.report.blocks import Json
+from calibrail.report.documents.calibrate_words import MOST_NEW, MOST_TIMES, TOO_CLOSE
+from calibrail.report.phrases import interval, share
+from calibrail.settings.promise import OF_THIS_THRESHOLD
+
+#: What to do where no share was set that must be kept.
+STATE_KEPT = (
+    "Say how much of what is supported you want to keep, e.g. --min-kept 0.7, to get a verdict: "
+    "removing everything frees every answer, too."
+)
+
+
+def in_short(report: Json) -> str:
+    """Return what removing sentences does, in one sentence of plain words.
+
+    Parameters
+    ----------
+    report : mapping
+        With ``test``, of a report or of a certificate's answers.
+    """
+    test = report["test"]
+    freed, kept, emptied = (test[key] for key in ("freed", "kept_supported", "emptied"))
+    parts = ["No answer that counts is hallucinated"]
+    if freed["estimate"] is not None:
+        parts = [
+            f"In {share(freed)} of hallucinated answers every unsupported sentence is removed "
+            f"({interval(freed)})"
+        ]
+    if kept["estimate"] is not None:
+        parts.append(f"{share(kept)} of supported sentences are kept")
+    parts.append(f"{share(emptied)} of answers are emptied")
+    if test["reviewed"]["count"]:
+        parts.append(f"{share(test['reviewed'])} go to review")
+    return f"{'; '.join(parts)}."
+
+
+def next_step(report: Json) -> str:
+    """Say what to do now."""
+    verdict, certificate = report["verdict"], report["certificate"]
+    if verdict == "certified":
+        return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
+    if report.get("looks") and report["reason"].startswith("The bounds would certify it"):
+        return (
+            "Freeze this detector (calibrail export RUN -o guardrail.json) and certify it on new "
+            "labelled answers alone (calibrail certify guardrail.json NEW)."
+        )
+    min_kept = report["requirement"].get("min_kept")
+    if verdict == "rejected":
+        return (
+            "Accept more misses (--alpha), or keep less (--min-kept); or use a score that ranks "
+            "sentences better: give further ones by --score, and the table compares what they keep."
+        )
+    if min_kept is None:
+        return STATE_KEPT
+    short = certificate["coverage"]["lower"] < report["min_coverage"]
+    if report["guarantee"] not in OF_THIS_THRESHOLD and short:
+        return (
+            "Calibrate again with --guarantee pac, which certifies what is freed by construction; "
+            "or require less with --min-coverage."
+        )
+    return label_anew(certificate) or TOO_CLOSE
+
+
+def label_anew(certificate: Json) -> str:
+    """Say how many new answers would settle an inconclusive verdict; empty where none would."""
+    needed = certificate["needed"]
+    if None in needed.values() or not any(needed.values()):
+        return ""
+    sizes = {
+        "hallucinated": ("hallucinated answer", certificate["coverage"]["n"]),
+        "faithful": ("faithful answer", certificate["fpr"]["n"]),
+        "answers": ("answer of either kind", certificate["kept"]["n"]),
+    }
+    wanted = []
+    for name, n in needed.items():
+        called, seen = sizes[name]
+        if n > max(MOST_TIMES * seen, MOST_NEW):
+            return ""
+        if n:
+            plural = called.replace("answer", "answers", 1)
+            wanted.append(count(seen + n, called, plural))
+    return (
+        f"Certify on about {' and '.join(wanted)} that are new and marked: at the rates seen that "
+        "settles it. (Looking at these again with some more is a second chance.)"
+    )
+
+
+def assumptions(report: Json) -> list[str]:
+    """Return what the promise and the intervals rest on."""
+    policy = report["undefined"]["policy"]
+    lost = {
+        "flag": "is removed",
+        "review": "sends its answer to review",
+        "pass": "is never removed",
+    }[policy]
+    return [
+        "The hallucinated answers to come are like those of the calibration part "
+        f"(n = {report['n_calibration']:,}), in exchangeable order. Another model, retriever, "
+        "topic or language needs its own calibration: the promise breaks under such a shift.",
+        "It is about what is removed, not about what is left over: a rule that removes every "
+        "sentence keeps it, whatever the score. What is kept is measured beside it, and certified "
+        "by --min-kept.",
+        "The marks are right and complete: a sentence that nobody marked counts as supported.",
+        "A sentence is scored from the question, the contexts and the answer up to there; nothing "
+        "depends on what follows. So a stream can stop at the first sentence that would be "
+        "removed, under the same threshold.",
+        "Some sentences cannot be removed without tearing the answer (a reference to what is "
+        "gone, half of a quotation). Such answers go to review, release nothing, and count as "
+        "keeping nothing.",
+        f"A sentence without a score {lost} (--undefined {policy}).",
+        f"Intervals hold at the {percent(report['confidence'])} level each, not all together. "
+        "Shares of answers have exact bounds (Clopper-Pearson), what is kept a bound by betting "
+        "(Waudby-Smith and Ramdas): both hold at any number of answers. The verdict is wrong with "
+        f"a probability of at most {percent(1.0 - report['certificate']['confidence'])}.",
+    ]

@@ -1,0 +1,109 @@
+"""Does a report about removing sentences say what is freed and kept, and nothing of answers?"""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from calibrail import calibrate
+from calibrail.report import print_document, render_markdown, render_page
+from calibrail.report.documents.calibrate import document
+from calibrail.report.svg import figure_files
+from tests.sentence_answers import marked_rows
+
+SPEC = "column:column=scores,higher=hallucinated"
+
+
+@pytest.fixture(scope="module")
+def content() -> dict[str, Any]:
+    return calibrate(
+        marked_rows(), [SPEC, "novelty"], alpha=0.2, unit="sentence", min_kept=0.3
+    ).report.to_dict()
+
+
+def printed(report: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=80, no_color=True)
+    print_document(document(report), console)
+    assert isinstance(console.file, io.StringIO)
+    return " ".join(console.file.getvalue().split())
+
+
+def test_the_headline_is_plain_words_about_answers_and_sentences(content: dict[str, Any]) -> None:
+    said, test = document(content), content["test"]
+    assert said.headline == content["verdict"].capitalize()
+    freed, emptied = (f"{100 * test[key]['estimate']:.1f}" for key in ("freed", "emptied"))
+    assert said.summary.startswith(f"In {freed.removesuffix('.0')}% of hallucinated answers every")
+    assert f"{emptied.removesuffix('.0')}% of answers are emptied" in said.summary
+    assert [tile.name for tile in said.tiles] == [
+        "Freed",
+        "Supported kept",
+        "Emptied",
+        "AUROC by sentence",
+    ]
+    assert said.tiles[1].asked == ">= 30%"
+
+
+def test_every_medium_speaks_of_sentences(content: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    page = render_page(document(content, (rng.normal(size=50) + 1.0, rng.normal(size=99))))
+    for text in (page, render_markdown(document(content)), printed(content)):
+        for word in ("remove nothing", "remove everything", "withhold answers whole"):
+            assert word in text
+        for wrong in ("Flag an answer", "False alarms", "Caught", "Cohen", "Welch", "Overlap"):
+            assert wrong not in text
+    for word in (
+        "unsupported (n = 50)",
+        "removed from",
+        "whole answers withheld",
+        "While the answer is being written",
+        "a rule that removes every sentence keeps it",
+    ):
+        assert word in page
+
+
+def test_a_mean_of_shares_is_no_count_of_answers(content: dict[str, Any]) -> None:
+    kept = content["test"]["kept_supported"]
+    assert f"mean over {kept['n']:,} answers" in printed(content)
+    assert f"{kept['count']:,}" not in printed(content)
+
+
+def test_a_wrong_verdict_names_the_remedy(content: dict[str, Any]) -> None:
+    bare = copy.deepcopy(content)
+    del bare["requirement"]["min_kept"]
+    bare["verdict"] = "inconclusive"
+    assert "--min-kept 0.7" in document(bare).next_step
+    rejected = {**content, "verdict": "rejected"}
+    assert "--alpha" in document(rejected).next_step
+    certified = {**content, "verdict": "certified"}
+    assert "calibrail export RUN" in document(certified).next_step
+
+
+def test_figures_are_drawn_without_a_test_answer_of_a_class(content: dict[str, Any]) -> None:
+    files = figure_files(document(content, (np.ones(3), np.zeros(3))))
+    assert set(files) >= {"distributions", "freed-and-kept"}
+    assert "hallucinated answers freed" in files["freed-and-kept"]
+    empty = copy.deepcopy(content)
+    nothing = {"estimate": None, "lower": 0.0, "upper": 1.0, "count": 0, "n": 0}
+    empty["test"] |= {"freed": nothing, "kept_supported": nothing}
+    assert "freed-and-kept" not in figure_files(document(empty))
+    assert document(empty).summary.startswith("No answer that counts is hallucinated; ")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("reversed_direction", "supported sentences look more suspicious"),
+        ("flags_everything", "takes sentences from"),
+        ("undefined_scores", "such sentences are removed (policy flag)"),
+        ("not_shown_to_beat_baseline", "keep more of what is supported"),
+    ],
+)
+def test_warnings_have_words_of_their_own(content: dict[str, Any], code: str, words: str) -> None:
+    from calibrail.report.documents.calibrate_findings import message
+
+    assert words in message(code, content, {})

@@ -1,0 +1,138 @@
+"""Are the answers on the page those of the test part, cut as the guardrail cuts them?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrail import calibrate, read
+from calibrail.data.by_sentence import sentences_of
+from calibrail.text.joins import joins
+from calibrail.text.trimming import trim
+from calibrail.workflow.context import Context
+from calibrail.workflow.run import Run
+from calibrail.workflow.trimmed_examples import KINDS, MOST, TrimmedExamples
+from tests.answers import write
+from tests.sentence_answers import marked_rows
+
+SPEC = "column:column=scores,higher=hallucinated"
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("data") / "answers.jsonl", marked_rows())
+
+
+@pytest.fixture(scope="module")
+def run(answers: Path) -> Run:
+    return calibrate(answers, SPEC, alpha=0.2, unit="sentence", min_kept=0.3)
+
+
+def examples(run: Run) -> TrimmedExamples:
+    assert isinstance(run.examples, TrimmedExamples)
+    return run.examples
+
+
+def by_hand(run: Run) -> dict[str, set[str]]:
+    """Return the test answers of each kind, from the rows and the threshold alone."""
+    assert run.table is not None and run.codes is not None
+    kinds: dict[str, set[str]] = {kind: set() for kind in KINDS}
+    test = {run.table.ids[int(row)].as_py() for row in np.flatnonzero(run.codes == 2)}
+    for row in marked_rows():
+        if row["id"] not in test:
+            continue
+        starts = {start for start, _ in row["spans"]}
+        text, place, wrong = row["response"], 0, []
+        for sentence in text.split(". "):
+            wrong.append(place in starts)
+            place += len(sentence) + 2
+        gone = [score >= run.calibration.threshold for score in row["scores"]]
+        if all(gone):
+            kinds["emptied"].add(row["id"])
+            continue
+        missed = any(w and not g for w, g in zip(wrong, gone, strict=True))
+        if missed:
+            kinds["misses"].add(row["id"])
+        if any(g and not w for w, g in zip(wrong, gone, strict=True)):
+            kinds["losses"].add(row["id"])
+        if any(wrong) and not missed:
+            kinds["freed"].add(row["id"])
+    return kinds
+
+
+def test_every_kind_is_counted_and_shown_worst_first(run: Run) -> None:
+    shown, expected = examples(run), by_hand(run)
+    seen: list[str] = []
+    for kind in KINDS:
+        some = getattr(shown, kind)
+        assert some.n == len(expected[kind])
+        ids = [item.id for item in some.items]
+        assert set(ids) <= expected[kind]
+        # An answer of two kinds is shown once.
+        assert len(ids) == min(MOST, len(expected[kind] - set(seen)))
+        seen += ids
+    assert len(seen) == len(set(seen)) > MOST
+    for items, sign in ((shown.misses.items, 1.0), (shown.losses.items, -1.0)):
+        scores = [sign * (item.sentences[item.place].score or 0.0) for item in items]
+        assert scores == sorted(scores)
+        assert all(item.sentences[item.place].label == (sign > 0) for item in items)
+    worst = min(
+        score
+        for row in marked_rows()
+        if row["id"] in expected["misses"]
+        for score, start in zip(row["scores"], _starts(row["response"]), strict=True)
+        if start in {start for start, _ in row["spans"]} and score < run.calibration.threshold
+    )
+    assert shown.misses.items[0].sentences[shown.misses.items[0].place].score == worst
+
+
+def _starts(text: str) -> list[int]:
+    return [0, *(place + 2 for place in range(len(text)) if text.startswith(". ", place))]
+
+
+def test_texts_are_those_of_the_file_and_what_is_released_is_what_trimming_gives(
+    answers: Path, run: Run
+) -> None:
+    known = {item.id: item for item in read(answers, by_sentence=True)}
+    for kind in KINDS:
+        for item in getattr(examples(run), kind).items:
+            answer = known[item.id]
+            assert (item.response, item.question) == (answer.response, answer.question)
+            assert item.spans == answer.spans
+            places = sentences_of(answer)
+            gone = [part.removed for part in item.sentences]
+            cut = trim(answer.response, places, gone, joins(answer.response, places))
+            assert item.text == cut.text and item.threshold == run.calibration.threshold
+
+
+def test_the_page_strikes_out_and_no_text_leaves_numbers(
+    answers: Path, run: Run, tmp_path: Path
+) -> None:
+    page = (run.save(tmp_path / "run") / "report.html").read_text(encoding="utf-8")
+    loss = examples(run).losses.items[0]
+    part = loss.sentences[loss.place]
+    assert f"<del>{loss.response[part.start : part.end]}</del>" in page
+    early = calibrate(
+        answers, SPEC, alpha=0.2, unit="sentence", min_kept=0.3, context=Context(text=False)
+    )
+    for bare, name in ((run, "late"), (early, "early")):
+        folder = bare.save(tmp_path / name, text=False)
+        page = (folder / "report.html").read_text(encoding="utf-8")
+        assert "metres high" not in page and "How high" not in page and loss.id in page
+        for file in ("report.json", "scores.parquet", "sentences.parquet"):
+            assert (folder / file).read_bytes() == (tmp_path / "run" / file).read_bytes()
+            assert b"metres high" not in (folder / file).read_bytes()
+
+
+def test_a_source_that_cannot_be_read_again_gives_numbers_and_says_so(answers: Path) -> None:
+    once = calibrate(
+        iter(list(read(answers, keep=("scores",), by_sentence=True))),
+        SPEC,
+        alpha=0.2,
+        unit="sentence",
+    )
+    shown = examples(once)
+    assert "read only once" in shown.note
+    assert shown.losses.items and all(not item.response for item in shown.losses.items)
