@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibrail import Guardrail, calibrate
 from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
-from calibrail.errors import InputError
+from calibrail.errors import GuardrailError, InputError
 from calibrail.models.call_limits import CallLimits, limit_calls
 from calibrail.scores.judge import Judge
 from calibrail.scores.judge_prompts import (
@@ -26,6 +27,7 @@ from calibrail.scores.judge_prompts import (
     neutral,
 )
 from calibrail.scores.registry import ScoreSpec, build, spell
+from tests.answers import rows
 from tests.chat_server import ChatServer, sampled, text_of, verdicts
 from tests.chat_server import Reply as ServerReply
 
@@ -173,3 +175,35 @@ def test_what_was_said_of_a_sentence_is_kept(tmp_path: Path) -> None:
         again = judge(server, mode="logprob").score(sentence_examples(longer)).values
         assert again[:3].tolist() == first.tolist()
         assert len(server.seen) == 4
+
+
+def test_a_guardrail_on_sentences_holds_what_they_were_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tall = "taller than its famous neighbour"
+    items = [
+        {**row, "response": f"Here it is. {row['response']}", "spans": _marks(row)}
+        for row in rows(60)
+    ]
+    with ChatServer(verdicts(lambda text: 0.875 if tall in asked(text) else 0.125)) as server:
+        spec = {"model": "m", "mode": "logprob", "base_url": server.url}
+        score = build(ScoreSpec("judge", spec))
+        run = calibrate(items, score, alpha=0.2, unit="sentence")
+        run.freeze().save(tmp_path / "guardrail.json")
+        frozen = json.loads((tmp_path / "guardrail.json").read_bytes())["score"]
+        assert frozen["params"]["sentence_template"] == SENTENCE_DEFAULT
+        guardrail = Guardrail.load(tmp_path / "guardrail.json")
+        row = {name: items[1][name] for name in ("question", "contexts", "response")}
+        decision = guardrail.check(**row)
+    assert decision.outcome == "flag"
+    assert decision.text == "Here it is."
+    # Another prompt is another detector.
+    changed = {"word": f"{SENTENCE_TEMPLATES[SENTENCE_DEFAULT]['word']} Be strict."}
+    monkeypatch.setitem(SENTENCE_TEMPLATES, SENTENCE_DEFAULT, changed)
+    with pytest.raises(GuardrailError, match="sentence_template_sha256: frozen"):
+        Guardrail.load(tmp_path / "guardrail.json")
+
+
+def _marks(row: dict[str, Any]) -> list[list[int]]:
+    start = len("Here it is. ")
+    return [[start, start + len(row["response"])]] if row["label"] else []
