@@ -8,7 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NOT_BENCHMARKS = {
-    *("leaderboard_sets.py", "mutants.py", "ragtruth_f1.py"),
+    *("leaderboard_sets.py", "mutants.py", "ragtruth_f1.py", "trimming_sets.py"),
     *("watch_peers.py", "watch_sets.py"),
     *("run_all.py", "results.py", "same_results.py"),
     *("validity.py", "validity_from_files.py"),

@@ -10,11 +10,9 @@ them. About a quarter of an hour on one core.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
@@ -56,7 +54,6 @@ class Scored:
     keys: dict[str, tuple[str, float]]
     #: Source of each answer, 0 to K - 1.
     sources: NDArray[np.int64]
-    seconds: float
 
     @property
     def hallucinated(self) -> NDArray[np.bool_]:
@@ -122,12 +119,11 @@ def preface() -> list[str]:
 
 def score(item: Set) -> Scored:
     """Score the sentences of a set, once."""
-    scores, started = item.scores(), time.process_time()
-    with TemporaryDirectory() as folder:
-        answers, sentences = item.read(scores, Path(folder))
+    scores = item.scores()
+    answers, sentences = item.read(scores)
     keys = {name: (key_of(made), float(made.tolerance)) for name, made in scores.items()}
     sources = np.unique(group_codes(answers), return_inverse=True)[1].astype(np.int64)
-    return Scored(item, answers, sentences, keys, sources, time.process_time() - started)
+    return Scored(item, answers, sentences, keys, sources)
 
 
 def area(scored: Scored, key: str) -> Measure:
@@ -253,8 +249,7 @@ def heading(scored: Scored) -> list[str]:
         f"## {item.name}",
         "",
         f"{n} answers to {int(scored.sources.max()) + 1} sources, {hallucinated} hallucinated; "
-        f"{len(sentences):,} sentences, {bad:,} unsupported. {item.note} Scored in "
-        f"{scored.seconds:.0f} s of a processor.",
+        f"{len(sentences):,} sentences, {bad:,} unsupported. {item.note}",
     ]
 
 
