@@ -6,6 +6,7 @@ from typing import Any
 
 from calibrail.conformal import Bound, Certificate, GroupVerdict
 from calibrail.conformal.certificate import Verdict
+from calibrail.evaluation.trimmed import Delivered
 from calibrail.record import plain
 from calibrail.shown import Shown
 from calibrail.workflow.freshness import Freshness
@@ -60,6 +61,8 @@ class Certification(Shown):
     torn : tuple of str
         Files of labels whose last line a crash had torn, and which is cut off now; not part of
         ``to_dict``, which is the same ever after.
+    delivered : Delivered or None
+        Of a guardrail of sentences: what is freed, kept, emptied, left whole and reviewed.
     """
 
     shown_as = "certify"
@@ -83,6 +86,7 @@ class Certification(Shown):
     copies: Mapping[str, int] = field(default_factory=dict)
     sequential: Mapping[str, Any] | None = None
     torn: tuple[str, ...] = ()
+    delivered: Delivered | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -105,9 +109,13 @@ class Certification(Shown):
             "n_quarantined",
         )
         sequential = {} if self.sequential is None else {"sequential": dict(self.sequential)}
+        trimming = {}
+        if self.delivered is not None:
+            trimming = {"unit": "sentence", **self.delivered.to_dict()}
         return {
             "schema": "calibrail.certificate/1",
             **self.certificate.to_dict(),
+            **trimming,
             "risks": self.risks,
             "blocked": plain(self.blocked),
             **{name: getattr(self, name) for name in counts},

@@ -6,6 +6,8 @@ from os import PathLike
 from typing import Any, Unpack
 
 from calibrail.conformal import (
+    Certificate,
+    Counts,
     GroupVerdict,
     Risk,
     certify_counts,
@@ -13,6 +15,7 @@ from calibrail.conformal import (
     exact_bound,
     parse_risk,
 )
+from calibrail.conformal.trim_certificate import certify_group_trimming, certify_trimming
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError
@@ -35,6 +38,7 @@ from calibrail.workflow.look import Look, told
 from calibrail.workflow.looks import Looks, left_of
 from calibrail.workflow.sources import batches, columns_of, open_for
 from calibrail.workflow.tally import Tally
+from calibrail.workflow.trim_tally import TrimTally
 
 
 def certify(
@@ -64,8 +68,8 @@ def certify(
         Labelled answers that neither the calibration nor its report has used.
     requirement : Requirement, optional
         Its ``max_fpr`` is the share of faithful answers that may be held back. It is needed, unless
-        the threshold was chosen to keep risks: those are certified then. ``confidence`` is that of
-        both bounds together.
+        the threshold was chosen to keep risks: those are certified then. A guardrail that removes
+        sentences needs a ``min_kept`` in its place. ``confidence`` is that of all bounds together.
     by : str, optional
         Column of groups that get a verdict each, corrected for their number.
     fresh : bool
@@ -80,11 +84,11 @@ def certify(
         was looked at before, nothing is certified. The command keeps one beside the guardrail; of
         the answers that the guardrail's own report tested, the guardrail knows by itself.
     **short
-        In a short call, fields of the requirement: ``max_fpr``, ``min_coverage``, ``confidence``.
-        For a guardrail on scores of another program, ``scores`` and ``labels`` (and ``groups`` and
-        ``ids``), one value per answer, in place of ``source``. ``labels`` alone may be the folder
-        that ``calibrail label`` wrote: its verdict is recomputed from the files, and holds at
-        whatever label one looks.
+        In a short call, fields of the requirement: ``max_fpr``, ``min_coverage``, ``min_kept``,
+        ``confidence``. For a guardrail on scores of another program, ``scores`` and ``labels`` (and
+        ``groups`` and ``ids``), one value per answer, in place of ``source``. ``labels`` alone may
+        be the folder that ``calibrail label`` wrote: its verdict is recomputed from the files, and
+        holds at whatever label one looks.
 
     Returns
     -------
@@ -110,10 +114,15 @@ def certify(
     risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, risks)
     reading, history = inherited(reading, guardrail, source, labelled=True), Looks(looks)
-    examples = open_for(guardrail, source, reading, keep=() if by is None else (by,))
+    trimming = guardrail.unit == "sentence"
+    keep = () if by is None else (by,)
+    examples = open_for(guardrail, source, reading, keep=keep, by_sentence=trimming)
     _refuse_stopped(examples, guardrail)
     once, columns = not requirement.assume_independent, columns_of([guardrail.score])
     seen, tally = Fresh(guardrail), Tally(by, once=once, columns=columns)
+    if trimming:
+        share = reading.span_share if reading is not None else 0.0
+        tally = TrimTally(by, share=share, once=once, columns=columns)
     for batch in batches(filter(seen.admits, examples)):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
@@ -132,7 +141,7 @@ def certify(
                 f"no fresh {name} example to certify on{left_out}; a certificate needs "
                 "labelled answers of both classes that the calibration has not seen"
             )
-    certificate, measured = certify_counts(counts, limits), None
+    certificate, measured = _certified(tally, counts, limits), None
     if risks:
         measured = risk_bounds(risks, counts, requirement.confidence)
         verdict = risk_verdict(measured)
@@ -142,7 +151,11 @@ def certify(
     certificate = replace(certificate, reason=certificate.reason + assumed(n_assumed))
     groups: Mapping[str, GroupVerdict] | None = None
     if by is not None:
-        groups = certify_groups(tally.by_group(), limits)
+        groups = (
+            certify_group_trimming(tally.kept_by_group(), limits)
+            if isinstance(tally, TrimTally)
+            else certify_groups(tally.by_group(), limits)
+        )
     blocked = None
     if guardrail.rule.upper is not None:
         blocked = exact_bound(tally.n_flagged(), counts.n_faithful, requirement.confidence)
@@ -182,6 +195,7 @@ def certify(
         freshness=freshness,
         looks=tuple(told(earlier)),
         copies=tally.copies.counted(),
+        delivered=tally.delivered(requirement.confidence) if isinstance(tally, TrimTally) else None,
     )
     warnings = certify_warnings(
         result.to_dict(),
@@ -189,6 +203,12 @@ def certify(
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
+
+
+def _certified(tally: Tally, counts: Counts, limits: Requirement) -> Certificate:
+    if isinstance(tally, TrimTally):
+        return certify_trimming(counts, tally.kept(), limits)
+    return certify_counts(counts, limits)
 
 
 def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
@@ -232,8 +252,15 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
             "the risks that a guardrail keeps are frozen in it, and those are certified; leave out "
             f"risks, and calibrate with {option_of(Requirement, 'risks')} for others"
         )
+    requirement.check(guardrail.config.promise)
+    if guardrail.unit == "sentence" and requirement.min_kept is None:
+        raise InputError(
+            f"{option_of(Requirement, 'min_kept')} must be given: what share of supported "
+            "sentences must be left, on average? A guardrail that removes everything frees every "
+            "answer"
+        )
     if not risks:
-        if requirement.max_fpr is None:
+        if requirement.max_fpr is None and guardrail.unit == "answer":
             raise InputError(
                 f"{option_of(Requirement, 'max_fpr')} must be given: how many faithful answers may "
                 "be held back?"

@@ -242,7 +242,7 @@ class Run(Shown):
                     name: certificate[name]
                     for name in ("reason", "max_fpr", "min_coverage", "confidence")
                 },
-                coverage=test["coverage"],
+                coverage=test.get("freed", test["coverage"]),
                 fpr=test["fpr"],
                 auroc=(test["auroc"] or {}).get("estimate"),
                 warnings=[warning["code"] for warning in report["warnings"]],

@@ -126,8 +126,13 @@ class Tally:
         """Return one number per group, copies and all of their groups being one."""
         return united(group_numbers(self._groups, self.n_answers), self.copies.groups)
 
+    def _stopped(self) -> NDArray[np.bool_]:
+        """Return which answers were not passed, shape (n,)."""
+        stopped: NDArray[np.bool_] = np.array(self._outcomes) > 0
+        return stopped
+
     def _counts(self, rows: NDArray[np.intp]) -> Counts:
         hallucinated = np.array(self._labels)[rows] == 1
-        stopped = np.array(self._outcomes)[rows] > 0
+        stopped = self._stopped()[rows]
         numbers = [(stopped & part, part) for part in (hallucinated, ~hallucinated)]
         return Counts(*(int(np.count_nonzero(item)) for pair in numbers for item in pair))

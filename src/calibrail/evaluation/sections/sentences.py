@@ -9,10 +9,11 @@ from calibrail.conformal import Calibration
 from calibrail.errors import InputError
 from calibrail.evaluation.rows import Row
 from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
+from calibrail.evaluation.sections.spans import find_spans
 from calibrail.evaluation.stats.arrays import Mask
 from calibrail.evaluation.stats.undefined import ranked_values
 from calibrail.evaluation.trimmed import Trimmed
-from calibrail.scores.sentence_table import Trimming
+from calibrail.scores.sentence_table import UNMARKED, Trimming
 from calibrail.text.joins import divided, leaning
 
 #: The baseline by which a sentence overlaps least with the contexts.
@@ -43,7 +44,8 @@ def sentences_section(trimmed: Trimmed, confidence: float) -> dict[str, Any]:
         ``reviewed_for``, answers that go to review since a sentence leans on a removed one, since
         what belongs ``together`` is divided, or since a sentence is ``undefined``;
         ``flagged_whole``, what showing no answer with a removed sentence would do; ``curve``, plain
-        estimates at thresholds over the whole range.
+        estimates at thresholds over the whole range; ``spans`` (``sections.spans``), None where
+        nobody marked characters.
     """
     sample, sentences = trimmed.sample, trimmed.sentences
     counted = np.zeros(len(sample), np.bool_)
@@ -81,6 +83,7 @@ def sentences_section(trimmed: Trimmed, confidence: float) -> dict[str, Any]:
         },
         "flagged_whole": _freed_and_kept(trimmed.with_trimming(whole), confidence),
         "curve": _curve(trimmed),
+        "spans": _spans(trimmed, confidence),
     }
 
 
@@ -174,6 +177,24 @@ def _curve(trimmed: Trimmed) -> dict[str, list[float]] | None:
         freed.append(_mean(other.freed[trimmed.hallucinated]))
         kept.append(_mean(other.shares(everyone)))
     return {"thresholds": distinct.tolist(), "freed": freed, "kept": kept}
+
+
+def _spans(trimmed: Trimmed, confidence: float) -> dict[str, Any] | None:
+    """Return how much of what is marked the threshold finds, of all test answers with marks."""
+    sample, sentences = trimmed.sample, trimmed.sentences
+    rows = sample.rows(TEST) & ~sentences.any(sentences.marked == UNMARKED)
+    if not rows.any():
+        return None
+    part = sentences.of_answers(rows)
+    return find_spans(
+        part.first,
+        part.written.astype(np.int64),
+        part.marked.astype(np.int64),
+        part.outside.astype(np.int64),
+        trimmed.trimming.reached[np.repeat(rows, np.diff(sentences.first))],
+        None if sample.groups is None else sample.groups[rows],
+        confidence=confidence,
+    )
 
 
 def _mean(values: Any) -> float:
