@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from calibrail.data import Example, read
+from calibrail.data.by_sentence import sentence_examples
 from calibrail.engine import score_examples
 from calibrail.scores import ScoreTable, build, parse_specs
 from calibrail.scores.column import Column
@@ -130,3 +131,45 @@ class TestRagTruth:
         assert test.fpr.estimate is not None and test.fpr.estimate > 0.0
         assert test.auroc.estimate is not None and test.auroc.estimate < 0.0
         assert test.auroc.p_adjusted < 0.001
+
+
+class TestMarks:
+    """What people marked in public data, in its original files."""
+
+    def test_ragtruth_s_marks_agree_with_its_labels(self, real_data: Path) -> None:
+        reading = read(real_data / "ragtruth", by_sentence=True, require=("response",), strict=True)
+        answers = list(reading)
+        assert (len(answers), sum(bool(e.spans) for e in answers)) == (458, 85)
+        assert all((e.label == 1) == bool(e.spans) for e in answers)
+        sentences = [item for e in answers for item in sentence_examples(e)]
+        assert all(item.label in (0, 1) for item in sentences)
+        unsupported = sum(item.label == 1 for item in sentences)
+        assert (unsupported, len(sentences)) == (211, 3060)
+
+    def test_faithbench_s_labels_are_those_of_its_marks(self, real_data: Path) -> None:
+        folder = real_data / "faithbench"
+        answers = list(read(folder, by_sentence=True, require=("response",), strict=True))
+        table = list(read(folder / "summaries.csv", require=("response",)))
+        assert [(e.digest(), e.label) for e in answers] == [(e.digest(), e.label) for e in table]
+        assert (len(answers), sum(bool(e.spans) for e in answers)) == (750, 511)
+
+    @pytest.mark.parametrize(
+        ("name", "n", "n_answers", "n_unsupported"),
+        [("sentences_119", 959, 119, 705), ("sentences_237", 1900, 237, 1384)],
+    )
+    def test_wikibio_s_sentences_are_gathered(
+        self, real_data: Path, name: str, n: int, n_answers: int, n_unsupported: int
+    ) -> None:
+        reading = read(
+            real_data / "wikibio" / f"{name}.csv",
+            by_sentence=True,
+            require=("response",),
+            strict=True,
+        )
+        answers = list(reading)
+        sentences = [item for e in answers for item in sentence_examples(e)]
+        assert (reading.n_rows, len(answers), len(sentences)) == (n, n_answers, n)
+        assert sum(item.label or 0 for item in sentences) == n_unsupported
+        assert all(
+            e.label == max(item.label or 0 for item in sentence_examples(e)) for e in answers
+        )

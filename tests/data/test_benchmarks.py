@@ -268,6 +268,121 @@ def test_wikibio(tmp_path: Path, name: str) -> None:
         assert reading.reasons == Counter({("label", "unknown annotation"): 3})
 
 
+def test_wikibio_s_sentences_keep_their_verdicts(write: Write) -> None:
+    row = {
+        "gpt3_text": "He was born.  He  died.",
+        "wiki_bio_text": "W.",
+        "gpt3_sentences": ["He was born.", "He died."],
+        "annotation": ["accurate", "minor_inaccurate"],
+    }
+    fewer = {**row, "annotation": ["accurate"], "wiki_bio_test_idx": 9}
+    more = {**row, "gpt3_sentences": ["He was born."], "wiki_bio_test_idx": 8}
+    none = {**row, "gpt3_sentences": None, "wiki_bio_test_idx": 7}
+    path = write(row, fewer, more, none)
+    reading = read(path, by_sentence=True, require=("response",))
+    (answer,) = reading
+    assert [(s.start, s.end, s.label) for s in answer.sentences or ()] == [(0, 12, 0), (14, 23, 1)]
+    assert reading.reasons == Counter(
+        {
+            ("sentences", "without a label"): 1,
+            ("sentences", "wrong type"): 1,
+            ("spans", "hallucinated, and nobody marked what"): 1,
+        }
+    )
+    # Whole answers need no sentences.
+    assert [e.label for e in read(path, require=("response",))] == [1, 0, 1, 1]
+
+
+def test_ragtruth_s_spans_are_marks(tmp_path: Path) -> None:
+    path = _ragtruth(tmp_path)
+    lines = (path / "response.jsonl").read_text().splitlines()
+    # True, but in no source: unsupported all the same.
+    spans = [{"start": 0, "end": 6, "text": "answer", "implicit_true": True, "due_to_null": True}]
+    first = {**json.loads(lines[0]), "labels": spans}
+    lines[0], lines[3] = json.dumps(first), lines[3].replace('"text": "A"', '"text": "a"')
+    (path / "response.jsonl").write_text("\n".join(lines))
+    examples = list(read(path, by_sentence=True, require=("response",)))
+    assert [(e.id, e.spans) for e in examples] == [
+        ("10", ((0, 6),)),
+        ("11", ()),
+        ("12", ()),
+        ("13", ((0, 1),)),
+    ]
+
+
+def _faithbench(folder: Path, spans: str) -> Path:
+    summaries = (
+        "id,group,contexts,response,worst,label,nli\n"
+        "1-0,s0,Rain.,It rained. It blew.,unwanted,1,0.5\n"
+        '1-1,s0,Rain.,"It rained, hard.",benign,0,0.9\n'
+        "1-2,s1,Sun.,The sun shone.,none,0,0.7\n"
+    )
+    (folder / "summaries.csv").write_text(summaries)
+    (folder / "spans.csv").write_text("id,start,end,annotator,label\n" + spans)
+    return folder
+
+
+FAITHBENCH = (
+    "1-0,11,18,ada,Unwanted|Unwanted.Intrinsic\n"
+    "1-0,14,19,bob,Questionable|Benign\n"
+    "1-0,0,2,bob,\n"
+    "1-1,0,2,bob,Benign\n"
+    "1-1,3,9,cy,Benign\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "first", "second"),
+    [
+        ({}, ((11, 19),), ()),
+        ({"annotators": "any"}, ((11, 19),), ()),
+        ({"annotators": "majority"}, ((14, 18),), ()),
+        ({"annotators": "all"}, (), ()),
+        ({"options": {"worst": "unwanted"}}, ((11, 18),), ()),
+        ({"options": {"worst": "benign"}}, ((11, 19),), ((0, 2), (3, 9))),
+    ],
+)
+def test_faithbench_joins_its_two_files(
+    tmp_path: Path, how: dict[str, Any], first: Any, second: Any
+) -> None:
+    path = _faithbench(tmp_path, FAITHBENCH)
+    for source in (path, path / "summaries.csv"):
+        format = None if source == path else "faithbench"
+        reading = read(
+            source, format=format, by_sentence=True, require=("response",), keep=("nli",), **how
+        )
+        assert [(e.id, e.spans, e.label, e.group) for e in reading] == [
+            ("1-0", first, int(bool(first)), "s0"),
+            ("1-1", second, int(bool(second)), "s0"),
+            ("1-2", (), 0, "s1"),
+        ]
+        assert reading.format == "faithbench"
+    # One file alone is the table that it is.
+    (example, *_) = read(path / "summaries.csv", require=("response",), keep=("nli",))
+    assert (example.label, example.columns) == (1, {"nli": 0.5})
+
+
+def test_faithbench_that_does_not_fit_together_is_refused(tmp_path: Path) -> None:
+    spans = "1-0,11,x,ada,Unwanted\n1-1,0,2,bob,Unwanted\n1-2,9,99,cy,Unwanted\n"
+    path = _faithbench(tmp_path, spans + "9-9,0,2,cy,Unwanted\n")
+    reading = read(path, by_sentence=True, require=("response",), allow_none=True)
+    assert list(reading) == []
+    assert reading.reasons == Counter(
+        {
+            ("spans", "wrong type"): 1,
+            ("label", "differs from the marks"): 2,
+            ("spans", "no such summary"): 1,
+        }
+    )
+    with pytest.raises(InputError, match="worst must be one of benign, questionable, unwanted"):
+        list(read(path, options={"worst": "bad"}))
+    with pytest.raises(InputError, match="faithbench knows worst as options; got 'task'"):
+        read(path, options={"task": "QA"})
+    (path / "spans.csv").unlink()
+    with pytest.raises(DataError, match=r"spans.csv is missing"):
+        read(path, format="faithbench")
+
+
 def test_the_real_files(real_data: Path) -> None:
     expected = {
         "halueval/qa_data.json": (1000, 1000),

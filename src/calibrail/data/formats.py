@@ -17,7 +17,7 @@ from calibrail.data.arrow import (
     saved_rows,
 )
 from calibrail.data.benchmarks import NATIVES
-from calibrail.data.benchmarks.ragtruth import RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
+from calibrail.data.benchmarks.folders import FOLDERS, Folder, folder_of
 from calibrail.data.delimited import csv_rows
 from calibrail.data.example import Example
 from calibrail.data.files import data_files, file_labels, table_kind
@@ -75,7 +75,6 @@ _OPTIONS: Final = {
     "json": ("list",),
     "csv": ("delimiter",),
     "saved": ("split",),
-    "ragtruth": ("task", "split"),
 }
 
 
@@ -153,7 +152,7 @@ def format_names() -> tuple[str, ...]:
     ('jsonl', 'json', 'csv')
     """
     native, exported = [item.name for item in NATIVES], [item.name for item in EXPORTS]
-    return (*_TABLES, "labels", "ragtruth", *native, *exported)
+    return (*_TABLES, "labels", *(item.name for item in FOLDERS), *native, *exported)
 
 
 def open_path(path: Path, reading: ReadOptions) -> Opened:
@@ -162,7 +161,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     Parameters
     ----------
     path : Path
-        File, or folder of RAGTruth, of ``save_to_disk``, or with data files of one kind in it.
+        File, or folder of a benchmark, of ``save_to_disk``, or with data files of one kind in it.
     reading : ReadOptions
         Its format is a name out of `format_names` or of a plug-in, or guessed. Each format refuses
         the reader options that it does not know. With a preset or a mapping, a benchmark's file
@@ -188,9 +187,8 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     names = {file.name for file in path.iterdir()} if path.is_dir() else set()
     if format == "labels" or (format is None and _PLAN in names and _holds_labels(path / _PLAN)):
         return _labels(path, options)
-    both = {"source_info.jsonl", "response.jsonl"} <= names
-    if format == "ragtruth" or (format is None and both):
-        return _ragtruth(path, options)
+    if (folder := folder_of(format, names)) is not None:
+        return _folder(folder, path, reading)
     if path.is_dir() and not names & {"dataset_dict.json", "state.json"}:
         inside = data_files(path)
         if len(inside) > 1:
@@ -210,8 +208,9 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     open_table = partial(_TABLES[table], path, **fixed)
     files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)
     begun = _begin(open_table, table)
-    if _guesses(reading) and any(names <= begun[0].keys() for names in RAGTRUTH_FIELDS):
-        return _ragtruth(path, options)
+    for folder in FOLDERS if _guesses(reading) else ():
+        if any(names <= begun[0].keys() for names in folder.signatures):
+            return _folder(folder, path, reading)
     opened = open_rows(open_table, files, table, reading, begun)
     if opened.only is None:
         return opened
@@ -366,9 +365,10 @@ def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
             yield Row(position, item)
 
 
-def _ragtruth(path: Path, options: Mapping[str, object]) -> Opened:
-    _refuse_unknown("ragtruth", options, _OPTIONS["ragtruth"])
-    return Opened("ragtruth", False, False, ragtruth_files(path), ragtruth_rows(path, **options))
+def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:
+    _refuse_unknown(folder.name, reading.options or {}, folder.options)
+    files, rows = folder.files(path), folder.rows(path, reading)
+    return Opened(folder.name, False, folder.cells, files, rows)
 
 
 def _holds_labels(plan: Path) -> bool:

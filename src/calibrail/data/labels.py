@@ -164,7 +164,8 @@ class LabelReader:
     """
 
     def __init__(self, reading: ReadOptions, column: str, spans: bool = False) -> None:
-        self.column, self.spans, self.annotators = column, spans, reading.annotators
+        self.column, self.spans = column, spans
+        self.annotators = reading.annotators or "majority"
         self.named = meaning_of_one(column)
         # What people were asked may be whether an answer is good: of a thumb up 1 says nothing.
         own = column.rpartition(".")[2]

@@ -136,7 +136,8 @@ class Reading:
         """
         if self._done:
             return self.n_examples
-        if not self.n_rows or self.format == "ragtruth" or self.export:
+        of_several = self.format in ("ragtruth", "faithbench") or self._gatherer is not None
+        if not self.n_rows or of_several or self.export:
             return None
         n_rows = self._part.n_drawn
         if n_rows is None:

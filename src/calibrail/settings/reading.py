@@ -47,8 +47,10 @@ class ReadOptions:
         for rows to leave out. Without, 1 = hallucinated and 0 = faithful, or what the words say.
     positive : str, number or None
         The one value that means hallucinated, where every other one means faithful.
-    annotators : {"majority", "any", "all"}
-        When a row with several labels is hallucinated; a tie of the majority is set aside.
+    annotators : {"majority", "any", "all"} or None
+        When a row with several labels is hallucinated; a tie of the majority is set aside. And who
+        must have marked what is unsupported, where several people marked. None is ``majority`` of
+        labels, and ``any`` of marks.
     group_column, id_column : str or None
         Columns of what a split keeps whole, and of ids.
     options : mapping
@@ -94,7 +96,9 @@ class ReadOptions:
     positive: str | float | None = setting(
         "The label that means hallucinated; every other means faithful.", None, metavar="VALUE"
     )
-    annotators: Annotators = setting("When several labels of a row mean hallucinated.", "majority")
+    annotators: Annotators | None = setting(
+        "When several labels of a row mean hallucinated; by default majority, of marks any.", None
+    )
     group_column: str | None = setting("Column of groups that a split must keep whole.", None)
     id_column: str | None = setting("Column of ids.", None)
     options: Mapping[str, Any] | None = setting(
@@ -127,7 +131,8 @@ class ReadOptions:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
         object.__setattr__(self, "sample_seed", whole(self.sample_seed, "sample_seed"))
-        one_of(self.annotators, Annotators, "annotators")
+        if self.annotators is not None:
+            one_of(self.annotators, Annotators, "annotators")
         rate(self.span_share, "span_share")
         self.label_classes()
         if self.label_map is not None and self.positive is not None:
@@ -167,7 +172,7 @@ class ReadShort(TypedDict, total=False):
     label_column: str | tuple[str, ...] | None
     label_map: Mapping[str, Any] | None
     positive: str | float | None
-    annotators: Annotators
+    annotators: Annotators | None
     group_column: str | None
     id_column: str | None
     options: Mapping[str, Any] | None

@@ -25,6 +25,8 @@ RAGTRUTH_FIELDS: Final = (
 
 _RESPONSES: Final = "response.jsonl"
 _SOURCES: Final = "source_info.jsonl"
+#: The two files.
+RAGTRUTH_FILES: Final = (_SOURCES, _RESPONSES)
 _PASSAGE: Final = re.compile(r"(?:\A|\n)\s*passage \d+:", re.IGNORECASE)
 
 

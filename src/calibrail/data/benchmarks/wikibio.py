@@ -3,8 +3,10 @@
 Manakul et al., "SelfCheckGPT", 2023: passages that GPT-3 wrote about people, each sentence judged
 ``accurate``, ``minor_inaccurate`` or ``major_inaccurate`` by humans. A passage is hallucinated
 when any sentence is inaccurate; its context is the person's Wikipedia text; there is no question.
+``gpt3_sentences`` are the sentences that were judged.
 """
 
+from itertools import zip_longest
 from typing import Final
 
 from calibrail.data.benchmarks.native import Made, Native, missing_field
@@ -26,6 +28,9 @@ def _passage(row: Row) -> Made:
         return Problem(row.number, "label", "unknown annotation", shorten(annotation), "", remedy)
     wrong = sum(verdict != "accurate" for verdict in verdicts)
     index = row.values.get("wiki_bio_test_idx", row.number)
+    texts = row.values.get("gpt3_sentences")
+    # A text or a verdict too many is set aside where sentences are asked for.
+    pairs = zip_longest(texts, verdicts) if isinstance(texts, list | tuple) else ()
     return {
         "contexts": row.values.get("wiki_bio_text"),
         "response": row.values.get("gpt3_text"),
@@ -35,6 +40,7 @@ def _passage(row: Row) -> Made:
         "samples": row.values.get("gpt3_text_samples"),
         "inaccurate_share": wrong / len(verdicts),
         "major_share": verdicts.count("major_inaccurate") / len(verdicts),
+        "sentences": [{"text": text, "label": verdict} for text, verdict in pairs],
     }
 
 
