@@ -91,12 +91,16 @@ class Requirement(Record):
             raise InputError("risks choose one threshold; leave out by and beta")
         if self.risks and promise.unit == "sentence":
             raise InputError("risks are about whole answers; leave out risks or unit='sentence'")
+        self.check_unit(promise)
+        if self.assume_independent and promise.clustered:
+            raise InputError(
+                "clustered counts each group once, assume_independent every answer; leave out one"
+            )
+
+    def check_unit(self, promise: Promise) -> None:
+        """Refuse a share to keep where no sentence is removed."""
         if self.min_kept is not None and promise.unit != "sentence":
             raise InputError(
                 "min_kept is about the sentences that are kept; give unit='sentence', or leave it "
                 "out"
-            )
-        if self.assume_independent and promise.clustered:
-            raise InputError(
-                "clustered counts each group once, assume_independent every answer; leave out one"
             )

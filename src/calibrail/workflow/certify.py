@@ -252,7 +252,7 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
             "the risks that a guardrail keeps are frozen in it, and those are certified; leave out "
             f"risks, and calibrate with {option_of(Requirement, 'risks')} for others"
         )
-    requirement.check(guardrail.config.promise)
+    requirement.check_unit(guardrail.config.promise)
     if guardrail.unit == "sentence" and requirement.min_kept is None:
         raise InputError(
             f"{option_of(Requirement, 'min_kept')} must be given: what share of supported "
