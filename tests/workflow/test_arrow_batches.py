@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -94,3 +95,25 @@ def test_what_no_other_process_could_compute_is_refused() -> None:
 def test_spark_is_told_the_types() -> None:
     assert BatchChecker.schema.names[0] == "id"
     assert BatchScorer("rad").spark_schema == "`id` string, `rad` double, `rad__reason` string"
+
+
+def test_a_guardrail_of_sentences_gives_what_may_be_shown() -> None:
+    from tests.guardrail.test_sentences import by_sentence_of_words, columns_guardrail
+
+    guardrail = by_sentence_of_words()
+    texts = [
+        "Tungsten is a metal. However, basalt hums loudly.",
+        "Basalt hums loudly. The latter is.",
+    ]
+    given = pa.record_batch({"contexts": [["Tungsten is a metal."]] * 2, "response": texts})
+    checker = pickle.loads(pickle.dumps(BatchChecker(guardrail)))
+    table = checker(given)
+    assert table["text"].to_pylist() == ["Tungsten is a metal.", None]
+    assert table["outcome"].to_pylist() == ["flag", "review"]
+    (item,) = json.loads(table["removed"].to_pylist()[0])
+    assert texts[0][item["start"] : item["end"]] == item["text"] == "However, basalt hums loudly."
+    assert "`text` string, `removed` string" in checker.spark_schema
+    assert "text" not in BatchChecker.schema.names
+    # A list column has a number for each sentence.
+    cells = pa.record_batch({"response": ["It is. It was."], "nli": [[1.0, 149.0]]})
+    assert BatchChecker(columns_guardrail())(cells)["text"].to_pylist() == ["It is."]

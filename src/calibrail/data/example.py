@@ -23,10 +23,6 @@ FIELDS: Final = (*TEXT_FIELDS, "label", "group", "id", "samples")
 KnownBy = Literal["texts", "id", "content", "nothing"]
 
 
-#: What a caller may give as a column: a list has one number for each sentence of the answer.
-Cell = float | str | Sequence[float | None] | None
-
-
 @dataclass(frozen=True, slots=True)
 class GivenSentence:
     """A sentence of an answer as the data itself splits it.
@@ -106,7 +102,7 @@ class Example:
         contexts: Sequence[str] | str = (),
         id: str = "",
         samples: Sequence[str] = (),
-        columns: Mapping[str, Cell] | None = None,
+        columns: Mapping[str, checks.Cell] | None = None,
     ) -> Self:
         """Return the answer that a caller asks about; one string as contexts is one chunk.
 
@@ -122,7 +118,7 @@ class Example:
             raise InputError(f"columns must be a dict; got {columns!r:.80}")
         chunks = (contexts,) if isinstance(contexts, str) else checks.texts(contexts, "contexts")
         more = checks.texts(samples, "samples")
-        cells = {name: _cell(cell, name) for name, cell in (columns or {}).items()}
+        cells = {name: cell_of(cell, name) for name, cell in (columns or {}).items()}
         return cls(question, chunks, response, id=id, samples=more, columns=cells)
 
     @property
@@ -161,8 +157,12 @@ class Example:
         return hasher.hexdigest()[:16]
 
 
-def _cell(cell: Cell, name: str) -> float | str | None:
-    """Return a cell as a row holds it: numbers of sentences as the text of a JSON list."""
+def cell_of(cell: checks.Cell, name: str) -> float | str | None:
+    """Return a cell as a row holds it: numbers of sentences as the text of a JSON list.
+
+    >>> cell_of([0.5, None], "nli"), cell_of(0.5, "nli")
+    ('[0.5, null]', 0.5)
+    """
     if isinstance(cell, str | bytes) or not isinstance(cell, Sequence):
         return cell
     numbers = [None if item is None else checks.number(item, f"each of {name}") for item in cell]

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.rule import Rule
-from calibrail.data.example import TEXT_FIELDS, Cell, Example
+from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.in_memory import Rows
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
@@ -30,6 +30,7 @@ from calibrail.models.remote import RemoteModel
 from calibrail.scale import Scale
 from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
+from calibrail.settings.checks import Cell
 from calibrail.settings.promise import Unit
 from calibrail.shown import Shown
 
@@ -61,7 +62,6 @@ class Guardrail(Shown):
         self._probed: Probed | None = None
         self._rule = frozen_rule(config)
         self._score = frozen_detector(config.score, score, config.promise.unit)
-        self._judge = Judge(self._rule, self._score, config.promise.by)
 
     def shown(self) -> tuple[Any, ...]:
         """Return the content of the file."""
@@ -180,7 +180,7 @@ class Guardrail(Shown):
     @property
     def judge(self) -> Judge:
         """What judges answers, or sentences, by the rule."""
-        return self._judge
+        return Judge(self._rule, self._score, self._config.promise.by)
 
     @property
     def unit(self) -> Unit:
@@ -269,7 +269,7 @@ class Guardrail(Shown):
         self._renew()
         if self.unit == "sentence":
             return self._trimmed(examples, alone)
-        verdicts = self._judge.of(examples, alone=alone)
+        verdicts = self.judge.of(examples, alone=alone)
         return list(map(self.of_answer, examples, verdicts))
 
     def _renew(self) -> None:
@@ -287,7 +287,7 @@ class Guardrail(Shown):
             except InputError as error:
                 parts.append(error)
         rows = [row for part in parts if isinstance(part, list) for row in part]
-        verdicts = iter(self._judge.of(rows, alone=alone))
+        verdicts = iter(self.judge.of(rows, alone=alone))
         return [
             self.failed(answer, part)
             if isinstance(part, InputError)
@@ -316,7 +316,7 @@ class Guardrail(Shown):
             answer,
             sentences,
             verdicts,
-            threshold=self._judge.threshold(answer),
+            threshold=self.judge.threshold(answer),
             undefined=self._config.policy.undefined,
             scale=self.scale,
         )
@@ -392,7 +392,7 @@ class Guardrail(Shown):
         """Return the decision about an answer that could not be judged: the failure policy's."""
         policy = self._config.policy.failure
         reason = f"{FAILED}: {type(error).__name__}: {error}; policy: {policy}"
-        return self.unjudged(example.id, policy, reason, self._judge.threshold(example))
+        return self.unjudged(example.id, policy, reason, self.judge.threshold(example))
 
     def unjudged(
         self, id: str, outcome: Outcome, reason: str, threshold: float | None = None

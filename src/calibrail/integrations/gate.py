@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from calibrail.guardrail.decision import Decision
     from calibrail.guardrail.decision_log import DecisionLog
     from calibrail.guardrail.runtime import Guardrail
+    from calibrail.settings.checks import Cell
 
 #: What is shown instead of an answer that may not be released, by the decision's outcome.
 REFUSALS: Final[Mapping[str, str]] = {
@@ -38,7 +39,7 @@ class Checker(Protocol):
         contexts: Sequence[str] = (),
         response: str,
         id: str = "",
-        columns: Mapping[str, float | str | None] | None = None,
+        columns: Mapping[str, Cell] | None = None,
     ) -> Decision:
         """Return the decision about one answer."""
         ...
@@ -151,7 +152,7 @@ class Gate:
         question: str = "",
         contexts: Sequence[str] | str = (),
         id: str = "",
-        columns: Mapping[str, float | str | None] | None = None,
+        columns: Mapping[str, Cell] | None = None,
     ) -> Decision:
         """Decide about one answer; the parameters are those of ``Guardrail.check``.
 
@@ -177,7 +178,7 @@ class Gate:
         question: str = "",
         contexts: Sequence[str] | str = (),
         id: str = "",
-        columns: Mapping[str, float | str | None] | None = None,
+        columns: Mapping[str, Cell] | None = None,
     ) -> Decision:
         """Decide as `check` does, while the event loop goes on."""
         example = _example(response, question, contexts, id, columns)
@@ -271,7 +272,7 @@ def _example(
     question: str = "",
     contexts: Sequence[str] | str = (),
     id: str = "",
-    columns: Mapping[str, float | str | None] | None = None,
+    columns: Mapping[str, Cell] | None = None,
 ) -> Example:
     from calibrail.data.example import Example
 

@@ -11,11 +11,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from calibrail.data.cell_values import column_value
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
+from calibrail.errors import InputError
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.trimmed import numbers_in
 from calibrail.scores.base import Score
 from calibrail.scores.column import Column
 from calibrail.serve.problems import WORDS, Problem, misread, pointer
 from calibrail.settings import SelectionMethod
+from calibrail.settings.promise import Unit
 
 
 def _one_or_more(value: object) -> object:
@@ -29,8 +32,13 @@ _DECIMAL: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.
 
 def _cell(value: object) -> object:
     """Return a cell as it was sent, where there is any use for it."""
-    if isinstance(value, list | dict) or not _finite(value):
-        raise ValueError("must be a finite number, a text, true, false or null")
+    each = value if isinstance(value, list) else [value]
+    if isinstance(value, dict) or not all(map(_finite, each)):
+        raise ValueError("must be a finite number, a text, true, false, null or a list of numbers")
+    if isinstance(value, list) and any(
+        isinstance(item, str | bool | list | dict) for item in value
+    ):
+        raise ValueError("must hold a number or null for each sentence")
     return value
 
 
@@ -42,11 +50,14 @@ def _finite(value: object) -> bool:
         return False
 
 
-def _is_number(value: object) -> bool:
-    """Return whether a cell that a score reads is a number, or nothing."""
+def _is_number(value: object, unit: Unit) -> bool:
+    """Return whether a cell that a score reads is a number, nothing, or a list of them."""
+    if unit == "sentence" and (isinstance(value, list) or numbers_in(value) is not None):
+        # How many there must be depends on the answer.
+        return True
     if isinstance(value, str):
         return _DECIMAL.fullmatch(value) is not None and math.isfinite(float(value))
-    return not isinstance(value, bool)
+    return not isinstance(value, bool | list)
 
 
 def fields_read(guardrail: Guardrail) -> list[tuple[str, ...]]:
@@ -65,7 +76,10 @@ def _numeric(score: Score) -> set[str]:
 
 
 _Texts = Annotated[list[str], BeforeValidator(_one_or_more, json_schema_input_type=list[str] | str)]
-_Cell = Annotated[Any, BeforeValidator(_cell, json_schema_input_type=float | str | bool | None)]
+_Cell = Annotated[
+    Any,
+    BeforeValidator(_cell, json_schema_input_type=float | str | bool | list[float | None] | None),
+]
 
 
 class _Body(BaseModel):
@@ -84,7 +98,9 @@ class Item(_Body):
         description="Further answers sampled for the question, where the guardrail reads them.",
     )
     columns: dict[str, _Cell] = Field(
-        default_factory=dict, description="Columns that the guardrail reads: a score, a group."
+        default_factory=dict,
+        description="Columns that the guardrail reads: a score, a group. For a guardrail of "
+        "sentences a score may be a list with a number for each.",
     )
 
     def example(self, guardrail: Guardrail, place: tuple[str | int, ...] = ()) -> Example:
@@ -108,22 +124,40 @@ class Item(_Body):
                 "must be a number or null; the score reads it",
             )
             for name in sorted(_numeric(guardrail.score) & self.columns.keys())
-            if not _is_number(self.columns[name])
+            if not _is_number(self.columns[name], guardrail.unit)
         ]
+        if guardrail.unit == "answer":
+            errors += [
+                (pointer(*place, "columns", name), "must be one value, and no list")
+                for name, cell in self.columns.items()
+                if isinstance(cell, list) and name not in _numeric(guardrail.score)
+            ]
         if errors:
-            detail = f"{errors[0][0]} {errors[0][1]}"
-            raise Problem(422, "invalid-request", detail, errors=errors)
-        return Example(
+            raise _invalid(errors)
+        example = Example(
             self.question or "",
             tuple(self.contexts or ()),
             self.response or "",
             id=self.id,
             samples=tuple(self.samples or ()),
-            columns={name: column_value(cell) for name, cell in self.columns.items()},
+            columns={
+                name: json.dumps(cell) if isinstance(cell, list) else column_value(cell)
+                for name, cell in self.columns.items()
+            },
         )
+        if any(numbers_in(cell) is not None for cell in example.columns.values()):
+            try:
+                guardrail.sentences(example)  # each of them needs its own
+            except InputError as error:
+                raise _invalid([(pointer(*place, "columns"), f"does not fit: {error}")]) from None
+        return example
 
     def _has(self, name: str, column: str | None = None) -> bool:
         return getattr(self, name) is not None if column is None else column in self.columns
+
+
+def _invalid(errors: list[tuple[str, str]]) -> Problem:
+    return Problem(422, "invalid-request", f"{errors[0][0]} {errors[0][1]}", errors=errors)
 
 
 class Check(Item):

@@ -28,13 +28,26 @@ _NUMBER: Final = {"type": ["number", "null"]}
 _DECIDED: Final = {
     "type": "object",
     "description": "A line of decisions.jsonl. With column, column_value, column_threshold where "
-    "the score is a column, and evidence where it was asked for.",
+    "the score is a column, evidence where it was asked for, and text and removed where the "
+    "guardrail removes sentences.",
     "required": [*_DECISION],
     "properties": {
         "id": {"type": "string"},
         "outcome": {"enum": ["pass", "flag", "review", "error"]},
         **{name: _NUMBER for name in ("score", "threshold", "p_value")},
         "reason": {"type": "string"},
+        "text": {"type": ["string", "null"], "description": "What may be shown of the answer."},
+        "removed": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    **{name: {"type": "integer"} for name in ("start", "end")},
+                    **{name: _NUMBER for name in ("score", "p_value")},
+                    **{name: {"type": "string"} for name in ("text", "reason")},
+                },
+            },
+        },
     },
 }
 _PROBLEM: Final = {

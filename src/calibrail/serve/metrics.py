@@ -51,6 +51,9 @@ _REASONS: Final = {
 #: The same by the problem's name, where the status does not tell.
 _PROBLEMS: Final = {"too-busy": "too_busy"}
 
+#: Whether anything is left of an answer, by what became of it.
+_LEFT: Final = {"trimmed": "something", "emptied": "nothing"}
+
 #: How values of several processes become one: those of processes that live, and of them the sum,
 #: the least, the largest or the latest.
 _Merged = Literal["livesum", "livemin", "livemax", "livemostrecent"]
@@ -122,6 +125,8 @@ class Metrics:
         by = "guardrail"
         self._decisions = counter("decisions", "Decisions given.", by, "outcome")
         self._undefined = counter("undefined", "Answers whose score is undefined.", by)
+        self._removed = counter("removed_sentences", "Sentences removed from answers.", by)
+        self._trimmed = counter("trimmed", "Answers of which sentences were removed.", by, "left")
         self._failures = counter("failures", "Answers that could not be judged.", by, "kind")
         self._requests = counter("requests", "Requests answered.", "route", "status")
         self._seconds = histogram("request_seconds", "Time of requests.", "route", _SECONDS)
@@ -173,6 +178,10 @@ class Metrics:
         for reason in ("bad", *_REASONS.values(), *_PROBLEMS.values()):
             self._rejected.labels(reason)
         self._undefined.labels(name)
+        if loaded.guardrail.unit == "sentence":
+            self._removed.labels(name)
+            for left in ("something", "nothing"):
+                self._trimmed.labels(name, left)
         headline = loaded.guardrail.config.headline
         self._info.labels(name, loaded.digest, headline.verdict).set(1.0)
         for gauge, figure in ((self._coverage, headline.coverage), (self._fpr, headline.fpr)):
@@ -198,6 +207,9 @@ class Metrics:
         name = loaded.name
         for decision in decisions:
             self._decisions.labels(name, decision.outcome).inc()
+            if (left := _LEFT.get(decision.result)) is not None:
+                self._removed.labels(name).inc(len(decision.removed or ()))
+                self._trimmed.labels(name, left).inc()
             if decision.score is not None:
                 self._scores[name].labels(name).observe(decision.score)
             elif decision.failed:

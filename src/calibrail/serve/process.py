@@ -21,6 +21,7 @@ import uvicorn
 from calibrail.errors import CalibrailError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.units import require_answers
 from calibrail.models.call_limits import CallLimits, account, limit_calls
 from calibrail.serve import announcing
 from calibrail.serve.app import application
@@ -133,6 +134,9 @@ def _serve_here(
     warnings.filterwarnings("ignore", "NOT PROBED")
     with ending_at_once(), limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
+        if options.monitor is not None:
+            for loaded in guardrails:
+                require_answers(loaded.guardrail.config, "--monitor")
         _listen(listener, options)
         log = None
         if options.log is not None:

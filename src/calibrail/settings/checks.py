@@ -1,6 +1,6 @@
 """Which numbers and names may an argument hold, and how is another one refused?"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -10,6 +10,9 @@ from calibrail.errors import InputError
 from calibrail.settings.option import option_of
 
 Kind = TypeVar("Kind")
+
+#: What a caller may give as a column: a list has one number for each sentence of the answer.
+Cell = float | str | Sequence[float | None] | None
 
 #: The largest count that every later step still computes with in full precision.
 _LARGEST: Final = 10**12

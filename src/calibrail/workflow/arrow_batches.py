@@ -4,6 +4,7 @@ Spark's ``mapInArrow``, Ray Data's ``map_batches`` and every engine that calls a
 Arrow batch take these: they can be pickled, and load models once in each process.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from calibrail.data.arrow import number_array, string_array
 from calibrail.data.columns import ALL_COLUMNS
-from calibrail.data.example import FIELDS, TEXT_FIELDS, Example
+from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
 from calibrail.data.in_memory import native
 from calibrail.engine.examples import to_examples
 from calibrail.engine.local import score_here
@@ -83,7 +84,12 @@ class _OverBatches:
             return examples
         rows = zip(*cells.values(), strict=True)
         return [
-            replace(example, columns=dict(zip(cells, map(native, row), strict=True)))
+            replace(
+                example,
+                columns={
+                    name: cell_of(native(cell), name) for name, cell in zip(cells, row, strict=True)
+                },
+            )
             for example, row in zip(examples, rows, strict=True)
         ]
 
@@ -161,7 +167,8 @@ class BatchChecker(_OverBatches):
 
     Takes what `BatchScorer` takes. Returns ``id``, ``outcome``, ``score``, ``threshold``,
     ``p_value`` and ``reason`` a row: the decision that ``Guardrail.check`` gives to each answer by
-    itself, whatever the batch.
+    itself, whatever the batch. A guardrail of sentences returns ``text``, too, what may be shown
+    (null where nothing may be), and ``removed``, the sentences that may not as a JSON list.
 
     Parameters
     ----------
@@ -191,6 +198,9 @@ class BatchChecker(_OverBatches):
             raise InputError(f"the guardrail {_REMOTE}")
         self._raw = loaded.config.to_bytes()
         self._texts, self._columns = loaded.texts, loaded.columns
+        if loaded.unit == "sentence":
+            further = [pa.field(name, pa.string()) for name in ("text", "removed")]
+            self.schema = pa.schema([*BatchChecker.schema, *further])
 
     def __call__(self, batch: _Batch) -> _Batch:
         """Decide about a batch.
@@ -201,23 +211,29 @@ class BatchChecker(_OverBatches):
             If it lacks a column that the guardrail reads.
         """
         decisions: list[Decision] = opened_guardrail(self._raw).decide(self._examples(batch))
-        return self._returned(
-            batch,
-            [
-                string_array([item.id for item in decisions]),
-                string_array([item.outcome for item in decisions]),
-                *(
-                    _numbers([getattr(item, name) for item in decisions])
-                    for name in ("score", "threshold", "p_value")
-                ),
-                string_array([item.reason for item in decisions]),
-            ],
-        )
+        arrays = [
+            string_array([item.id for item in decisions]),
+            string_array([item.outcome for item in decisions]),
+            *(
+                _numbers([getattr(item, name) for item in decisions])
+                for name in ("score", "threshold", "p_value")
+            ),
+            string_array([item.reason for item in decisions]),
+        ]
+        if "removed" in self.schema.names:
+            arrays.append(string_array([item.text for item in decisions]))
+            arrays.append(string_array([_removed(item) for item in decisions]))
+        return self._returned(batch, arrays)
 
 
 @lru_cache(maxsize=4)
 def _opened(scores: tuple[Sent, ...]) -> tuple[Score, ...]:
     return tuple(score.opened() for score in scores)
+
+
+def _removed(decision: Decision) -> str:
+    removed = [item.to_dict() for item in decision.removed or ()]
+    return json.dumps(removed, ensure_ascii=False, allow_nan=False)
 
 
 def _texts_of(names: Any) -> tuple[str, ...]:

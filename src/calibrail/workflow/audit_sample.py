@@ -12,6 +12,7 @@ from calibrail.guardrail.decision_log.cursor import Cursor, Tally
 from calibrail.guardrail.decision_log.tail import log_sources, read_on
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.units import require_answers
 from calibrail.labelling.batches import Batch, Batches, Budget
 from calibrail.labelling.folder import (
     DRAWING,
@@ -121,6 +122,7 @@ def audit_sample(
     options = from_keywords(AuditOptions, options, rest)
     refuse_unknown(rest, audit_sample)
     config, file = frozen_config(guardrail)
+    require_answers(config, "audit-sample")
     place, sources, tally = path(folder, "folder"), log_sources(logs, growing=True), Tally()
     # One call at a time; people label meanwhile.
     with made(place), Lock(place / DRAWING)():

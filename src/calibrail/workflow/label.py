@@ -9,6 +9,7 @@ from calibrail.data.example import Example
 from calibrail.data.sources import Source, reusable
 from calibrail.errors import ModelError
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.units import require_answers
 from calibrail.labelling.drawer import Judge, Judged
 from calibrail.labelling.elsewhere import read_lots
 from calibrail.labelling.exchange import take_all
@@ -101,6 +102,8 @@ def label(
         requirement = collect_requirement(requirement, rest, label)
     folder, traces = checks.path(folder, "folder"), None if traces is None else reusable(traces)
     frozen = None if guardrail is None else Guardrail.of(guardrail)
+    if frozen is not None:
+        require_answers(frozen.config, "label")
     origin = None if frozen is None else frozen.origin
     file = None if origin is None else str(origin.path)
     asked = Asked(requirement, frozen, promise, drawing, options, reading, file)

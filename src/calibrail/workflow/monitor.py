@@ -10,6 +10,7 @@ from calibrail.errors import DataError
 from calibrail.guardrail.decision_log.tail import log_sources
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.units import require_answers
 from calibrail.settings import Requirement, checks
 from calibrail.settings.short import WatchShort, from_keywords, refuse_unknown
 from calibrail.settings.watch import WatchOptions
@@ -93,6 +94,7 @@ def monitor(
     options = from_keywords(WatchOptions, options, rest)
     refuse_unknown(rest, monitor)
     config, file = frozen_config(guardrail)
+    require_answers(config, "monitor")
     sources = log_sources(logs, growing=follow is not None)
     compared = None if reference is None else log_sources(reference)
     folder = None if output is None else checks.path(output, "output")

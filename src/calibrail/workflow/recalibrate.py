@@ -25,6 +25,7 @@ from calibrail.guardrail.decision_log.tail import log_sources, read_on
 from calibrail.guardrail.file import write_file
 from calibrail.guardrail.frozen import FrozenConfig, Headline
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.units import require_answers
 from calibrail.report.documents import recalibrate as words
 from calibrail.settings import Promise, RecalibrateOptions, Requirement, checks
 from calibrail.settings.short import Limits, collect_requirement
@@ -149,6 +150,7 @@ def recalibrate(
         A file of the folder is damaged, or the log holds no decision of this guardrail.
     """
     config, _ = frozen_config(guardrail)
+    require_answers(config, "recalibrate")
     rule = Rule.from_dict(vars(config))
     _refuse_many(config, rule)
     choices = checks.optional(options, RecalibrateOptions, "options")

@@ -26,6 +26,7 @@ from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.units import require_answers
 from calibrail.settings import Promise, ReadOptions, Release, SelectionMethod
 from calibrail.settings.option import option_of
 from calibrail.workflow.batch_selection import BatchSelection, Obstacle
@@ -122,6 +123,7 @@ class NewAnswers:
     """
 
     def __init__(self, guardrail: Guardrail) -> None:
+        require_answers(guardrail.config, "select")
         if guardrail.rule.groups is not None:
             raise InputError(
                 "select needs a guardrail with one threshold; this one was calibrated with "

@@ -22,7 +22,7 @@ _BYTES: Final = 1 << 24
 
 _TEXTS: Final = (
     *("guardrail", "name", "kind", "id", "outcome", "reason", "column"),
-    *("group", "language", "question", "response", "previous", "hash"),
+    *("group", "language", "question", "response", "text", "previous", "hash"),
 )
 #: Columns of what a line holds of its texts, by the names of its fields.
 _TRAFFIC: Final = {
@@ -37,8 +37,8 @@ _NUMBERS: Final = ("score", "threshold", "p_value", "column_value", "column_thre
 def export(folders: Sequence[Path], output: Path) -> tuple[int, int]:
     """Write every decision of a log as a row of a Parquet file, whole or not at all.
 
-    Columns are the fields of a line, those of its ``traffic`` under names of their own, ``chain``
-    and ``file``; rows stand chain by chain in the order of ``seq``.
+    Columns are the fields of a line, those of its ``traffic`` under names of their own, the number
+    of removed sentences, ``chain`` and ``file``; rows stand chain by chain in the order of ``seq``.
 
     Returns
     -------
@@ -85,6 +85,8 @@ def _rows(folders: Sequence[Path], skipped: list[int]) -> Iterator[tuple[dict[st
                         row = {**line.content, "chain": chain, "file": path.name}
                         if isinstance(traffic := row.get("traffic"), dict):
                             row |= {name: traffic.get(key) for name, key in _TRAFFIC.items()}
+                        if isinstance(removed := row.get("removed"), list):
+                            row["n_removed"] = len(removed)
                         yield {"kind": line.kind, **row}, len(raw)
 
 
@@ -110,6 +112,7 @@ def _schema() -> pa.Schema:
             *((name, pa.string()) for name in _TEXTS),
             *((name, pa.float64()) for name in _NUMBERS),
             *((name, pa.int64()) for name in _TRAFFIC if name not in _TEXTS),
+            ("n_removed", pa.int64()),
             ("released", pa.bool_()),
             ("contexts", pa.list_(pa.string())),
             ("seq", pa.int64()),

@@ -48,8 +48,8 @@ class DecisionLog:
         Whether each write is on the disk before `write` returns, so that it survives a power cut.
         Without it a line survives the end of the process, however sudden, but not the machine's.
     texts : bool
-        Whether question, contexts and response are kept, and the whole reason of a decision
-        without a score, which may quote them; see `Decision.without_texts`.
+        Whether question, contexts and response are kept, what removed sentences say, and the whole
+        reason of a decision without a score, which may quote them; see `Decision.without_texts`.
     max_bytes : int
         About how large a file grows before the chain goes on in the next one.
 

@@ -17,6 +17,7 @@ from calibrail.serve.client.calls import (
     ready_call,
     select_call,
 )
+from calibrail.settings.checks import Cell
 
 
 class AsyncClient:
@@ -47,7 +48,7 @@ class AsyncClient:
         contexts: Sequence[str] | str = (),
         id: str = "",
         samples: Sequence[str] = (),
-        columns: Mapping[str, float | str | None] | None = None,
+        columns: Mapping[str, Cell] | None = None,
         evidence: bool = False,
     ) -> Decision:
         """As ``Client.check``."""

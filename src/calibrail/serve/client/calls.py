@@ -174,7 +174,7 @@ def answer(item: object) -> dict[str, Any]:
         "contexts": checks.texts(contexts, "contexts"),
         "id": item.get("id", ""),
         "samples": checks.texts(item.get("samples", ()), "samples"),
-        "columns": {name: _cell(name, value) for name, value in (columns or {}).items()},
+        "columns": {name: _cells(name, value) for name, value in (columns or {}).items()},
     }
 
 
@@ -187,12 +187,21 @@ def _named(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return {**item, "id": item["id"] or secrets.token_hex(16)}, item["id"]
 
 
-def _cell(name: object, value: object) -> float | str | bool | None:
-    """Return a column's value; NaN is how tables hold nothing."""
+def _cells(name: object, value: object) -> float | str | bool | list[float | None] | None:
+    """Return a column's value, or the list of those of an answer's sentences."""
     if not isinstance(name, str):
         raise InputError(f"a column's name must be a text; got {name!r:.80}")
-    if value is None or isinstance(value, str | bool):
+    if isinstance(value, str | bool):
         return value
+    if isinstance(value, Sequence):
+        return [_number(name, item) for item in value]
+    return _number(name, value)
+
+
+def _number(name: str, value: object) -> float | None:
+    """Return a number; NaN is how tables hold nothing."""
+    if value is None:
+        return None
     number = checks.number(value, name)
     if math.isinf(number):
         raise InputError(f"columns: {name} must be a finite number; got {value!r}")

@@ -17,6 +17,7 @@ from calibrail.serve.client.calls import (
     ready_call,
     select_call,
 )
+from calibrail.settings.checks import Cell
 
 
 class Client:
@@ -69,7 +70,7 @@ class Client:
         contexts: Sequence[str] | str = (),
         id: str = "",
         samples: Sequence[str] = (),
-        columns: Mapping[str, float | str | None] | None = None,
+        columns: Mapping[str, Cell] | None = None,
         evidence: bool = False,
     ) -> Decision:
         """Decide about one answer, as ``Guardrail.check`` does, which explains the arguments.
