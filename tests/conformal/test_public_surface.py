@@ -34,6 +34,11 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "attainable_coverages": {"scores": RAMP},
     "calibrate_clusters": {"scores": RAMP, "clusters": RAMP, "promise": PROMISE},
     "calibrate_groups": {"scores": RAMP, "groups": ["a"] * 60, "promise": PROMISE},
+    "calibrate_overlapping": {
+        "scores": RAMP,
+        "groups": ['["a","b"]'] * 60,
+        "promise": Promise(0.2, by=("model", "topic")),
+    },
     "calibrate_threshold": {"scores": RAMP, "promise": PROMISE},
     "calibrate_weighted": {"scores": RAMP, "weights": [1.0] * 60, "alpha": 0.2},
     "ceiling": {"scores": RAMP, "k": 3},

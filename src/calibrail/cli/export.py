@@ -13,6 +13,7 @@ import typer
 import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.probing import announce
+from calibrail.conformal.group_keys import spelled
 from calibrail.guardrail.keys import read_private_key
 from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count, number
@@ -136,8 +137,7 @@ def _thresholds(guardrail: calibrail.Guardrail) -> str:
     threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
     stops = f"{number(scale.shown(threshold), 6)} or {'lower' if scale.negated else 'higher'}"
     if rule.groups is not None:
-        groups = count(len(rule.groups.groups), "group")
-        stops = f"its own threshold in {groups} of {by}, {stops} elsewhere"
+        stops = f"its own threshold in {rule.groups.described} of {spelled(by)}, {stops} elsewhere"
     if rule.flag_above is None:
         return f"flags at {stops}"
     return f"reviews at {stops}, flags {scale.suspicious} {number(scale.shown(rule.flag_above), 6)}"

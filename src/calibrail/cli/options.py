@@ -219,7 +219,7 @@ class _Offered:
     def value(self, given: Any) -> Any:
         """Return the field's value from what stands on the command line."""
         kind = get_origin(self.hint)
-        if given is None and self.default is None:
+        if self.default is None and (given is None or (kind is tuple and not given)):
             return None
         if kind is Literal:
             return one_of(given, self.hint, self.flag)
@@ -279,9 +279,9 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
 
 
 def _present(hint: Any) -> Any:
-    """Return what a value is where it is not None."""
+    """Return what a value is where it is not None; one or several are several."""
     kinds = [item for item in get_args(hint) if item is not NoneType]
-    return kinds[0] if NoneType in get_args(hint) else hint
+    return kinds[-1] if NoneType in get_args(hint) else hint
 
 
 def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:

@@ -31,6 +31,8 @@ from calibrail.conformal.label_noise import flip_tolerance as flip_tolerance
 from calibrail.conformal.labelling import labelling_probability as labelling_probability
 from calibrail.conformal.labels_left import LabelsLeft as LabelsLeft
 from calibrail.conformal.labels_left import labels_left as labels_left
+from calibrail.conformal.overlapping import OverlappingCalibration as OverlappingCalibration
+from calibrail.conformal.overlapping import calibrate_overlapping as calibrate_overlapping
 from calibrail.conformal.planning import Assumption as Assumption
 from calibrail.conformal.planning import Plan as Plan
 from calibrail.conformal.planning import plan as plan

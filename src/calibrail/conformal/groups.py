@@ -8,19 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
+from calibrail.conformal.group_keys import group_name
 from calibrail.conformal.rank import minimum_n
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
+from calibrail.phrases import count
 from calibrail.record import Record
 from calibrail.settings.promise import Promise
 
 Scope = Literal["small groups", "all groups"]
-
-
-def group_name(value: object) -> str:
-    """Return a group as the text that names it; nothing given is the empty name."""
-    return "" if value is None else str(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +55,22 @@ class GroupedCalibration(Record):
         """Return the name of a group that was calibrated on, small ones too; empty for others."""
         name = group_name(value)
         return name if name in self.groups or name in self.small else ""
+
+    def deciding(self) -> dict[float, str]:
+        """Return every threshold with the name of a group that it decides for."""
+        named = {item.threshold: name for name, item in self.groups.items()}
+        named.setdefault(self.fallback.threshold, "")
+        return named
+
+    @property
+    def described(self) -> str:
+        """Say in a few words how many groups have a threshold of their own."""
+        return count(len(self.groups), "group")
+
+    @property
+    def flag_all(self) -> bool:
+        """Whether nothing can ever pass."""
+        return self.fallback.flag_all and not self.groups
 
     def thresholds(self, groups: Sequence[str]) -> Floats:
         """Return each answer's threshold, shape (m,)."""

@@ -1,7 +1,7 @@
 """How do all thresholds of a guardrail together decide about an answer?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from calibrail.conformal import validation
 from calibrail.conformal.audited import AuditedCalibration
 from calibrail.conformal.clusters import ClusteredCalibration, calibrate_clusters
 from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
+from calibrail.conformal.overlapping import OverlappingCalibration, calibrate_overlapping
 from calibrail.conformal.rank import minimum_n
 from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags_under
 from calibrail.conformal.validation import Bools, Floats, Ints
@@ -33,7 +34,7 @@ class Rule(Record):
     ----------
     calibration : Calibration
         The threshold below which an answer passes; with ``groups``, that of all other groups.
-    groups : GroupedCalibration or None
+    groups : GroupedCalibration, OverlappingCalibration or None
         Thresholds of groups that have their own; its fallback is ``calibration``.
     upper : Calibration or None
         From negated scores of faithful answers: above minus its threshold an answer is flagged,
@@ -44,7 +45,7 @@ class Rule(Record):
     """
 
     calibration: Calibration
-    groups: GroupedCalibration | None = None
+    groups: GroupedCalibration | OverlappingCalibration | None = None
     upper: Calibration | None = None
     chosen: float | None = None
 
@@ -62,7 +63,7 @@ class Rule(Record):
         """Whether nothing can ever pass."""
         if self.chosen is not None:
             return False
-        return self.calibration.flag_all and (self.groups is None or not self.groups.groups)
+        return self.calibration.flag_all if self.groups is None else self.groups.flag_all
 
     @property
     def flag_above(self) -> float | None:
@@ -119,7 +120,7 @@ class Rule(Record):
             groups, upper = content.get("groups"), content.get("upper")
             return cls(
                 build.from_dict(calibration),
-                None if groups is None else GroupedCalibration.from_dict(groups),
+                None if groups is None else _groups(groups),
                 None if upper is None else Calibration.from_dict(upper),
                 content.get("chosen"),
             )
@@ -130,6 +131,12 @@ class Rule(Record):
         if groups is None or len(groups) != n:
             raise InputError(f"groups must name the group of each of the {n} answers")
         return groups
+
+
+def _groups(content: Mapping[str, Any]) -> GroupedCalibration | OverlappingCalibration:
+    if "columns" in content:
+        return OverlappingCalibration.from_dict(content)
+    return GroupedCalibration.from_dict(content)
 
 
 def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
@@ -208,6 +215,7 @@ def fit_rule(
     *,
     clusters: Ints | None = None,
     names: Sequence[str] | None = None,
+    cuts: tuple[float, ...] | None = None,
 ) -> Rule:
     """Find every threshold that a promise calls for.
 
@@ -224,7 +232,10 @@ def fit_rule(
     clusters : ndarray of int64, shape (n,), optional
         What answers share, for a promise that counts each cluster once.
     names : sequence of str, length n, optional
-        Group of each answer, for a promise to each group; ``clusters`` then plays no part.
+        Group of each answer, for a promise to each group; ``clusters`` then plays no part. Where
+        the promise names several columns, their groups as ``group_keys`` joins them.
+    cuts : tuple of float, optional
+        Where the thirds of the answers' lengths end, if they are among the groups.
 
     Raises
     ------
@@ -240,11 +251,17 @@ def fit_rule(
     """
     source = calibrating & (labels == 1)
     scores = values[source]
-    grouped, upper = None, None
+    grouped: GroupedCalibration | OverlappingCalibration | None = None
     calibration: Calibration
+    upper = None
     if names is not None:
         members = [names[row] for row in np.flatnonzero(source).tolist()]
-        grouped = calibrate_groups(scores, members, promise)
+        overlap = isinstance(promise.by, tuple)
+        grouped = (
+            replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
+            if overlap
+            else calibrate_groups(scores, members, promise)
+        )
         calibration = grouped.fallback
     elif clusters is not None:
         calibration = calibrate_clusters(scores, clusters[source], promise)

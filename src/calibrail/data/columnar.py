@@ -18,7 +18,7 @@ from calibrail.data.arrow import DAMAGE, sound
 from calibrail.data.arrow_values import coded, kind_of, numbers_of, whole_array
 from calibrail.data.cell_values import column_value
 from calibrail.data.coded import Coded, Coder
-from calibrail.data.columns import ALL_COLUMNS, Columns, Needs
+from calibrail.data.columns import ALL_COLUMNS, CHARACTERS, Columns, Needs
 from calibrail.data.contents import content_digests, id_digests
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.ids import SourceIds
@@ -110,7 +110,9 @@ class ColumnReader:
         repeated: NDArray[np.uint64] | None = None,
     ) -> None:
         texts = {columns.by_field[field] for field in (*TEXT_FIELDS, "samples")}
-        if needs.require or needs.expect or needs.allow_none or ALL_COLUMNS in needs.keep:
+        if needs.require or needs.expect or needs.allow_none:
+            raise NotPlainError
+        if {ALL_COLUMNS, CHARACTERS} & {*needs.keep}:
             raise NotPlainError
         if len(columns.label_columns) > 1 or columns.labels.spans or columns.marks is not None:
             raise NotPlainError

@@ -22,6 +22,8 @@ from calibrail.settings.option import option_of
 
 #: Among the columns to keep: all that are neither a field nor a label.
 ALL_COLUMNS: Final = "*"
+#: Among the columns to keep: how many characters the answer has, which no column holds.
+CHARACTERS: Final = "#characters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,8 @@ def choose_columns(
         roles += [(f"{field} column", column) for field, column in named.items()]
         for role, column in (*roles, *(("column", name) for name in needs.keep)):
             of_sentences = role == "column" and holds_cell(seen, marked, column)
-            if column not in seen and column != ALL_COLUMNS and not of_sentences:
+            known = column in seen or column in (ALL_COLUMNS, CHARACTERS)
+            if not known and not of_sentences:
                 raise DataError(
                     _absent(source, role, column, seen.names)
                     + "; name one of these, or read a file that has it"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.answers import answers_of
 from calibrail.data.columnar import ROWS, Block, ColumnReader, NotPlainError
-from calibrail.data.columns import Needs, choose_columns
+from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.files import count_rows
 from calibrail.data.formats import Opened, peek
@@ -101,7 +101,7 @@ class Reading:
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if narrow is not None:
             names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
-            self._names = set(names)
+            self._names = {*names} - {CHARACTERS}
             items = narrow(columns=self._names)
         self._gatherer: Gatherer | None = None
         if self.columns.marked.answer_id is not None:

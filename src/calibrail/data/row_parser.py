@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from calibrail.data.cell_values import column_value, spelling
-from calibrail.data.columns import Columns, Needs
+from calibrail.data.columns import CHARACTERS, Columns, Needs
 from calibrail.data.example import Example
 from calibrail.data.given_sentences import joined
 from calibrail.data.labels import Meaning
@@ -66,7 +66,7 @@ class Interpreter:
                 group=_name("group", value_at(values, by_field["group"])),
                 id=name or row.name,
                 samples=self._samples(value_at(values, by_field["samples"])),
-                columns={key: column_value(value_at(values, key)) for key in self.needs.keep},
+                columns=self._kept(values, response),
                 content=None if name else self._content(response, values),
                 spans=None if marks is None else marks.spans(values, response),
                 sentences=None if isinstance(sentences, str) else sentences,
@@ -80,6 +80,12 @@ class Interpreter:
             return None
         column, needed = self.columns.by_field["label"], self.needs.labelled
         return read_label(self.columns.labels, self.columns.label_of(values), column, needed=needed)
+
+    def _kept(self, values: Mapping[str, object], response: str) -> dict[str, float | str | None]:
+        return {
+            key: len(response) if key == CHARACTERS else column_value(value_at(values, key))
+            for key in self.needs.keep
+        }
 
     def _content(self, response: str, values: Mapping[str, object]) -> str:
         """Return what the row holds beside its label; nothing where its answer is known."""

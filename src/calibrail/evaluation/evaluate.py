@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrail.conformal import ClusteredCalibration
+from calibrail.conformal import ClusteredCalibration, OverlappingCalibration
+from calibrail.conformal.group_keys import spelled
 from calibrail.conformal.risks import RiskControl
 from calibrail.conformal.rule import Rule
 from calibrail.data.splits import SPLIT_NAMES
@@ -16,7 +17,7 @@ from calibrail.evaluation.rows import Row, row
 from calibrail.evaluation.sample import CLASSES, Floats, Sample
 from calibrail.evaluation.sections.attainable import attainable
 from calibrail.evaluation.sections.baselines import confounds
-from calibrail.evaluation.sections.by_group import by_group
+from calibrail.evaluation.sections.by_group import by_group, by_overlapping_groups
 from calibrail.evaluation.sections.clustering import clustering
 from calibrail.evaluation.sections.curve import operating_curve
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
@@ -141,8 +142,12 @@ def evaluate(
         decision = Decision(verdict, "risks", content)
         sections["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
     if rule.groups is not None and names is not None:
-        rows = by_group(rule.groups, names, sample, limits, trimmed)
-        sections["by_group"] = {"column": promise.by, **rows}
+        rows = (
+            by_overlapping_groups(rule.groups, names, sample, limits, trimmed)
+            if isinstance(rule.groups, OverlappingCalibration)
+            else by_group(rule.groups, names, sample, limits, trimmed)
+        )
+        sections["by_group"] = {"column": spelled(promise.by), **rows}
     elif rule.chosen is None:
         sections["attainable"] = attainable(calibration, sample, level)
     if isinstance(calibration, ClusteredCalibration) and rule.chosen is None:

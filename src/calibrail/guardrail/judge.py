@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from calibrail.conformal import DECISIONS
-from calibrail.conformal.groups import group_name
+from calibrail.conformal.group_keys import By, group_key
 from calibrail.conformal.rule import Decision as Said
 from calibrail.conformal.rule import Rule
+from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.errors import ModelError
 from calibrail.guardrail.decision import UNDEFINED
@@ -62,11 +63,11 @@ class Judge:
         The thresholds.
     score : Score
         The detector.
-    by : str or None
-        Column of each row's group, where groups have thresholds of their own.
+    by : str, tuple of str, or None
+        The columns of each row's groups, where groups have thresholds of their own.
     """
 
-    def __init__(self, rule: Rule, score: Score, by: str | None) -> None:
+    def __init__(self, rule: Rule, score: Score, by: By) -> None:
         self._rule, self._score, self._by = rule, score, by
 
     @property
@@ -141,10 +142,20 @@ class Judge:
         """Return the verdict on a row that could not be judged."""
         return Verdict("flag", None, self.threshold(row), None, "", error=error)
 
+    def group_of(self, row: Example) -> str:
+        """Return the name of a row's group, or of its groups where several columns name them.
+
+        One without a group belongs to no known one; without groups it is empty. The length is that
+        of the answer, which a sentence of it carries along.
+        """
+        if self._by is None:
+            return ""
+        characters = row.columns.get(CHARACTERS)
+        length = len(row.response) if characters is None else float(characters)
+        return group_key(self._by, row.columns, length, getattr(self._rule.groups, "cuts", None))
+
     def _groups(self, rows: Sequence[Example]) -> list[str] | None:
-        """Return each row's group as a name; one without a group belongs to no known one."""
-        by = self._by
-        return None if by is None else [group_name(row.columns.get(by)) for row in rows]
+        return None if self._by is None else [self.group_of(row) for row in rows]
 
     def _alone(self, row: Example) -> Verdict:
         """Judge one row as if no other had been seen before."""

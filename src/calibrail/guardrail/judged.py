@@ -58,6 +58,9 @@ def frozen_rule(config: FrozenConfig) -> Rule:
     rule = Rule.from_dict(vars(config))
     if (config.promise.by is None) != (config.groups is None):
         raise GuardrailError("by and groups must stand together; calibrate again")
+    columns = getattr(rule.groups, "columns", None)
+    if columns is not None and columns != config.promise.by:
+        raise GuardrailError("by and the columns of groups differ; calibrate again")
     if rule.undefined != config.policy.undefined:
         raise GuardrailError(
             f"policy.undefined is {config.policy.undefined!r} but the calibration counted "

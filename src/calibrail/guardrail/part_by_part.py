@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from calibrail.conformal.group_keys import LENGTH, reads_length
 from calibrail.data.by_sentence import sentence_example
 from calibrail.data.example import Example, GivenSentence
 from calibrail.errors import GuardrailError
@@ -54,6 +55,11 @@ def parts_of(guardrail: Guardrail) -> Parts:
         raise GuardrailError(
             f"this guardrail reads the column {column}, which nobody has computed while an answer "
             "is still being written; " + _REMEDY.format("NAME")
+        )
+    if reads_length(guardrail.config.promise.by):
+        raise GuardrailError(
+            "this guardrail's thresholds depend on how long an answer is, which nobody knows while "
+            f"it is being written; calibrate without {LENGTH} among the groups (by)"
         )
     if guardrail.unit == "sentence":
         return _Sentences(guardrail)

@@ -3,12 +3,15 @@
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from typing import Any, Self, cast
 
 from calibrail.conformal import Calibration
+from calibrail.conformal.group_keys import columns_of_groups, reads_length
 from calibrail.conformal.rule import Rule
+from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.in_memory import Rows
 from calibrail.data.reading import read
@@ -182,6 +185,13 @@ class Guardrail(Shown):
         """What judges answers, or sentences, by the rule."""
         return Judge(self._rule, self._score, self._config.promise.by)
 
+    def group_of(self, example: Example) -> str:
+        """Return the name of an answer's group, or of its groups where several columns name them.
+
+        One without a group belongs to no known one; without groups it is empty.
+        """
+        return self.judge.group_of(example)
+
     @property
     def unit(self) -> Unit:
         """What is flagged: whole answers, or sentences, which are removed."""
@@ -190,13 +200,14 @@ class Guardrail(Shown):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that a decision needs: an outside score, a group."""
-        by = self._config.promise.by
-        return (*getattr(self._score, "columns", ()), *(() if by is None else (by,)))
+        by = columns_of_groups(self._config.promise.by)
+        return (*getattr(self._score, "columns", ()), *by)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Text fields that the score is computed from."""
-        return tuple(name for name in self._score.requires if name in TEXT_FIELDS)
+        """Text fields that a decision needs: those of the score, and the answer for its length."""
+        measured = {"response"} if reads_length(self._config.promise.by) else set()
+        return tuple(name for name in TEXT_FIELDS if name in {*self._score.requires, *measured})
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -303,6 +314,9 @@ class Guardrail(Shown):
         InputError
             If a column holds another number of values than the answer has sentences.
         """
+        if reads_length(self._config.promise.by):
+            length = {CHARACTERS: float(len(answer.response))}
+            answer = replace(answer, columns={**answer.columns, **length})
         return sentences_to_judge(answer, self.columns)
 
     def of_sentences(

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrail.conformal.group_keys import columns_of_groups
 from calibrail.errors import InputError
 from calibrail.integrations.gate import Gate, Guarding
 from calibrail.integrations.missing import needs
@@ -223,9 +224,9 @@ _DECIDED: Final[Mapping[str, DataType]] = {
 
 
 def _signature(guardrail: Guardrail) -> ModelSignature:
-    by = guardrail.config.promise.by
+    groups = columns_of_groups(guardrail.config.promise.by)
     columns = {
-        name: DataType.string if name == by else DataType.double for name in guardrail.columns
+        name: DataType.string if name in groups else DataType.double for name in guardrail.columns
     }
     texts = {"response": DataType.string, "question": DataType.string, "id": DataType.string}
     asked = [

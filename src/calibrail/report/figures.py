@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calibrail.phrases import number
 from calibrail.report.character_figure import Row
-from calibrail.report.phrases import group_label
+from calibrail.report.phrases import group_of
 from calibrail.report.plot import (
     DASHED,
     DOTTED,
@@ -165,7 +165,7 @@ def groups_svg(
                 if row.get(key) is not None:
                     x, y = [100 * row[key]] * 2, [place, place + reach]
                     plot.axes.plot(x, y, color=colour, linewidth=1.2, linestyle=(0, (2, 1.5)))
-        plot.rows([axis_text(group_label(row["group"])) for row in rows])
+        plot.rows([axis_text(group_of(row)) for row in rows])
         bounds = f"% of the class,{_NEXT[narrow]}exact bounds over all groups"
         plot.axes.set(xlim=(-1.0, 101.0), xlabel=bounds)
         plot.legend(2)

@@ -1,6 +1,7 @@
 """How do measures, intervals and names read, in every document?"""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from calibrail.phrases import number, percent
@@ -23,6 +24,16 @@ def group_label(name: object) -> str:
     ['0', '-2', '0.5', 'v1.0', '(none)']
     """
     return re.sub(r"^(-?\d+)\.0$", r"\1", plain(name)) or "(none)"
+
+
+def group_of(row: Json, named: Callable[[object], str] = group_label) -> str:
+    """Return the group of a row as it is shown, with its column where several name groups.
+
+    >>> group_of({"group": "law"}), group_of({"group": "law", "column": "topic"})
+    ('law', 'topic: law')
+    """
+    name = named(row["group"])
+    return f"{plain(row['column'])}: {name}" if "column" in row else name
 
 
 def score_name(report: Json) -> str:

@@ -39,8 +39,10 @@ class Promise(Record):
         are undefined included.
     allow_flag_all : bool
         Accept a threshold that flags everything where there are too few calibration examples.
-    by : str or None
+    by : str, tuple of str, or None
         Column of groups (a topic, a source, a model) that get a threshold and a promise each.
+        Several columns: groups that overlap, with a promise for each value of each column; among
+        them ``length`` stands for the thirds of the answers' lengths.
     min_n : int or None
         Fewest hallucinated calibration examples for a group's own threshold; what the promise
         needs when left out. Smaller groups share one.
@@ -77,8 +79,11 @@ class Promise(Record):
     allow_flag_all: bool = setting(
         "With too few examples, flag everything instead of failing.", False
     )
-    by: str | None = setting(
-        "Column of groups that get a threshold and a promise each.", None, metavar="COL"
+    by: str | tuple[str, ...] | None = setting(
+        "Column of groups that get a threshold and a promise each. Repeatable: groups that "
+        "overlap, length among them for thirds of the answers' lengths.",
+        None,
+        metavar="COL",
     )
     min_n: int | None = setting(
         "Fewest hallucinated examples for a group's own threshold.", None, metavar="N"
@@ -104,7 +109,12 @@ class Promise(Record):
             share(self.delta, "delta")
         one_of(self.undefined, Undefined, "undefined")
         one_of(self.unit, Unit, "unit")
-        column(self.by, "by")
+        object.__setattr__(self, "by", _columns(self.by))
+        if isinstance(self.by, tuple) and self.guarantee != "marginal":
+            raise InputError(
+                "several columns of groups (by) have the guarantee marginal alone; got "
+                f"{self.guarantee}; name one column, or leave out the guarantee"
+            )
         for name in ("allow_flag_all", "clustered"):
             yes_or_no(getattr(self, name), name)
         if self.beta is not None:
@@ -137,3 +147,15 @@ class Promise(Record):
     def coverage(self) -> float:
         """The share of hallucinations that the threshold aims to catch."""
         return 1.0 - self.alpha
+
+
+def _columns(by: object) -> str | tuple[str, ...] | None:
+    """Return the columns of groups, one of them alone by its name."""
+    if not isinstance(by, list | tuple):
+        column(by, "by")
+        return by  # type: ignore[return-value]
+    for name in by:
+        column(name, "by")
+    if not by or None in by or len(set(by)) < len(by):
+        raise InputError(f"by must name columns, each once; got {list(by)!r}")
+    return str(by[0]) if len(by) == 1 else tuple(by)

@@ -35,7 +35,7 @@ class Short(Limits, total=False):
     delta: float
     undefined: Undefined
     allow_flag_all: bool
-    by: str | None
+    by: str | Sequence[str] | None
     min_n: int | None
     clustered: bool
     beta: float | None

@@ -7,7 +7,6 @@ from functools import partial
 from os import PathLike
 from typing import Any, Unpack
 
-from calibrail.conformal.groups import group_name
 from calibrail.conformal.risk_spec import parse_risks
 from calibrail.conformal.risks import RiskControl, control_risks
 from calibrail.conformal.rule import Rule, fit_rule
@@ -27,6 +26,7 @@ from calibrail.settings.short import collect
 from calibrail.workflow.alike import settled_report
 from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.beside import beside_of
+from calibrail.workflow.by_groups import columns_kept, groups_of
 from calibrail.workflow.by_sentence import by_sentence
 from calibrail.workflow.context import Context
 from calibrail.workflow.error_examples import ErrorExamples, worst_errors
@@ -129,16 +129,16 @@ def calibrate(
         score,
         reading=reading,
         splitting=optional(splitting, SplitOptions, "splitting"),
-        keep=() if promise.by is None else (promise.by,),
+        keep=columns_kept(promise),
         beside=beside,
         progress=context.progress,
     )
     require_usable(scored)
     table = scored.table
-    names = None if promise.by is None else [group_name(value) for value in table.kept[promise.by]]
+    names, cuts = groups_of(scored, promise)
     samples, promise = independent(scored, promise, requirement, names)
     sample = samples[0]
-    rule, control = _thresholds(sample, promise, requirement, names)
+    rule, control = _thresholds(sample, promise, requirement, names, cuts)
     key, detector = scored.keys[0], scored.detectors[0]
     reasons = Counter(table.reasons.get(key, {}).values())
     report = evaluate(
@@ -191,7 +191,11 @@ def _examples(scored: Scored) -> Callable[..., ErrorExamples | TrimmedExamples]:
 
 
 def _thresholds(
-    sample: Sample, promise: Promise, requirement: Requirement, names: Sequence[str] | None
+    sample: Sample,
+    promise: Promise,
+    requirement: Requirement,
+    names: Sequence[str] | None,
+    cuts: tuple[float, ...] | None,
 ) -> tuple[Rule, RiskControl | None]:
     """Return the thresholds that were asked for, from the calibration part alone."""
     part = sample.rows(CALIBRATION)
@@ -200,7 +204,9 @@ def _thresholds(
         promise = replace(promise, allow_flag_all=True)
     # Thresholds by a column rest on one answer of each group already.
     clusters = sample.groups if promise.clustered and names is None else None
-    rule = fit_rule(sample.values, sample.labels, part, promise, clusters=clusters, names=names)
+    rule = fit_rule(
+        sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
+    )
     if not requirement.risks:
         return rule, None
     # The guardrail flags at value + tolerance, so that is what the risks are tested on.

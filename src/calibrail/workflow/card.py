@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from calibrail.conformal.group_keys import columns_of_groups, reads_length
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.errors import CalibrailError, InputError, file_errors
 from calibrail.guardrail.file import Origin, read_file
@@ -184,11 +185,11 @@ def _runs_code(spec: ScoreSpec) -> bool:
 
 def _reads(config: FrozenConfig, score: Score) -> dict[str, list[str]]:
     """Return which texts and columns a decision needs, and where they are sent."""
-    by = config.promise.by
-    columns = [*getattr(score, "columns", ()), *([] if by is None else [by])]
+    columns = [*getattr(score, "columns", ()), *columns_of_groups(config.promise.by)]
     models = [item for item in getattr(score, "models", ()) if isinstance(item, RemoteModel)]
+    needed = {*score.requires, *(("response",) if reads_length(config.promise.by) else ())}
     return {
-        "texts": [name for name in score.requires if name in TEXT_FIELDS],
+        "texts": [name for name in TEXT_FIELDS if name in needed],
         "columns": list(dict.fromkeys(columns)),
         "endpoints": sorted({item.endpoint for item in models}),
     }
@@ -216,12 +217,17 @@ def _brief(config: FrozenConfig) -> dict[str, Any]:
     for part in ("calibration", "upper"):
         content[part] = _without_scores(content[part])
     if content["groups"] is not None:
-        own = content["groups"]["groups"]
-        content["groups"] = {
+        groups = {
             **content["groups"],
             "fallback": _without_scores(content["groups"]["fallback"]),
-            "groups": {name: _without_scores(group) for name, group in own.items()},
         }
+        if "groups" in groups:
+            own = groups["groups"]
+            groups["groups"] = {name: _without_scores(group) for name, group in own.items()}
+        else:
+            del groups["covered"]
+            groups["thresholds"] = len(groups["thresholds"])
+        content["groups"] = groups
     data, score = content["data"], content["score"]
     data["calibration_examples"] = len(data["calibration_examples"])
     data.pop("looked_at", None)

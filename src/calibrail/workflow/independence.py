@@ -31,7 +31,8 @@ def independent(
     first side that they are on. Where groups hold several answers of a class, these are not
     independent. Then one answer of each group and class counts on the test part and among the
     faithful calibration answers, and the threshold counts each group of the hallucinated ones once.
-    Thresholds by a column take one answer of each group, class and value; risks, which are about
+    Thresholds by a column take one answer of each group, class and value, those by several columns,
+    which come of all answers at once, one of each group and class; risks, which are about
     answers of both classes together, one answer of each group. Which answer it is, a hash of its
     content decides.
 
@@ -89,7 +90,8 @@ def independent(
         rows, shared = used, []
     elif names is not None:
         rows = rows | hallucinated
-        shared = [first.labels, np.unique(names, return_inverse=True)[1]]
+        if not isinstance(promise.by, tuple):
+            shared = [first.labels, np.unique(names, return_inverse=True)[1]]
     thinned = tuple(sample.thinned(rows, drawn, *shared) for sample in samples)
     return thinned, replace(promise, clustered=not paper)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Counts
-from calibrail.conformal.groups import group_name
+from calibrail.conformal.group_keys import group_name
 from calibrail.data.copies import Copies, CopyFinder, united
 from calibrail.data.example import Example
 from calibrail.data.splits import group_numbers

@@ -141,6 +141,11 @@ class WatchLabels:
         """Return whether the promise is kept; what was decided before stands."""
         limits = self.limits["min_coverage"], self.limits["max_fpr"]
         each = options.by == "group" and self._config.promise.by is not None
+        if each and isinstance(self._config.promise.by, tuple):
+            raise InputError(
+                "groups of several columns overlap, and what two of them share has no promise to "
+                "watch; leave out by, which watches the promise to all of them together"
+            )
         return promise_status(
             self._used, limits, options.delta, by=options.by, each=each, decided=decided
         )

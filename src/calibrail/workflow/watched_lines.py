@@ -57,9 +57,7 @@ class _Judge:
         # Where a line does not name its group, the threshold beside the score does.
         self._groups: dict[float, str] = {}
         if self._rule.groups is not None:
-            named = self._rule.groups.groups.items()
-            self._groups = {item.threshold: name for name, item in named}
-            self._groups.setdefault(self._rule.groups.fallback.threshold, "")
+            self._groups = self._rule.groups.deciding()
         self._thresholds = {*self._groups} or {float(self._rule.thresholds(1)[0])}
 
     def usable(self, lines: Sequence[Logged], tally: Tally) -> list[Logged]:

@@ -81,9 +81,9 @@ class Entry:
         released: bool | None = None,
     ) -> Self:
         """Return the entry of what a guardrail decided about an answer."""
-        by, grouped = guardrail.config.promise.by, guardrail.rule.groups
+        grouped = guardrail.rule.groups
         # A name that the guardrail does not know came with the request, and may be any text.
-        group = None if by is None or grouped is None else grouped.known(example.columns.get(by))
+        group = None if grouped is None else grouped.known(guardrail.group_of(example))
         return cls(
             decision,
             guardrail.config.digest,

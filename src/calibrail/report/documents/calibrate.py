@@ -119,6 +119,12 @@ def _threshold_sentence(report: Json) -> str:
             which += " and all that come of more calibration answers"
         confidence = percent(1.0 - (report["delta"] or 0.0))
         how = f"with {confidence} confidence {which} (guarantee: {guarantee})"
+    if report["by_group"] and "by" in report["by_group"]:
+        return (
+            f"Every answer has a threshold on the {name} that follows from its groups of "
+            f"{phrases.plain(report['by_group']['column'])}; in each group with enough examples at "
+            f"least {target} of hallucinations are caught {how}. The table of groups shows them."
+        )
     if report["by_group"]:
         return (
             f"Groups of {phrases.plain(report['by_group']['column'])} with enough examples have a "

@@ -14,6 +14,8 @@ from calibrail.report.documents.unit_words import UnitWords, unit_words
 from calibrail.report.figures import MOST_GROUPS, groups_svg
 from calibrail.scale import Scale
 
+#: What decides in a group of one column, and in one of several.
+_WHAT: Final = ("its threshold", "what is promised")
 #: Both rates of a group: where they stand, and where what was asked does.
 _RATES: Final = (("coverage", "min_coverage"), ("fpr", "max_fpr"))
 
@@ -50,7 +52,7 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
         f"What is {words.caught} and what is wrongly {words.acted} in each group. Dashed: what was "
         f"asked.{first}",
         lines=interval_lines(
-            (f"{phrases.group_label(row['group'])}: {called}", row[key], row.get(limit))
+            (f"{phrases.group_of(row)}: {called}", row[key], row.get(limit))
             for row in rows[:MOST_GROUPS]
             for called, (key, limit) in zip((words.caught, words.harm), _RATES, strict=True)
         ),
@@ -61,8 +63,8 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
         parts.texts("Group", "Threshold", caught, alarms, "Kept", "Verdict", f"{caught}, shared"),
         [
             (
-                phrases.group_label(row["group"]),
-                ("" if row["own"] else "shared ") + scale.text(row["threshold"], "all"),
+                phrases.group_of(row),
+                _threshold_of(row, scale),
                 phrases.share_with_bounds(row["coverage"]),
                 phrases.share_with_bounds(row["fpr"]),
                 phrases.share_with_bounds(row["kept"]) if row.get("kept") else "",
@@ -74,20 +76,62 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
     )
     # By a corrected test at 5 %.
     broken = [
-        f"In {phrases.plain(row['group'])!r} {what} {words.catches} "
+        f"In {phrases.group_of(row, phrases.plain)!r} {what} {words.catches} "
         f"{phrases.share(row[f'{key}coverage'])} ({phrases.count_of(row[f'{key}coverage'])}), less "
         f"than the {percent(row['min_coverage'])} required (Holm-adjusted p = "
         f"{row[f'{key}p_undercovered']:.2g})."
         for row in rows
-        for key, what in (("", "its threshold"), ("shared_", "one shared threshold"))
+        for key, what in (("", _WHAT["by" in by_group]), ("shared_", "one shared threshold"))
         if row[f"{key}p_undercovered"] <= 0.05
     ]
     return parts.section(
         title,
         figure if rows else None,
         table,
-        parts.Text(_groups_sentence(by_group)),
+        parts.Text(_overlap_sentence(by_group) if "by" in by_group else _groups_sentence(by_group)),
         parts.Bullets(f"{caught} too few", broken, style="bad"),
+    )
+
+
+def _threshold_of(row: Json, scale: Scale) -> str:
+    """Return the threshold of a group, or the lowest and the highest among its answers."""
+    if "thresholds" in row:
+        low, high = (scale.text(end, "all") for end in row["thresholds"])
+        return low if low == high else f"{low} to {high}"
+    return ("" if row["own"] else "shared ") + str(scale.text(row["threshold"], "all"))
+
+
+def _overlap_sentence(by_group: Json) -> str:
+    """Say what is promised to overlapping groups, to whom, and to whom not."""
+    rows, test = by_group["rows"], "test answer"
+    alone = sum(row["own"] for row in rows)
+    text = (
+        f"The groups of {phrases.plain(by_group['column'])} overlap: each answer has one of each, "
+        f"and its threshold follows from all of them. The promise holds in {count(alone, 'group')} "
+        f"with at least {by_group['min_n']:,} hallucinated calibration examples; it says nothing "
+        "of where two of them meet."
+    )
+    if cuts := by_group["cuts"]:
+        short, middle = (f"{cut:,.0f}" for cut in cuts)
+        text += f" Answers of at most {short} characters are short, of at most {middle} middle."
+    if others := len(rows) - alone:
+        text += (
+            f" {count(others, 'group').capitalize()} with fewer "
+            f"{'is' if others == 1 else 'are'} pooled with the small ones of the same column."
+        )
+    if n := by_group["n_uncovered"]:
+        text += (
+            f" For {count(n, f'hallucinated {test}')} nothing is promised, since a group is small "
+            "or unknown: one threshold for all decides."
+        )
+    if n := by_group["n_flagged_by_lack"]:
+        text += (
+            f" {count(n, test).capitalize()} {'is' if n == 1 else 'are'} flagged whatever the "
+            "score: too few examples share the groups."
+        )
+    return (
+        f"{text} Bounds are exact and corrected for the number of groups: with "
+        f"{percent(by_group['confidence'])} confidence no verdict among them is wrong."
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from calibrail.conformal.group_keys import spelled
 from calibrail.phrases import count, listed, number
 from calibrail.report.blocks import (
     Bullet,
@@ -21,7 +22,7 @@ from calibrail.report.document import Document
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_words import VERDICTS, title
 from calibrail.report.documents.card_promises import limits, promises, seen_on, trims
-from calibrail.report.phrases import capital, group_label, plain
+from calibrail.report.phrases import capital, group_label, group_of, plain
 from calibrail.report.sanitize import short
 from calibrail.scale import Scale
 
@@ -146,16 +147,21 @@ def _does(card: Json) -> Iterator[str]:
 def decides(config: Json) -> str:
     """Say at which values an answer passes, is flagged or goes to review."""
     scale, chosen, upper = Scale.of(config["score"]), config["chosen"], config["upper"]
-    name, by = scale.named(detector(config)), config["promise"]["by"]
+    name, by = scale.named(detector(config)), spelled(config["promise"]["by"])
     edge = config["calibration"]["threshold"] if chosen is None else chosen
-    own = bool((config["groups"] or {}).get("groups"))
+    groups = config["groups"] or {}
+    own = bool(groups.get("groups") or groups.get("columns"))
     if edge is None and not own:
         if trims(config):
             return "It removes every sentence: there were too few calibration answers."
         return "It flags every answer: there were too few calibration examples for a threshold."
     limit = scale.text(edge)
     if own:
-        limit = f"the threshold of its group of {plain(by)} (the table shows them)"
+        limit = (
+            f"the threshold that follows from its groups of {plain(by)}"
+            if "columns" in groups
+            else f"the threshold of its group of {plain(by)} (the table shows them)"
+        )
     if trims(config):
         return (
             f"It removes each sentence of an answer whose {name} is {scale.reaching} {limit}, and "
@@ -179,6 +185,8 @@ def _groups(config: Json, scale: Scale) -> Table | None:
     """Show the thresholds of groups, the largest groups first."""
     if config["groups"] is None:
         return None
+    if "columns" in config["groups"]:
+        return _overlapping(config["groups"])
     own = sorted(config["groups"]["groups"].items(), key=lambda item: (-item[1]["n"], item[0]))
     rows = [
         (group_label(name), scale.text(group["threshold"], "flags everything"), f"{group['n']:,}")
@@ -190,6 +198,27 @@ def _groups(config: Json, scale: Scale) -> Table | None:
     rows.append(("all others", scale.text(rest["threshold"], "flags everything"), f"{rest['n']:,}"))
     columns = (*texts("Group"), *numbers("Threshold", "Hallucinated calibration answers"))
     return Table("Thresholds of groups", columns, rows)
+
+
+def _overlapping(groups: Json) -> Table:
+    """Show the groups of several columns, the largest first."""
+    named = [
+        (column, name, n)
+        for column, *parts in zip(
+            *(groups[part] for part in ("columns", "values", "counts", "own")), strict=True
+        )
+        for name, n, own in zip(*parts, strict=True)
+        if own
+    ]
+    named.sort(key=lambda item: (-item[2], item[:2]))
+    rows = [
+        (group_of({"column": column, "group": name}), f"{n:,}")
+        for column, name, n in named[:MOST_GROUPS]
+    ]
+    if (more := len(named) - MOST_GROUPS) > 0:
+        rows.append((f"and {more:,} more", ""))
+    columns = (*texts("Group"), *numbers("Hallucinated calibration answers"))
+    return Table("Groups with a promise", columns, rows)
 
 
 def _data(config: Json) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from calibrail.conformal.group_keys import spelled
 from calibrail.phrases import listed, percent
 from calibrail.report.blocks import Json
 from calibrail.report.phrases import plain
@@ -36,7 +37,8 @@ def promises(config: Json) -> Iterator[str]:
     done = "freed" if trims(config) else "caught"
     where = ""
     if promise["by"] is not None:
-        where = f" in each group of {plain(promise['by'])} with a threshold of its own"
+        own = "a threshold of its own" if isinstance(promise["by"], str) else "enough examples"
+        where = f" in each group of {plain(spelled(promise['by']))} with {own}"
     elif promise["clustered"] or "clusters" in config["calibration"]:
         where = ", for an answer from a new group (a question, a source)"
     match promise["guarantee"]:

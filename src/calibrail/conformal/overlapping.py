@@ -1,0 +1,394 @@
+"""Which thresholds keep the promise in groups that overlap: by model and topic and length?
+
+With F the functions that are additive over the groups, the thresholds of Gibbs, Cherian and Candès
+("Conformal prediction with conditional guarantees", JRSS-B 2025) are found in
+``calibrail.conformal.quantile_fit``. For a new hallucinated answer that is exchangeable with those
+of the calibration part, and every group G that has its own indicator,
+
+    E[1{in G} (1{missed} - alpha)] <= 0,   that is   P(missed | in G) <= alpha,
+
+in finite samples, whatever the scores and however the groups overlap. Why: let eta be the dual
+variables of the quantile regression of all n + 1 answers, chosen alike for all of them (the point
+of least norm among the optimal ones, so that renaming answers renames the variables). They lie in
+[alpha - 1, alpha], and sum over the answers in G to 0. So E[1{in G} eta_new] = 0. An answer is
+missed only where its score is below the threshold, which makes eta_new = alpha - 1 in every
+solution; elsewhere eta_new <= alpha. So eta_new <= alpha - 1{missed}, always, and the inequality
+follows. No randomisation is needed for this side: ties and rounding only flag more.
+
+Nothing is promised for intersections of groups. Which groups have enough examples is asked of all
+n + 1 answers too, so that asking does not spoil the promise: for each vector of groups as if the
+new answer were one of the calibration part.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrail.conformal import validation
+from calibrail.conformal.group_keys import joined, parted
+from calibrail.conformal.pvalues import add_tolerance
+from calibrail.conformal.quantile_fit import QuantileFit
+from calibrail.conformal.rank import decimal, minimum_n
+from calibrail.conformal.threshold import Calibration, calibrate_threshold
+from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.errors import InputError
+from calibrail.record import Record
+from calibrail.settings.option import option_of
+from calibrail.settings.promise import Promise
+
+#: Beside alpha, the levels that a p-value can take.
+_LEVELS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+#: Vectors of groups, each of which needs a threshold.
+_MOST_VECTORS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OverlappingCalibration(Record):
+    """A threshold for every vector of groups, and a shared one where a group is not known.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns whose values are the groups.
+    values : tuple of tuple of str
+        Of each column, the groups with enough examples, sorted.
+    own : tuple of tuple of bool
+        Which of ``values`` have a promise of their own: all, but for those that have too few
+        examples without answers that another column leaves uncovered.
+    counts : tuple of tuple of int
+        Hallucinated examples of each of ``values``.
+    small : tuple of mapping of str to int
+        Of each column, the hallucinated examples of its other groups.
+    cuts : tuple of float, or None
+        Above how many characters the second and the last third of the lengths begin.
+    levels : tuple of float
+        Miss rates for which there are thresholds, ascending, alpha among them.
+    thresholds : ndarray of float64, shape (vectors, levels)
+        Of each vector of groups, the last column's fastest, a column's unknown group after its
+        values. ``-inf`` flags everything. They never fall from one level to the next.
+    covered : ndarray of bool, shape (vectors,)
+        Whether the promise holds for such answers. The others are decided by the one threshold of
+        all, and nothing is promised for them.
+    min_n : int
+        Fewest hallucinated examples of a group with a promise of its own.
+    fallback : Calibration
+        One threshold for all.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+    own: tuple[tuple[bool, ...], ...]
+    counts: tuple[tuple[int, ...], ...]
+    small: tuple[Mapping[str, int], ...]
+    cuts: tuple[float, ...] | None
+    levels: tuple[float, ...]
+    thresholds_: NDArray[np.float64]
+    covered: NDArray[np.bool_]
+    min_n: int
+    fallback: Calibration
+
+    def thresholds(self, groups: Sequence[str]) -> Floats:
+        """Return each answer's threshold, shape (m,)."""
+        return np.asarray(self.thresholds_[self._vectors(groups), self._level])
+
+    def flags(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Bools:
+        """Return which responses are not passed; an undefined score (NaN) follows the policy."""
+        queries = validation.vector(values, "values")
+        nan = np.isnan(queries)
+        known = add_tolerance(np.where(nan, 0.0, queries), tolerance)
+        flagged = known >= self.thresholds(groups)
+        flagged[nan] = self.fallback.undefined != "pass"
+        return flagged
+
+    def p_value(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Floats:
+        """Return the smallest of the levels from which on an answer is passed; 1 where none is.
+
+        In every group with a promise of its own P(p <= u) <= u for a hallucinated answer. It is at
+        most alpha where the answer is passed, and nowhere else.
+        """
+        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        reached = self.thresholds_[self._vectors(groups)] <= queries[:, np.newaxis]
+        return np.asarray(np.array([*self.levels, 1.0])[reached.sum(axis=1)])
+
+    def is_covered(self, groups: Sequence[str]) -> Bools:
+        """Return for which answers the promise holds, shape (m,)."""
+        return np.asarray(self.covered[self._vectors(groups)])
+
+    def known(self, name: str) -> str:
+        """Return the name of an answer's groups without those that were not calibrated on."""
+        parts = parted(name, len(self.columns))
+        seen = zip(parts, self.values, self.small, strict=True)
+        return joined([part if part in big or part in few else None for part, big, few in seen])
+
+    def deciding(self) -> dict[float, str]:
+        """Return every threshold with the name of groups that it decides for."""
+        names = itertools.product(*((*names, None) for names in self.values))
+        return dict(zip(self.thresholds_[:, self._level].tolist(), map(joined, names), strict=True))
+
+    @property
+    def flag_all(self) -> bool:
+        """Whether nothing can ever pass."""
+        return bool((self.thresholds_[:, self._level] == -math.inf).all())
+
+    @property
+    def described(self) -> str:
+        """Say in a few words how many groups have a promise of their own."""
+        return f"{sum(map(sum, self.own))} overlapping groups"
+
+    def has_promise(self, column: int, name: str) -> bool:
+        """Return whether a group of a column has a promise of its own."""
+        own = dict(zip(self.values[column], self.own[column], strict=True))
+        return own.get(name, False)
+
+    @property
+    def _level(self) -> int:
+        return self.levels.index(self.fallback.alpha)
+
+    def _vectors(self, groups: Sequence[str]) -> Ints:
+        """Return the place of each answer's vector of groups."""
+        places: dict[str, int] = {}
+        codes = [{name: code for code, name in enumerate(names)} for names in self.values]
+        for key in set(groups):
+            place = 0
+            for part, code in zip(parted(key, len(codes)), codes, strict=True):
+                place = place * (len(code) + 1) + code.get(str(part), len(code))
+            places[key] = place
+        return np.fromiter((places[key] for key in groups), np.int64, count=len(groups))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields; a threshold that flags everything is null."""
+        content = Record.to_dict(self)
+        content["thresholds"] = content.pop("thresholds_")
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Rebuild it, and refuse what contradicts itself."""
+        try:
+            given = dict(content)
+            rows = given.pop("thresholds")
+            made = cls(
+                columns=tuple(given.pop("columns")),
+                values=tuple(map(tuple, given.pop("values"))),
+                own=tuple(map(tuple, given.pop("own"))),
+                counts=tuple(map(tuple, given.pop("counts"))),
+                small=tuple(map(dict, given.pop("small"))),
+                cuts=None if (cuts := given.pop("cuts")) is None else tuple(cuts),
+                levels=tuple(given.pop("levels")),
+                thresholds_=np.array(
+                    [[-math.inf if cell is None else cell for cell in row] for row in rows], float
+                ),
+                covered=np.array(given.pop("covered"), bool),
+                min_n=given.pop("min_n"),
+                fallback=Calibration.from_dict(given.pop("fallback")),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"the calibration of the groups is damaged: {error}") from error
+        if given:
+            raise InputError(f"the calibration of the groups has an unknown field: {min(given)}")
+        return made
+
+    def __post_init__(self) -> None:
+        vectors = math.prod(len(names) + 1 for names in self.values)
+        like, table = self.fallback, self.thresholds_
+        sound = (
+            len(self.columns) == len(self.values) == len(self.small) == len(self.counts)
+            and [*map(len, self.own)] == [*map(len, self.values)]
+            and all(count < self.min_n for few in self.small for count in few.values())
+            and table.shape == (vectors, len(self.levels))
+            and self.covered.shape == (vectors,)
+            and not np.isnan(table).any()
+            and bool((table[:, 1:] >= table[:, :-1]).all())
+            and tuple(sorted(set(self.levels))) == self.levels
+            and like.alpha in self.levels
+            and like.guarantee == "marginal"
+            and self.min_n >= minimum_n(like.alpha, like.guarantee)
+            and all(count >= self.min_n for counts in self.counts for count in counts)
+            and all(
+                sum(counts) + sum(few.values()) == like.n and len(counts) == len(names)
+                for names, counts, few in zip(self.values, self.counts, self.small, strict=True)
+            )
+        )
+        if not sound:
+            raise InputError("the calibration of the groups contradicts itself; calibrate again")
+        table.flags.writeable = self.covered.flags.writeable = False
+
+
+def calibrate_overlapping(
+    scores: ArrayLike, groups: Sequence[str], promise: Promise
+) -> OverlappingCalibration:
+    """Find the thresholds that keep a promise in every group of several columns at once.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Scores of hallucinated calibration examples, higher = more likely hallucinated; NaN where
+        undefined.
+    groups : sequence of str, length n
+        The groups of each example, as ``calibrail.conformal.group_keys`` joins them.
+    promise : Promise
+        ``marginal``, with the columns in ``by``. A group below ``min_n``, or the least that the
+        promise needs, is pooled with the other small ones of its column; where these together are
+        too few, their answers are not covered.
+
+    Raises
+    ------
+    TooFewExamplesError
+        If all examples together are too few.
+    InputError
+        If an argument is outside its domain, or there are too many vectors of groups.
+
+    Examples
+    --------
+    >>> keys = [f'["{model}","{topic}"]' for model in "ab" for topic in "xy" for _ in range(25)]
+    >>> scores = [value + 100 * (key > '["b"') for key in keys for value in [float(len(key))]]
+    >>> made = calibrate_overlapping(scores, keys, Promise(alpha=0.1, by=("model", "topic")))
+    >>> made.thresholds(['["a","x"]', '["b","y"]', '["c","x"]']).tolist()
+    [9.0, 109.0, 9.0]
+    """
+    values = validation.scores(scores)
+    validation.paired(groups, len(values), "groups")
+    if not isinstance(promise.by, tuple):
+        raise InputError(f"by must name several columns; got {promise.by!r}")
+    columns = promise.by
+    fallback = calibrate_threshold(values, replace(promise, by=None, min_n=None))
+    least = max(minimum_n(promise.alpha, promise.guarantee), promise.min_n or 0)
+    named = [parted(key, len(columns)) for key in groups]
+    members = [[row[column] or "" for row in named] for column in range(len(columns))]
+    sizes = [Counter(names) for names in members]
+    names = [tuple(sorted(name for name in size if size[name] >= least)) for size in sizes]
+    n_vectors = math.prod(len(item) + 1 for item in names)
+    if n_vectors > _MOST_VECTORS:
+        raise InputError(
+            f"{', '.join(columns)} have {n_vectors:,} combinations of groups, more than "
+            f"{_MOST_VECTORS:,}; name fewer columns, or ask for larger groups "
+            f"({option_of(Promise, 'min_n')})"
+        )
+    fits = _Fits(values, _coded(members, names), least, promise)
+    vectors = np.ndindex(*(len(item) + 1 for item in names))
+    owning = set().union(*map(fits.prepare, vectors))
+    covered = np.array([item is not None for item in fits.of])
+    levels = tuple(sorted({*_LEVELS, fallback.alpha}))
+    table = np.full((n_vectors, len(levels)), -math.inf)
+    for number, level in enumerate(levels):
+        one = _one_threshold(values, level, promise)
+        for place in range(n_vectors):
+            table[place, number] = fits.threshold(place, level) if covered[place] else one
+    if promise.undefined == "pass" and (table[:, levels.index(fallback.alpha)] == -math.inf).any():
+        raise InputError(
+            "undefined must be 'flag' or 'review' where all answers of some groups are flagged for "
+            "lack of examples; got 'pass', which would let undefined scores through"
+        )
+    # The lower of a level's and all higher ones': a p-value then says what a threshold decides.
+    table = np.minimum.accumulate(table[:, ::-1], axis=1)[:, ::-1].copy()
+    return OverlappingCalibration(
+        columns,
+        tuple(names),
+        tuple(
+            tuple((column, code) in owning for code in range(len(item)))
+            for column, item in enumerate(names)
+        ),
+        tuple(tuple(size[name] for name in item) for size, item in zip(sizes, names, strict=True)),
+        tuple({name: size[name] for name in sorted(size) if size[name] < least} for size in sizes),
+        None,
+        levels,
+        table,
+        covered,
+        least,
+        fallback,
+    )
+
+
+def _coded(members: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> Ints:
+    """Return the group of each example in each column by number, small ones after the others."""
+    columns = []
+    for column, item in zip(members, names, strict=True):
+        rest = sorted({*column} - {*item})
+        codes = {name: code for code, name in enumerate([*item, None, *rest])}
+        columns.append([codes[name] for name in column])
+    return np.array(columns, dtype=np.int64).T
+
+
+class _Fits:
+    """The regressions of all vectors of groups; those with the same groups share one.
+
+    Attributes
+    ----------
+    of : list
+        The regression and the indicators of each vector, in their order; None where it is not
+        covered.
+    """
+
+    def __init__(self, values: Floats, codes: Ints, least: int, promise: Promise) -> None:
+        missing = -math.inf if promise.undefined == "pass" else math.inf
+        self._scores = np.where(np.isnan(values), missing, values)
+        self._codes, self._least = codes, least
+        self._fits: dict[bytes, QuantileFit] = {}
+        self.of: list[tuple[QuantileFit, Ints] | None] = []
+
+    def prepare(self, vector: tuple[int, ...]) -> set[tuple[int, int]]:
+        """Add a vector, by number; return the columns and groups that have indicators of theirs.
+
+        A group that is not known has the number after those that are, which no example has.
+        """
+        whole = np.vstack([self._codes, vector])
+        covered = np.ones(len(whole), dtype=np.bool_)
+        while True:
+            design, inside, own = self._design(whole, covered)
+            if inside.all() or not inside[-1]:
+                break
+            covered[np.flatnonzero(covered)[~inside]] = False
+        if not inside[-1]:
+            self.of.append(None)
+            return set()
+        rows = covered[:-1]
+        key = design[:-1].tobytes() + rows.tobytes()
+        if key not in self._fits:
+            self._fits[key] = QuantileFit(self._scores[rows], design[:-1])
+        self.of.append((self._fits[key], design[-1]))
+        return own
+
+    def threshold(self, place: int, level: float) -> float:
+        """Return the threshold of a covered vector."""
+        item = self.of[place]
+        assert item is not None
+        return item[0].threshold(item[1], Fraction(decimal(level)))
+
+    def _design(self, whole: Ints, covered: Bools) -> tuple[Ints, Bools, set[tuple[int, int]]]:
+        """Return the indicators of covered answers, which of these have one everywhere, and whose.
+
+        The new answer is one of them, so that all n + 1 are treated alike.
+        """
+        rows = whole[covered]
+        columns, inside = [np.ones(len(rows), dtype=np.int64)], np.ones(len(rows), np.bool_)
+        own = set()
+        for column, codes in enumerate(rows.T):
+            seen, code, n = np.unique(codes, return_inverse=True, return_counts=True)
+            large = n > self._least
+            columns += [(code == item).astype(np.int64) for item in np.flatnonzero(large)]
+            own |= {(column, number) for number in seen[large].tolist()}
+            others = ~large[code]
+            if 0 < others.sum() <= self._least:
+                inside &= ~others
+            elif others.any():
+                # The small groups together are one.
+                columns.append(others.astype(np.int64))
+        return np.column_stack(columns), inside, own
+
+
+def _one_threshold(values: Floats, level: float, promise: Promise) -> float:
+    """Return the threshold that serves all answers at another level."""
+    try:
+        return calibrate_threshold(
+            values, Promise(level, undefined=promise.undefined, allow_flag_all=True)
+        ).threshold
+    except InputError:
+        # It would be an undefined score: at this level nothing passes.
+        return -math.inf
