@@ -62,7 +62,7 @@ def run(
     requirement: Annotated[
         opt.Requirement,
         opt.Pick(
-            without=("risks",),
+            without=("risks", "min_kept"),
             help={
                 "max_fpr": "Share of faithful answers that may be flagged.",
                 "min_coverage": "Coverage to be certified (default: 1 - alpha).",

@@ -15,6 +15,7 @@ from calibrail.conformal.power import MOST, Design, VerdictProbabilities, portio
 from calibrail.conformal.rank import decimal, minimum_n
 from calibrail.errors import InputError
 from calibrail.settings import Promise, Requirement
+from calibrail.settings.units import whole_answers
 from calibrail.shown import Shown
 
 CertifiableGuarantee = Literal["marginal", "pac", "anytime"]
@@ -241,6 +242,7 @@ def plan(
     >>> held_out.n, held_out.bottleneck, round(held_out.at.certified, 3)
     (2312, 'coverage', 0.851)
     """
+    whole_answers("plan", promise, requirement)
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
     if guarantee == "paper":
         raise InputError("guarantee must be marginal, pac or anytime; got 'paper'")

@@ -2,6 +2,8 @@
 
 from calibrail.errors import InputError
 from calibrail.guardrail.frozen import FrozenConfig
+from calibrail.settings import Promise
+from calibrail.settings.option import option_of
 
 
 def require_answers(config: FrozenConfig, what: str) -> None:
@@ -21,6 +23,6 @@ def require_answers(config: FrozenConfig, what: str) -> None:
     """
     if config.promise.unit == "sentence":
         raise InputError(
-            f"{what} counts flags of whole answers, and this guardrail removes sentences (unit "
-            "sentence); calibrate one of answers beside it: calibrail calibrate DATA --score SCORE"
+            f"{what} counts flags of whole answers, and this guardrail removes sentences "
+            f"({option_of(Promise, 'unit', 'sentence')}); calibrate one of whole answers beside it"
         )

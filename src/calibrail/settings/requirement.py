@@ -11,7 +11,7 @@ from calibrail.settings.option import setting
 from calibrail.settings.promise import Promise
 
 #: What is asked of a detector that is looked at alone.
-OF_ONE_DETECTOR: Final = ("risks",)
+OF_ONE_DETECTOR: Final = ("risks", "min_kept")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from calibrail.evaluation.agree.judge_labels import (
 )
 from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.units import require_answers
 from calibrail.report.documents import agree_words as words
 from calibrail.settings import ReadOptions, ScoreThreshold, checks
 from calibrail.settings.checks import optional, share
@@ -169,6 +170,8 @@ def agree(
     if human == judge:
         raise InputError(f"human and judge must be two columns; got {human!r} twice")
     guardrail = None if guardrail is None else Guardrail.of(guardrail)
+    if guardrail is not None:
+        require_answers(guardrail.config, "agree")
     flagging = choose_flagging(guardrail, scores)
     reading, context = (
         optional(reading, ReadOptions, "reading"),

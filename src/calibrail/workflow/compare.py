@@ -19,6 +19,7 @@ from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.settings.short import ComparedShort, collect
+from calibrail.settings.units import whole_answers
 from calibrail.shown import Shown
 from calibrail.workflow.alike import settled, settled_report
 from calibrail.workflow.beside import beside_of
@@ -160,6 +161,7 @@ def compare(
 
 def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
     """Refuse what a comparison would not do, rather than leave it out unsaid."""
+    whole_answers("compare", promise, requirement)
     if promise != replace(promise, by=None, min_n=None, beta=None):
         raise InputError(
             "compare sets one threshold a detector for all answers; leave out by, min_n and beta, "

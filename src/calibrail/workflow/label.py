@@ -18,6 +18,7 @@ from calibrail.labelling.session import Session
 from calibrail.labelling.store import Lock
 from calibrail.settings import Drawing, LabelOptions, Promise, ReadOptions, Requirement, checks
 from calibrail.settings.short import LabelShort, collect_requirement, from_keywords
+from calibrail.settings.units import whole_answers
 from calibrail.workflow.context import Progress
 from calibrail.workflow.label_begin import Asked, begin
 from calibrail.workflow.label_resume import (
@@ -101,6 +102,7 @@ def label(
     if requirement is not None or rest:
         requirement = collect_requirement(requirement, rest, label)
     folder, traces = checks.path(folder, "folder"), None if traces is None else reusable(traces)
+    whole_answers("label", promise or Promise(), requirement)
     frozen = None if guardrail is None else Guardrail.of(guardrail)
     if frozen is not None:
         require_answers(frozen.config, "label")

@@ -155,6 +155,7 @@ def recalibrate(
     _refuse_many(config, rule)
     choices = checks.optional(options, RecalibrateOptions, "options")
     asked = collect_requirement(requirement, dict(limits), recalibrate)
+    asked.check_unit(config.promise)
     required = _required(config, asked)
     folder = checks.path(labels, "labels")
     part = AuditedPart.read(folder, config, choices.since)

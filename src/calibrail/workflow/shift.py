@@ -22,6 +22,7 @@ from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.settings.checks import optional
 from calibrail.settings.short import Short, collect, from_keywords
+from calibrail.settings.units import whole_answers
 from calibrail.shown import Shown
 from calibrail.workflow.context import Context
 from calibrail.workflow.lot import lots
@@ -184,6 +185,7 @@ def shift(
 
 def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
     """Refuse what a drift audit would not do, rather than leave it out unsaid."""
+    whole_answers("shift", promise, requirement)
     unused = replace(promise, by=None, min_n=None, clustered=False, beta=None, allow_flag_all=False)
     if promise != unused:
         raise InputError(
