@@ -6,6 +6,7 @@ shown to detect anything, so every report carries those.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
@@ -22,6 +23,9 @@ NO_WORD: Final = "the response holds no word"
 TOO_MANY_WORDS: Final = (
     f"response and contexts hold too many words to compare (more than {MOST_PAIRS:,} pairs)"
 )
+
+#: Answers whose sources stay taken apart, of each kind of score.
+KEPT: Final = 8
 
 #: Letters by which two forms of a word are recognised as one: "measured", "measurement".
 STEM: Final = 6
@@ -62,7 +66,7 @@ class Unmatched(Detector):
         stated = type(self).pieces(example.response)
         if not stated:
             return self.nothing
-        known = {piece for text in _sources(example) for piece in self.known(text)}
+        known = _known(type(self).known, _sources(example))
         items = [
             {"text": example.response[start:end], "start": start, "end": end}
             for text, start, end in stated
@@ -71,9 +75,10 @@ class Unmatched(Detector):
         n = 1 if self.counts else len(stated)
         return len(items) / n, {"kind": "words", "items": items}
 
-    def known(self, text: str) -> Iterable[str]:
+    @classmethod
+    def known(cls, text: str) -> Iterable[str]:
         """Return what a piece may match in a source."""
-        return (piece.text for piece in type(self).pieces(text))
+        return (piece.text for piece in cls.pieces(text))
 
 
 class Novelty(Unmatched):
@@ -109,7 +114,8 @@ class Entities(Unmatched):
     pieces = names
     nothing = "the response holds no capitalised name"
 
-    def known(self, text: str) -> Iterable[str]:
+    @classmethod
+    def known(cls, text: str) -> Iterable[str]:
         """Return all words: a name may stand in the question in lower case."""
         return (word.text.removesuffix("'s") for word in words(text))
 
@@ -126,7 +132,7 @@ class RougeL(Detector):
     def value(self, example: Example) -> Valued | str:
         """Return one minus the precision, in [0, 1]; undefined above `MOST_PAIRS` of words."""
         response = [word.text for word in words(example.response)]
-        context = [word.text for chunk in example.contexts for word in words(chunk)]
+        context = _words_of(tuple(example.contexts))
         if not response:
             return NO_WORD
         if len(response) * len(context) > MOST_PAIRS:
@@ -170,7 +176,7 @@ class NovelStretch(Stretch):
     def weigh(self, example: Example) -> tuple[list[Piece], NDArray[np.float64]] | str:
         """Return content words with 1 for novel and -0.5 for known ones."""
         spans = content_words(example.response)
-        known = {word.text[:STEM] for text in _sources(example) for word in content_words(text)}
+        known = _stems(_sources(example))
         novel = [word.text[:STEM] not in known and not FRAME.fullmatch(word.text) for word in spans]
         return (spans, np.where(novel, 1.0, -KNOWN)) if spans else NO_CONTENT_WORD
 
@@ -188,7 +194,7 @@ class NovelRun(Stretch):
     def weigh(self, example: Example) -> tuple[list[Piece], NDArray[np.float64]] | str:
         """Return all words with -1 for copied ones and 1 for the others."""
         spans = words(example.response)
-        known = {gram for text in _sources(example) for gram in _trigrams(words(text))}
+        known = _known_trigrams(_sources(example))
         weights = np.ones(len(spans))
         for first, gram in enumerate(_trigrams(spans)):
             if gram in known:
@@ -216,6 +222,27 @@ def heaviest(weights: NDArray[np.float64]) -> tuple[float, int, int]:
 def _sources(example: Example) -> tuple[str, ...]:
     """Return the texts that may support an answer: the chunks and the question."""
     return (*example.contexts, example.question)
+
+
+# All sentences of an answer have the same sources, which are taken apart once.
+@lru_cache(maxsize=KEPT)
+def _known(read: Callable[[str], Iterable[str]], sources: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(piece for text in sources for piece in read(text))
+
+
+@lru_cache(maxsize=KEPT)
+def _words_of(sources: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word.text for text in sources for word in words(text))
+
+
+@lru_cache(maxsize=KEPT)
+def _stems(sources: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(word.text[:STEM] for text in sources for word in content_words(text))
+
+
+@lru_cache(maxsize=KEPT)
+def _known_trigrams(sources: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
+    return frozenset(gram for text in sources for gram in _trigrams(words(text)))
 
 
 def _trigrams(spans: Sequence[Piece]) -> list[tuple[str, str, str]]:
