@@ -21,6 +21,7 @@ from calibrail import Decision
 from calibrail.errors import GuardrailError, InputError, ServiceError
 from calibrail.integrations import Gate
 from calibrail.integrations.gate import REFUSALS
+from tests.integrations import trimming
 from tests.integrations.scenario import WHY, Scenario
 
 
@@ -320,3 +321,46 @@ def test_a_log_keeps_its_options_in_another_process(scenario: Scenario, tmp_path
 def test_a_timeout_is_a_number_of_seconds(scenario: Scenario, wrong: Any) -> None:
     with pytest.raises(InputError, match="timeout must be a number of seconds"):
         Gate(scenario.file, timeout=wrong)
+
+
+@pytest.mark.parametrize("trim", [False, True])
+def test_what_is_left_of_an_answer_is_shown_only_where_that_is_asked_for(trim: bool) -> None:
+    gate = trimming.gate(trim=trim)
+    for text, left in trimming.SHOWN.items():
+        decision = gate.check(response=text, contexts=trimming.CONTEXTS)
+        withheld = left is None or (text != left and not trim)
+        assert gate.releases(decision) is not withheld
+        shown = gate.shown(decision, text)
+        assert shown == (REFUSALS[decision.outcome] if withheld else left)
+        details = gate.details(decision)
+        # Nothing of what is withheld stands beside what is shown.
+        assert "hums" not in str(details)
+        assert details["text"] == (None if withheld else left)
+        assert [item["start"] for item in details["removed"]] == [
+            item.start for item in decision.removed or ()
+        ]
+
+
+def test_a_refusal_of_ones_own_is_for_what_nothing_is_left_of() -> None:
+    gate = Gate(trimming.guardrail(), trim=True, refusal="No.")
+    said = [
+        gate.shown(gate.check(response=text, contexts=trimming.CONTEXTS), text)
+        for text in trimming.SHOWN
+    ]
+    assert said == [trimming.KEPT, trimming.KEPT, "No.", "No."]
+
+
+def test_a_gate_that_trims_travels_and_knows_what_it_can(scenario: Scenario) -> None:
+    again = pickle.loads(pickle.dumps(trimming.gate()))
+    decision = again.check(response=trimming.TRIMMED, contexts=trimming.CONTEXTS)
+    assert again.shown(decision, trimming.TRIMMED) == trimming.KEPT
+    with pytest.raises(InputError, match="trim is for a guardrail that removes sentences"):
+        Gate(scenario.file, trim=True)
+
+
+def test_a_failure_releases_nothing_of_an_answer_that_could_be_trimmed() -> None:
+    gate = trimming.gate()
+    for policy in ("flag", "review", "error"):
+        decision = trimming.guardrail().unjudged("a", policy, "the detector failed: x")  # type: ignore[arg-type]
+        assert not gate.releases(decision)
+        assert gate.shown(decision, trimming.TRIMMED) == REFUSALS[policy]

@@ -29,6 +29,7 @@ from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.guardrails_ai import GuardrailValidator  # noqa: E402
+from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
@@ -242,3 +243,14 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_importing_the_adapter_is_light() -> None:
     assert heavy_modules("guardrails_ai", "guardrails") == []
+
+
+def test_a_guard_fixes_an_answer_by_what_is_left_of_it() -> None:
+    fixed = Guard().use(GuardrailValidator(trimming.gate(), on_fail="fix"))
+    metadata = {"question": trimming.QUESTION, "contexts": list(trimming.CONTEXTS)}
+    said = {
+        text: fixed.validate(text, metadata=dict(metadata)).validated_output
+        for text in trimming.SHOWN
+    }
+    assert said[trimming.TRIMMED] == said[trimming.KEPT] == trimming.KEPT
+    assert said[trimming.EMPTIED] == REFUSALS["flag"]

@@ -25,6 +25,7 @@ from calibrail.errors import GuardrailError, InputError  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.haystack import GuardrailRouter  # noqa: E402
+from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, FAITHFUL, MADE_UP, WHY, Scenario  # noqa: E402
 
@@ -224,3 +225,12 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_importing_the_adapter_is_light() -> None:
     assert heavy_modules("haystack", "haystack, haystack.dataclasses") == []
+
+
+def test_what_is_left_of_a_reply_is_a_reply() -> None:
+    router = GuardrailRouter(trimming.gate())
+    documents = [Document(content=text) for text in trimming.CONTEXTS]
+    said = router.run(query=trimming.QUESTION, documents=documents, replies=list(trimming.SHOWN))
+    assert said["replies"] == [trimming.KEPT, trimming.KEPT]
+    assert said["withheld"] == [trimming.EMPTIED, trimming.TORN]
+    assert said["refusals"] == [REFUSALS["flag"], REFUSALS["review"]]

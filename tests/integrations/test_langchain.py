@@ -33,6 +33,7 @@ from calibrail.integrations.langchain import (  # noqa: E402
     outcome_of,
     tool_results,
 )
+from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
@@ -385,3 +386,38 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_importing_the_adapter_is_light() -> None:
     framework = "langchain.agents.middleware, langgraph.constants, langchain_core.documents"
     assert heavy_modules("langchain", framework) == []
+
+
+@pytest.mark.parametrize("trim", [False, True])
+def test_an_agent_says_what_is_left_of_an_answer(trim: bool) -> None:
+    for text, left in trimming.SHOWN.items():
+        state = agent(trimming.gate(trim=trim), text).invoke(
+            {"messages": [("user", trimming.QUESTION)]}
+        )
+        last = state["messages"][-1]
+        kept = last.response_metadata["calibrail"]
+        released = left is not None and (trim or text == left)
+        assert last.text == (left if released else REFUSALS[kept["outcome"]])
+        assert "hums" not in str(state)
+
+
+def test_a_chain_gives_what_is_left() -> None:
+    step = guardrail_runnable(trimming.gate())
+    said = step.invoke(
+        {"question": "", "response": trimming.TRIMMED, "contexts": list(trimming.CONTEXTS)}
+    )
+    assert said["response"] == trimming.KEPT
+    assert "hums" not in str(said)
+
+
+def test_a_structured_answer_is_shown_whole_or_not_at_all() -> None:
+    class Report(BaseModel):
+        text: str
+
+    call = {"name": "Report", "args": {"text": trimming.TRIMMED}, "id": "2"}
+    guarded = agent(
+        trimming.gate(), AIMessage("", tool_calls=[call]), response_format=ToolStrategy(Report)
+    )
+    state = guarded.invoke({"messages": [("user", trimming.QUESTION)]})
+    assert state["messages"][-1].text == REFUSALS["flag"]
+    assert "hums" not in str(state)

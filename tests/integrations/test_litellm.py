@@ -34,6 +34,7 @@ from litellm.types.utils import EmbeddingResponse, ModelResponseStream  # noqa: 
 from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.litellm import CalibrailGuardrail, question, sources  # noqa: E402
+from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import ROOT, heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, QUESTION, WHY, Scenario  # noqa: E402
 
@@ -428,3 +429,19 @@ def test_the_proxy_judges_what_other_routes_return(
     assert scenario.faithful in good.text
     assert scenario.made_up not in bad.text
     assert "'outcome': 'flag'" in bad.text.replace('"', "'").replace("':'", "': '")
+
+
+def test_what_is_left_of_a_completion_takes_its_place() -> None:
+    data = {
+        "messages": [{"role": "user", "content": trimming.QUESTION}],
+        "metadata": {"contexts": list(trimming.CONTEXTS), "guardrails": ["calibrail"]},
+    }
+    answer = response(trimming.KEPT, trimming.TRIMMED)
+    given = decided(CalibrailGuardrail(trimming.gate()), answer, data)
+    assert [choice.message.content for choice in given.choices] == [trimming.KEPT] * 2
+    for text in (trimming.EMPTIED, trimming.TORN):
+        with pytest.raises(HTTPException) as caught:
+            decided(CalibrailGuardrail(trimming.gate()), response(text), data)
+        assert "hums" not in str(caught.value.detail)
+    with pytest.raises(HTTPException):
+        decided(CalibrailGuardrail(trimming.gate(trim=False)), response(trimming.TRIMMED), data)

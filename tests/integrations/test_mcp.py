@@ -54,6 +54,7 @@ def test_the_tool_returns_the_decision(scenario: Scenario) -> None:
     for result, answer in zip(results, answers(scenario), strict=True):
         held = dict(result.structured_content)
         assert {held.pop(f"column{end}") for end in ("", "_value", "_threshold")} == {None}
+        assert {held.pop(name) for name in ("text", "removed")} == {None}
         assert held == gate.details(gate.check(**answer, id="7"))
         assert held["guardrail"] == gate.digest
         assert json.loads(result.content[0].text) == result.structured_content

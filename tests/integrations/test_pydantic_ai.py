@@ -36,6 +36,7 @@ from calibrail.integrations.pydantic_ai import (  # noqa: E402
     AnswerWithheldError,
     GuardrailValidator,
 )
+from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
@@ -233,3 +234,28 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_importing_the_adapter_is_light() -> None:
     assert heavy_modules("pydantic_ai", "pydantic_ai, pydantic_ai.messages") == []
+
+
+@pytest.mark.parametrize("trim", [False, True])
+def test_an_agent_gives_what_is_left_of_an_answer_without_asking_again(trim: bool) -> None:
+    for text, left in trimming.SHOWN.items():
+        guard = GuardrailValidator(
+            trimming.gate(trim=trim), contexts=lambda run: list(trimming.CONTEXTS)
+        )
+        result = agent_of(guard, text, retries=0).run_sync(trimming.QUESTION)
+        outcome = result.response.metadata["calibrail"]["outcome"]
+        released = left is not None and (trim or text == left)
+        assert result.output == (left if released else REFUSALS[outcome])
+
+
+def test_a_structured_output_is_not_trimmed() -> None:
+    @dataclass
+    class Report:
+        text: str
+
+    guard = GuardrailValidator(trimming.gate(), contexts=lambda run: list(trimming.CONTEXTS))
+    call = ToolCallPart("final_result", {"text": trimming.TRIMMED})
+    agent = agent_of(guard, call, output_type=Report)
+    with pytest.raises(AnswerWithheldError, match="withheld") as caught:
+        agent.run_sync(trimming.QUESTION)
+    assert "hums" not in str(caught.value)

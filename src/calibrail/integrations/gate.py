@@ -67,6 +67,10 @@ class Gate:
         A folder in which every decision is kept, for ``calibrail monitor`` and ``calibrail log``.
     notify : callable, optional
         Called with each decision, in the context of who asked; what it raises is raised.
+    trim : bool
+        Of a guardrail of sentences: whether what is left of an answer is shown in its place once
+        its unsupported sentences are removed. Left out, such an answer is withheld whole, as every
+        flagged one is.
     timeout : float, optional
         Seconds from being asked until the failure policy decides, the wait for answers before this
         one included. Left out, an answer waits as long as the detector takes.
@@ -76,8 +80,8 @@ class Gate:
     GuardrailError
         The file is no guardrail that this machine can load.
     InputError
-        ``guardrail`` decides nothing, or a log is asked for with the client of a service, which
-        keeps its own.
+        ``guardrail`` decides nothing, a log is asked for with the client of a service, which
+        keeps its own, or ``trim`` of a guardrail that flags whole answers.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Gate:
         log: str | PathLike[str] | DecisionLog | None = None,
         notify: Callable[[Decision], object] | None = None,
         timeout: float | None = None,
+        trim: bool = False,
     ) -> None:
         # Loaded here: to import an adapter costs little beside its framework.
         from calibrail.errors import InputError
@@ -98,6 +103,7 @@ class Gate:
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout must be a number of seconds above 0; got {timeout!r}")
         self._refusal, self._notify, self._timeout = refusal, notify, timeout
+        self.trim = trim
         local = None
         if isinstance(guardrail, Guardrail | str | PathLike):
             guardrail = local = Guardrail.of(guardrail)
@@ -105,6 +111,11 @@ class Gate:
             raise InputError(
                 f"guardrail must be a Guardrail, the path of its file or a Client; got "
                 f"{type(guardrail).__name__}"
+            )
+        if trim and local is not None and local.unit == "answer":
+            raise InputError(
+                "trim is for a guardrail that removes sentences, and this one flags whole answers; "
+                "calibrate with unit sentence (--unit sentence), or leave trim out"
             )
         if log is not None and local is None:
             raise InputError(
@@ -138,7 +149,8 @@ class Gate:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as what it was made of."""
-        return _gate, (self.checker, self._refusal, self._log, self._notify, self._timeout)
+        options = {"refusal": self._refusal, "log": self._log, "notify": self._notify}
+        return _gate, (self.checker, {**options, "timeout": self._timeout, "trim": self.trim})
 
     @property
     def digest(self) -> str | None:
@@ -208,17 +220,38 @@ class Gate:
         example = _example("", question, id=id)
         return self._noted(self._kept(example, self._failed(example, error)))
 
+    def releases(self, decision: Decision) -> bool:
+        """Return whether the answer may be shown, or what is left of it where that is asked for."""
+        return not decision.flagged or (self.trim and decision.result == "trimmed")
+
     def shown(self, decision: Decision, response: str) -> str:
-        """Return the answer where it may be released, and what is shown instead where not."""
+        """Return the answer where it may be released, and what is shown instead where not.
+
+        With ``trim`` that is what is left of it, if anything is; of what is no text nothing is.
+        """
         if not decision.flagged:
             return response
+        if decision.text is not None and self.releases(decision) and isinstance(response, str):
+            return decision.text
+        return self.refused(decision)
+
+    def refused(self, decision: Decision) -> str:
+        """Return what is shown instead of an answer of which nothing may be."""
         if callable(self._refusal):
             return self._refusal(decision)
         return REFUSALS[decision.outcome] if self._refusal is None else self._refusal
 
     def details(self, decision: Decision) -> dict[str, Any]:
-        """Return a decision as JSON values, with the digest of the guardrail that made it."""
-        return decision.to_dict() | {"guardrail": self.digest}
+        """Return a decision as JSON values, with the digest of the guardrail that made it.
+
+        Of removed sentences without what they say, and with what is left only where it is released:
+        frameworks keep this beside what they show.
+        """
+        content = decision.to_dict() | {"guardrail": self.digest}
+        if decision.removed is not None:
+            content["removed"] = decision.without_texts().to_dict()["removed"]
+            content["text"] = decision.text if self.releases(decision) else None
+        return content
 
     def _noted(self, decision: Decision) -> Decision:
         if self._notify is not None:
@@ -281,5 +314,5 @@ def _example(
     )
 
 
-def _gate(checker: Checker, refusal: Any, log: Any, notify: Any, timeout: Any) -> Gate:
-    return Gate(checker, refusal=refusal, log=log, notify=notify, timeout=timeout)
+def _gate(checker: Checker, options: dict[str, Any]) -> Gate:
+    return Gate(checker, **options)

@@ -169,20 +169,22 @@ def _routed(gate: Gate, replies: Replies, decisions: list[Decision | None]) -> d
             continue
         details = gate.details(decision)
         routes["decisions"].append(details)
-        noted, refusal = _noted(reply, gate.shown(decision, ""), details)
-        if decision.flagged:
+        noted, instead = _noted(reply, gate.shown(decision, ""), details)
+        if decision.flagged and gate.releases(decision):
+            routes["replies"].append(instead)
+        elif decision.flagged:
             routes["withheld"].append(noted)
-            routes["refusals"].append(refusal)
+            routes["refusals"].append(instead)
         else:
             routes["replies"].append(noted)
     return routes
 
 
-def _noted(reply: str | ChatMessage, refusal: str, details: dict[str, Any]) -> tuple[Any, Any]:
-    """Return a reply and its refusal, with the decision where they can carry it."""
+def _noted(reply: str | ChatMessage, instead: str, details: dict[str, Any]) -> tuple[Any, Any]:
+    """Return a reply and what is shown instead, with the decision where they can carry it."""
     if isinstance(reply, str):
-        return reply, refusal
+        return reply, instead
     meta = {_META: details}
     noted = copy.deepcopy(reply)
     noted.meta.update(meta)
-    return noted, ChatMessage.from_assistant(refusal, meta=meta)
+    return noted, ChatMessage.from_assistant(instead, meta=meta)

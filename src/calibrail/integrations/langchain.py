@@ -240,15 +240,19 @@ def _text(answer: Any) -> str:
 def _decided(gate: Gate, response: ModelResponse, decision: Decision) -> ModelResponse:
     """Return the model's response with its decision, and without what is withheld."""
     *before, last = response.result
-    shown = _shown(gate, last, decision)
+    structured = response.structured_response is not None
+    shown = _shown(gate, last, decision, whole=structured)
     if not decision.flagged:
         return ModelResponse([*before, shown], response.structured_response)
     # A structured answer is a call of a tool and its result, both of which show it.
-    return ModelResponse([shown] if response.structured_response is not None else [*before, shown])
+    return ModelResponse([shown] if structured else [*before, shown])
 
 
-def _shown(gate: Gate, answer: Any, decision: Decision) -> Any:
-    """Return what is shown for an answer; a message holds the decision."""
+def _shown(gate: Gate, answer: Any, decision: Decision, *, whole: bool = False) -> Any:
+    """Return what is shown for an answer, which may be one that is shown whole or not at all.
+
+    A message holds the decision.
+    """
     if not isinstance(answer, BaseMessage):
         return gate.shown(decision, answer)
     metadata = {_METADATA: gate.details(decision)}
@@ -256,7 +260,8 @@ def _shown(gate: Gate, answer: Any, decision: Decision) -> Any:
         noted = {**answer.response_metadata, **metadata}
         return answer.model_copy(update={"response_metadata": noted})
     # Nothing else that the model's own metadata say: the logarithms of probabilities name tokens.
-    return AIMessage(gate.shown(decision, ""), id=answer.id, response_metadata=metadata)
+    text = gate.refused(decision) if whole else gate.shown(decision, "")
+    return AIMessage(text, id=answer.id, response_metadata=metadata)
 
 
 def _step(

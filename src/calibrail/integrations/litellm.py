@@ -50,7 +50,9 @@ class CalibrailGuardrail(CustomGuardrail):
 
     Any other answer becomes an HTTP error whose ``detail`` holds the refusal as ``error`` and the
     decision as ``calibrail``: 400 for ``flag`` and ``review``, 503 for ``error``. A stream is held
-    back until it has been judged whole. Calls of tools go on as they are.
+    back until it has been judged whole. Calls of tools go on as they are. With ``Gate(...,
+    trim=True)`` what is left of a completion takes its place; other routes and streams are withheld
+    as they are without.
 
     The question is the last turn of the user. The contexts are the request's
     ``metadata["contexts"]``; without any, what tools have returned since that turn; without any,
@@ -112,8 +114,9 @@ class CalibrailGuardrail(CustomGuardrail):
             One may not.
         """
         if self.should_run_guardrail(data, GuardrailEventHooks.post_call):
-            for answer in _answers(response):
-                self._enforce(await self._decide(data, answer), data)
+            for place, answer in enumerate(_answers(response)):
+                decision = await self._decide(data, answer)
+                self._enforce(decision, data, response, place)
         return response
 
     async def async_post_call_streaming_iterator_hook(
@@ -143,7 +146,10 @@ class CalibrailGuardrail(CustomGuardrail):
             return self._gate.failed(error, question=asked)
         return await self._gate.acheck(question=asked, contexts=chunks, response=answer)
 
-    def _enforce(self, decision: Decision, data: dict[str, Any]) -> None:
+    def _enforce(
+        self, decision: Decision, data: dict[str, Any], response: Any = None, place: int = 0
+    ) -> None:
+        """Refuse an answer that may not be shown; put what is left of it in its place if asked."""
         # Loaded here: it brings the whole proxy along.
         from litellm.proxy.common_utils.callback_utils import (
             add_guardrail_to_applied_guardrails_header,
@@ -158,8 +164,11 @@ class CalibrailGuardrail(CustomGuardrail):
             guardrail_provider="calibrail",
             event_type=GuardrailEventHooks.post_call,
         )
+        left = self._gate.shown(decision, "") if self._gate.releases(decision) else ""
+        if decision.flagged and left and _replaced(response, place, left):
+            return
         if decision.flagged:
-            detail = {"error": self._gate.shown(decision, ""), "calibrail": details}
+            detail = {"error": self._gate.refused(decision), "calibrail": details}
             raise HTTPException(_WITHHELD[decision.outcome], detail)
 
 
@@ -277,6 +286,24 @@ def _chosen(parts: Sequence[Any]) -> list[str | Exception]:
         for place, found in texts.items()
         if place not in called
     ]
+
+
+def _replaced(response: Any, place: int, text: str) -> bool:
+    """Put a text in the place of an answer; say whether this kind of response takes one."""
+    if not isinstance(response, ModelResponse | TextCompletionResponse):
+        return False
+    answers = [choice for choice in response.choices if not _calls(choice)]
+    said = getattr(answers[place], "message", None)
+    if said is None:
+        answers[place].text = text
+    else:
+        said.content = text
+    return True
+
+
+def _calls(choice: Any) -> bool:
+    said = getattr(choice, "message", None) or choice
+    return bool(getattr(said, "tool_calls", None) or getattr(said, "function_call", None))
 
 
 def _in_parts(parts: Sequence[Mapping[str, Any]]) -> list[str | Exception]:

@@ -128,7 +128,7 @@ class GuardrailSynthesizer(BaseSynthesizer):
         if isinstance(response, PydanticResponse):
             if not decision.flagged:
                 return PydanticResponse(said, *kept)
-            return Response(self._gate.shown(decision, ""), *kept)
+            return Response(self._gate.refused(decision), *kept)
         shown = self._gate.shown(decision, said)
         if isinstance(response, StreamingResponse):
             return StreamingResponse(_whole(shown), *kept)

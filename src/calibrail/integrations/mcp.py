@@ -29,7 +29,7 @@ class Verdict(BaseModel):
     outcome: Literal["pass", "flag", "review", "error"] = Field(
         description="pass: the answer may be shown. flag: it does not seem to be supported by the "
         "contexts. review: a person must look at it. error: it could not be checked. Whatever is "
-        "not pass must not be shown."
+        "not pass must not be shown as it is."
     )
     score: float | None = Field(description="Higher = more likely hallucinated.")
     threshold: float | None = Field(description="An answer passes below it.")
@@ -41,6 +41,14 @@ class Verdict(BaseModel):
     column: str | None = Field(None, description="The column that the score is read from, if any.")
     column_value: float | None = None
     column_threshold: float | None = None
+    text: str | None = Field(
+        None,
+        description="Of a guardrail that removes sentences, where that is asked for: what may be "
+        "shown in the answer's place. Null where nothing may be.",
+    )
+    removed: list[dict[str, Any]] | None = Field(
+        None, description="The sentences that it removes, by their places, with the reasons."
+    )
 
 
 def server(guardrail: Guarding) -> MCPServer[Any]:
@@ -62,7 +70,8 @@ def server(guardrail: Guarding) -> MCPServer[Any]:
     made = MCPServer(
         "calibrail",
         instructions="Before an answer is shown, check it with check_answer against the texts that "
-        "it rests on, and show it only where the outcome is pass.",
+        "it rests on, and show it only where the outcome is pass; where the outcome is flag and "
+        "the verdict has a text, that text may be shown in its place.",
         log_level="WARNING",
     )
     hints = ToolAnnotations(
@@ -81,7 +90,7 @@ def server(guardrail: Guarding) -> MCPServer[Any]:
         response: Annotated[str, Field(description="The answer, word for word.")],
         id: Annotated[str, Field(description="Comes back with the outcome.")] = "",
         columns: Annotated[
-            dict[str, float | str | None] | None,
+            dict[str, float | str | list[float | None] | None] | None,
             Field(description="Values of score or group columns, where the guardrail reads any."),
         ] = None,
     ) -> Verdict:
@@ -109,12 +118,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "read from CALIBRAIL_TOKEN)",
     )
     parser.add_argument("--log", metavar="FOLDER", help="keep every decision in this folder")
+    parser.add_argument(
+        "--trim",
+        action="store_true",
+        help="of a guardrail of sentences: give what is left of an answer without what it removes",
+    )
     parser.add_argument("--transport", choices=("stdio", "streamable-http"), default="stdio")
     parser.add_argument("--host", default="127.0.0.1", help="of streamable-http")
     parser.add_argument("--port", type=int, default=8000, help="of streamable-http, at /mcp")
     options = parser.parse_args(arguments)
     try:
-        made = server(Gate(_guardrail(options.guardrail), log=options.log))
+        made = server(Gate(_guardrail(options.guardrail), log=options.log, trim=options.trim))
     except CalibrailError as error:
         sys.exit(f"error: {error}")
     if options.transport == "stdio":

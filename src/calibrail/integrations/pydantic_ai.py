@@ -105,6 +105,8 @@ class GuardrailValidator:
                 break
         if not decision.flagged:
             return output
+        if isinstance(output, str) and self._gate.releases(decision):
+            return self._gate.shown(decision, output)
         # A detector that is down says nothing about the answer: another one would not help.
         if self._retry and not decision.failed and not run.last_attempt:
             raise ModelRetry(f"{_AGAIN} ({decision.outcome}: {decision.reason})")
@@ -112,7 +114,7 @@ class GuardrailValidator:
             return self._instead(decision)
         if isinstance(output, str):
             return self._gate.shown(decision, output)
-        refusal = self._gate.shown(decision, "")
+        refusal = self._gate.refused(decision)
         raise AnswerWithheldError(f"{refusal} ({decision.outcome}: {decision.reason})", details)
 
     async def _decision(self, run: RunContext[Any], output: Any) -> Decision:
