@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -119,6 +120,15 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path / "summedits.jsonl", edited)
     votes = {0: ["Benign", "Questionable"], 1: ["Benign", "Unwanted"]}
     write(tmp_path / "annotated.jsonl", [row | {"label": votes[row["label"]]} for row in rows()])
+    sentences = [
+        {"passage": f"p{i}", "response": f"Part {i}, {j}.", "label": int(i % 2 and j == 1)}
+        for i in range(40)
+        for j in range(2)
+    ]
+    with (tmp_path / "sentences.csv").open("w", newline="", encoding="utf-8") as stream:
+        table = csv.DictWriter(stream, sentences[0])
+        table.writeheader()
+        table.writerows(sentences)
     (tmp_path / "langfuse.json").write_text(json.dumps([_traced(row) for row in rows()]))
     (tmp_path / "scores.csv").write_text("\n".join(["label,my_detector", *lines]))
     return tmp_path

@@ -79,6 +79,45 @@ class Support(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class MarkLook(Record):
+    """What marks say of the sentences of a file.
+
+    Parameters
+    ----------
+    kind : str
+        ``spans``, ``sentences`` (each with a label, in its answer's row) or ``rows`` (a row a
+        sentence).
+    n, hallucinated : int
+        Answers of which every sentence has a label, and those that hold an unsupported one.
+    sentences, unsupported : int
+        Their sentences, and those that are unsupported.
+    median_sentences, p95_sentences : float
+        Sentences an answer; NaN without any.
+    marked_chars, outside_chars : int
+        Marked characters without white space, and those of them that are in no sentence.
+    span_share : float
+        What of a sentence spans must cover for it to be unsupported.
+    set_aside : tuple of (field, reason, count)
+        Answers that cannot be used sentence by sentence, by what is wrong with them.
+    supports : tuple of Support
+        Guarantees at the default half split.
+    """
+
+    kind: str
+    n: int
+    hallucinated: int
+    sentences: int
+    unsupported: int
+    median_sentences: float
+    p95_sentences: float
+    marked_chars: int
+    outside_chars: int
+    span_share: float
+    set_aside: tuple[tuple[str, str, int], ...]
+    supports: tuple[Support, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ScoreSupport(Record):
     """On how many examples a built-in score can be computed.
 
@@ -196,6 +235,8 @@ class Diagnosis(Shown, Record):
         stand word for word in them.
     warnings : tuple of Finding
         What to know first.
+    marks : MarkLook or None
+        What people marked, sentence by sentence; None where the source holds no marks.
     """
 
     shown_as = "doctor"
@@ -236,3 +277,4 @@ class Diagnosis(Shown, Record):
     context_is_answer: Mapping[str, int]
     context_holds_answer: Mapping[str, int]
     warnings: tuple[Finding, ...]
+    marks: MarkLook | None = None

@@ -31,7 +31,7 @@ SCORE_COLUMN: Final = "score='column:column=NAME,higher=hallucinated'"
 def findings(facts: Diagnosis) -> Diagnosis:
     """Return the diagnosis with its warnings, the gravest first."""
     content = (_classes, _texts) if facts.usable else ()
-    parts = (_usability, _labels, *content, _copies, _columns)
+    parts = (_usability, _labels, *content, _copies, _columns, _marks)
     return replace(facts, warnings=tuple(finding for part in parts for finding in part(facts)))
 
 
@@ -203,3 +203,22 @@ def _columns(facts: Diagnosis) -> Iterator[Finding]:
         names = ", ".join(map(repr, facts.empty_columns[:10]))
         noun, verb = ("column", "holds") if len(facts.empty_columns) == 1 else ("columns", "hold")
         yield Finding("empty_columns", f"{noun} {names} {verb} no value in any usable row")
+
+
+def _marks(facts: Diagnosis) -> Iterator[Finding]:
+    marks = facts.marks
+    if marks is None:
+        return
+    if n := sum(count for _, _, count in marks.set_aside):
+        field, reason, count = marks.set_aside[0]
+        yield Finding(
+            "marks_unclear",
+            f"{said(n, 'answer')} cannot be used sentence by sentence; the most frequent reason is "
+            f"{field}: {reason} ({count})",
+        )
+    if marks.outside_chars:
+        yield Finding(
+            "marked_outside",
+            f"{marks.outside_chars:,} of {said(marks.marked_chars, 'marked character')} are in no "
+            "sentence (in list marks, or words without a letter): no threshold can remove them",
+        )

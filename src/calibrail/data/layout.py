@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from calibrail.data.aliases import aliases_of
+from calibrail.data.cell_values import column_value
 from calibrail.data.columns import Columns
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
 from calibrail.data.labels import label_key, parse_label, votes_in
@@ -256,7 +257,14 @@ def _holds_text(rows: Sequence[Mapping[str, object]], column: str) -> bool:
 
 
 def _is_text(look: ColumnLook) -> bool:
-    return look.kind in ("text", "list of texts") and not look.values and look.length >= 15
+    # Numbers of many digits, as CSV spells them, are no texts.
+    digits = all(isinstance(column_value(example), float) for example in look.examples)
+    return (
+        look.kind in ("text", "list of texts")
+        and not look.values
+        and look.length >= 15
+        and not digits
+    )
 
 
 def _labels(

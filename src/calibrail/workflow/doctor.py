@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.copies import counted_copies, find_copies, united
-from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Support
+from calibrail.data.diagnosis import Diagnosis, MarkLook, NumericColumn, ScoreSupport, Support
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.findings import ENOUGH, findings
 from calibrail.data.label_check import holds_others, map_to_fill
 from calibrail.data.layout import looks, suggest
+from calibrail.data.mark_profile import MarkSurvey
 from calibrail.data.profile import (
     Survey,
     by_class,
@@ -134,8 +135,40 @@ def diagnose(
         context_is_answer=by_class(survey.copies, survey.labels),
         context_holds_answer=by_class(survey.quotes, survey.labels),
         warnings=(),
+        marks=_marks(source, how, require),
     )
     return findings(facts)
+
+
+def _marks(source: Source, how: ReadOptions, require: tuple[str, ...]) -> MarkLook | None:
+    """Return what is marked in the answers; None where there is no column of marks."""
+    how = replace(how, quarantine=None, strict=False)
+    looked = read(source, how, require=(), labelled=False, allow_none=True, by_sentence=True)
+    marked, present = looked.columns.marked, looked.columns.present
+    if not {"spans", "sentences", "answer_id"} & present:
+        return None
+    kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
+    opened = read(source, how, require=require, allow_none=True, by_sentence=True)
+    survey = MarkSurvey(opened, how.span_share)
+    supports: tuple[Support, ...] = ()
+    if len(survey.labels):
+        groups = group_numbers(survey.groups, len(survey.groups))
+        supports = _supports(survey.labels, split(survey.labels, groups, ids=survey.digests))
+    median, p95 = median_and_p95(survey.sentences)
+    return MarkLook(
+        kind=kind,
+        n=len(survey.labels),
+        hallucinated=int(survey.labels.sum()),
+        sentences=int(survey.sentences.sum()),
+        unsupported=int(survey.unsupported.sum()),
+        median_sentences=median,
+        p95_sentences=p95,
+        marked_chars=survey.marked,
+        outside_chars=survey.outside,
+        span_share=how.span_share,
+        set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
+        supports=supports,
+    )
 
 
 class _Overlap:
@@ -180,8 +213,6 @@ def _at_the_default_split(
     survey: Survey, copies: NDArray[np.int64]
 ) -> tuple[CrossSplitDuplicates | None, tuple[Support, ...]]:
     """Return near-duplicates across the default split, and the guarantees that it allows."""
-    from calibrail.conformal import minimum_n
-
     labelled = np.flatnonzero(survey.labels >= 0)
     if not labelled.size:
         return None, ()
@@ -189,17 +220,24 @@ def _at_the_default_split(
     groups = united(group_numbers(named, len(named)), copies[labelled])
     labels = survey.labels[labelled]
     codes = split(labels, groups, ids=survey.digests[labelled])
+    supports = _supports(labels, codes)
+    if not survey.sketches.exact.any() or len(labelled) < len(survey.labels):
+        return None, supports
+    ids = survey.ids
+    return cross_split_duplicates(survey.sketches, codes, groups, ids=ids), supports
+
+
+def _supports(labels: NDArray[np.int8], codes: NDArray[np.int8]) -> tuple[Support, ...]:
+    """Return the guarantees for which a split leaves enough hallucinated answers."""
+    from calibrail.conformal import minimum_n
+
     available = int(np.count_nonzero((codes == CALIBRATION) & (labels == 1)))
-    supports = tuple(
+    return tuple(
         Support(alpha, guarantee, needed, available, available >= needed)
         for guarantee in GUARANTEES
         for alpha in ALPHAS
         for needed in (minimum_n(alpha, guarantee, DELTA),)
     )
-    if not survey.sketches.exact.any() or len(labelled) < len(survey.labels):
-        return None, supports
-    ids = survey.ids
-    return cross_split_duplicates(survey.sketches, codes, groups, ids=ids), supports
 
 
 def _score_support(survey: Survey) -> tuple[ScoreSupport, ...]:

@@ -7,6 +7,8 @@ from typing import Final
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Bullet, Column, Facts, Json, Table, section, texts
 from calibrail.report.document import Document
+from calibrail.report.documents.doctor_commands import calibrating, higher, lowest_alpha, named
+from calibrail.report.documents.doctor_marks import BY_SENTENCE, MARKED, mark_facts, removable_from
 from calibrail.report.documents.export_words import export_facts
 from calibrail.report.phrases import plain
 
@@ -69,6 +71,7 @@ def document(diagnosis: Json) -> Document:
             if _both_classes(diagnosis)
             else None,
             section("What can be calibrated", Facts(list(_candidates(diagnosis)))),
+            section(MARKED, Facts(list(mark_facts(diagnosis)))) if diagnosis.get("marks") else None,
         ),
         warnings=[Bullet(item["message"]) for item in diagnosis["warnings"]],
         next_step=_next_step(diagnosis),
@@ -85,46 +88,31 @@ def _both_classes(diagnosis: Json) -> bool:
 
 def _next_step(diagnosis: Json) -> str:
     if diagnosis["suggested"]:
-        words = ["calibrail", "doctor", *_named(diagnosis), *diagnosis["suggested"]]
+        words = ["calibrail", "doctor", *named(diagnosis), *diagnosis["suggested"]]
         return shlex.join(words) + _to_check(diagnosis["suggested"])
     if diagnosis["inverted"] and (turned := diagnosis["reading"]["turned"]):
         given = _without(diagnosis["reading"]["options"], "--positive", "--label-map")
-        words = ["calibrail", "doctor", *_named(diagnosis), *given, *turned]
+        words = ["calibrail", "doctor", *named(diagnosis), *given, *turned]
         return f"{shlex.join(words)}  (if the labels are inverted)"
     export = diagnosis["reading"].get("export")
     if export and not export["annotations"] and not _n_labelled(diagnosis):
-        command = shlex.join(["calibrail", "label", *_named(diagnosis), "-o", "labels"])
+        command = shlex.join(["calibrail", "label", *named(diagnosis), "-o", "labels"])
         return f"{command}  (no person said anything of these answers yet)"
     if not _both_classes(diagnosis):
         return "Both classes need labelled examples before anything can be calibrated."
-    names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
-    columns = [
-        row
-        for row in diagnosis["numeric_columns"]
-        if row["auroc"] is not None and not row["tells_label"]
-    ]
-    score = f"--score {names[0] if names else 'NAME'}"
-    if columns and set(names) <= {"length"}:
-        best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
-        score = f"--score-column {shlex.quote(best['name'])} --higher {_higher(best['auroc'])}"
-    marginal = [item for item in diagnosis["supports"] if item["guarantee"] == "marginal"]
-    alphas = [item["alpha"] for item in marginal if item["possible"] and item["alpha"] >= 0.05]
-    alpha = min(alphas, default=None)
-    if alpha is None:
+    marks = diagnosis.get("marks")
+    if marks and marks["kind"] == "rows" and (alpha := removable_from(marks)) is not None:
+        # A row that is a sentence is no answer.
+        return f"{calibrating(diagnosis)} {BY_SENTENCE} --alpha {alpha:g} -o run"
+    if (alpha := lowest_alpha(diagnosis["supports"])) is None:
         return "Label more hallucinated examples: there are too few for any alpha listed here."
-    source = shlex.join([*_named(diagnosis), *diagnosis["reading"]["options"]])
-    return f"calibrail calibrate {source} {score} --alpha {alpha:g} -o run"
+    return f"{calibrating(diagnosis)} --alpha {alpha:g} -o run"
 
 
 def _without(words: Sequence[str], *options: str) -> list[str]:
     """Return the words of a command line without some options and their values."""
     values = {i + 1 for i, word in enumerate(words) if word in options}
     return [word for i, word in enumerate(words) if i not in values and word not in options]
-
-
-def _named(diagnosis: Json) -> Sequence[str]:
-    """Return the names of the data, or what stands for them where it was in memory."""
-    return diagnosis["inputs"] or ["DATA"]
 
 
 def _to_check(suggested: Sequence[str]) -> str:
@@ -135,10 +123,6 @@ def _to_check(suggested: Sequence[str]) -> str:
     if any("=?" in word for word in suggested):
         return "  (put 1 for hallucinated, 0 for faithful or skip in place of each ?)"
     return ""
-
-
-def _higher(auroc: float) -> str:
-    return "hallucinated" if auroc >= 0.5 else "faithful"
 
 
 def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
@@ -197,7 +181,7 @@ def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
         if item["tells_label"]:
             detail = f"no detector's score: AUROC {area:.0f}, probably made from the label"
         elif area is not None:
-            detail = f"AUROC {max(area, 1 - area):.3f} with --higher {_higher(area)}"
+            detail = f"AUROC {max(area, 1 - area):.3f} with --higher {higher(area)}"
         missing = f", {item['missing']:,} missing" if item["missing"] else ""
         yield f"Column {item['name']}", detail + missing
     if len(columns) > _TELLING:
