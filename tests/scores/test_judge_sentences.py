@@ -204,6 +204,26 @@ def test_a_guardrail_on_sentences_holds_what_they_were_asked(
         Guardrail.load(tmp_path / "guardrail.json")
 
 
+def test_the_worst_judged_sentence_is_frozen_with_its_prompt(tmp_path: Path) -> None:
+    tall = "taller than its famous neighbour"
+    items = [{**row, "response": f"Here it is. {row['response']}"} for row in rows(60)]
+    with ChatServer(verdicts(lambda text: 0.875 if tall in asked(text) else 0.125)) as server:
+        inner = f"judge:model=m,mode=verdict,base_url={server.url}"
+        score = build(ScoreSpec("worst_sentence", {"detector": inner}))
+        run = calibrate(items, score, alpha=0.2)
+        # What a verdict shows beside itself costs no further call here either.
+        assert "logprob" in run.report.detectors[0].name
+        run.freeze().save(tmp_path / "guardrail.json")
+        frozen = json.loads((tmp_path / "guardrail.json").read_bytes())["score"]["params"]
+        assert f'sentence_template="{SENTENCE_DEFAULT}"' in frozen["detector"]
+        guardrail = Guardrail.load(tmp_path / "guardrail.json")
+        row = {name: items[1][name] for name in ("question", "contexts", "response")}
+        assert guardrail.check(**row).outcome == "flag"
+        n_known = len(server.seen)
+        assert guardrail.check(**row).outcome == "flag"
+        assert len(server.seen) == n_known
+
+
 def _marks(row: dict[str, Any]) -> list[list[int]]:
     start = len("Here it is. ")
     return [[start, start + len(row["response"])]] if row["label"] else []
