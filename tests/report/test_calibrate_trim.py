@@ -10,25 +10,33 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from calibrail import calibrate
-from calibrail.report import print_document, render_markdown, render_page
+from calibrail import calibrate, certify
+from calibrail.report import Document, print_document, render_markdown, render_page
+from calibrail.report.documents import certify as certificate
+from calibrail.report.documents import guardrail
 from calibrail.report.documents.calibrate import document
+from calibrail.report.render_junit import render_junit
 from calibrail.report.svg import figure_files
+from calibrail.workflow.card import card as card_of
+from calibrail.workflow.run import Run
 from tests.sentence_answers import marked_rows
 
 SPEC = "column:column=scores,higher=hallucinated"
 
 
 @pytest.fixture(scope="module")
-def content() -> dict[str, Any]:
-    return calibrate(
-        marked_rows(), [SPEC, "novelty"], alpha=0.2, unit="sentence", min_kept=0.3
-    ).report.to_dict()
+def run() -> Run:
+    return calibrate(marked_rows(), [SPEC, "novelty"], alpha=0.2, unit="sentence", min_kept=0.3)
 
 
-def printed(report: dict[str, Any]) -> str:
+@pytest.fixture(scope="module")
+def content(run: Run) -> dict[str, Any]:
+    return run.report.to_dict()
+
+
+def printed(said: Document | dict[str, Any]) -> str:
     console = Console(file=io.StringIO(), width=80, no_color=True)
-    print_document(document(report), console)
+    print_document(document(said) if isinstance(said, dict) else said, console)
     assert isinstance(console.file, io.StringIO)
     return " ".join(console.file.getvalue().split())
 
@@ -107,3 +115,29 @@ def test_warnings_have_words_of_their_own(content: dict[str, Any], code: str, wo
     from calibrail.report.documents.calibrate_findings import message
 
     assert words in message(code, content, {})
+
+
+def test_a_certificate_a_card_and_a_guardrail_say_the_same_measures(run: Run) -> None:
+    frozen = run.freeze()
+    result = certify(frozen, marked_rows(seed=1), min_kept=0.3)
+    said = certificate.document(result.to_dict())
+    assert said.summary.startswith("In ") and result.to_dict()["reason"] in said.summary
+    for text in (printed(said), render_markdown(said), render_page(said)):
+        for word in ("Freed", "Supported sentences", "Faithful answers"):
+            assert word in text
+        assert "Caught" not in text and "False alarms" not in text
+    assert "supported sentences are kept" in render_junit(said)
+    nothing = certificate.document({**result.to_dict(), "min_kept": None, "verdict": "rejected"})
+    assert "--min-kept" in nothing.next_step
+    tiles = [tile.name for tile in guardrail.document(frozen.config.model_dump()).tiles]
+    assert tiles == ["Freed", "Supported kept", "Touched", "Emptied", "AUROC"]
+    assert "Supported sentences" in printed(card_of(frozen).document())
+
+
+def test_the_terminal_shows_the_worst_of_each_side_where_it_may(run: Run) -> None:
+    assert run.examples is not None
+    text = printed(document(run.report.to_dict(), None, run.examples.to_dict()))
+    assert "A supported sentence that was removed" in text
+    assert "removed, though supported" in text and "What it removes, judged" not in text
+    bare = printed(document(run.report.to_dict(), None, run.examples.without_text().to_dict()))
+    assert "removed, though supported" not in bare

@@ -1,5 +1,6 @@
 """``calibrail calibrate``: from labelled answers to a threshold with a verdict."""
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -63,12 +64,16 @@ def run(
         result.save(output, text=not show.no_text)
     limits = requirement.max_fpr, requirement.min_kept
     decides = any(limit is not None for limit in limits) or requirement.risks
+    tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
+    # A terminal shows two answers and what was removed of them; what is kept in a file, none.
+    examples = result.examples if promise.unit == "sentence" and sys.stdout.isatty() else None
     show.finish(
         "calibrate",
         result.report.to_dict(),
         spent(result.table),
-        f"wrote {output}/report.html, report.json, calibration.json, scores.parquet, figures",
+        f"wrote {output}/report.html, report.json, calibration.json, {tables}, figures",
         unusable(result.data["n_quarantined"], quarantine),
         code=OF_VERDICT[result.verdict] if decides else DONE,
         names={"RUN": output},
+        examples=None if examples is None else examples.to_dict(),
     )

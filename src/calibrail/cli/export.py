@@ -139,5 +139,6 @@ def _thresholds(guardrail: calibrail.Guardrail) -> str:
     if rule.groups is not None:
         stops = f"its own threshold in {rule.groups.described} of {spelled(by)}, {stops} elsewhere"
     if rule.flag_above is None:
-        return f"flags at {stops}"
+        acts = "removes sentences" if guardrail.unit == "sentence" else "flags"
+        return f"{acts} at {stops}"
     return f"reviews at {stops}, flags {scale.suspicious} {number(scale.shown(rule.flag_above), 6)}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents.trim_warnings import SentenceWarnings
-from calibrail.report.documents.unit_words import by_sentence, unit_words
+from calibrail.report.documents.unit_words import UnitWords, by_sentence, unit_words
 from calibrail.scale import Scale
 
 
@@ -226,7 +226,8 @@ class _Warnings:
 
     def few_distinct_scores(self) -> str:
         offered, scale = self.report["attainable"], Scale.of(self.report["score"])
-        can_be_had = _can_be_had(offered, scale)
+        words = unit_words(self.report)
+        can_be_had = _can_be_had(offered, scale, words)
         examples = count(self.values["n"], "hallucinated calibration example")
         if offered["n_distinct"] > len(offered["steps"]):
             return (
@@ -238,8 +239,9 @@ class _Warnings:
         some = listed(shares) if len(shares) <= 6 else f"{', '.join(shares[:3])}, ..., {shares[-1]}"
         return (
             f"The score takes only {count(offered['n_distinct'], 'distinct value')} on {examples}, "
-            f"so thresholds can only catch {some} of them. {can_be_had}Use a finer score, such as "
-            "a probability in place of a yes/no verdict (mode=logprob of a judge)."
+            f"so thresholds can only {words.catch} {some} of them. {can_be_had}Use a "
+            "finer score, such as a probability in place of a yes/no verdict (mode=logprob of a "
+            "judge)."
         )
 
     def too_few_examples(self) -> str:
@@ -293,7 +295,7 @@ class _SentenceWarnings(SentenceWarnings, _Warnings):
     """What a report about removing sentences warns about."""
 
 
-def _can_be_had(offered: Json, scale: Scale) -> str:
+def _can_be_had(offered: Json, scale: Scale, words: UnitWords) -> str:
     """Say that the target itself cannot be had, where that is so, and what can."""
     if offered["is_attainable"]:
         return ""
@@ -301,11 +303,12 @@ def _can_be_had(offered: Json, scale: Scale) -> str:
     for used in (step for step in offered["steps"] if step["is_used"]):
         fpr = used["fpr"]
         text += (
-            f": the threshold in use, {scale.text(used['threshold'])}, catches more than was asked "
-            f"and flags {fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
+            f": the threshold in use, {scale.text(used['threshold'])}, {words.catches} more than "
+            f"was asked and {words.flags} {fpr['count']:,} of "
+            f"{count(fpr['n'], 'faithful test answer')}"
         )
     lower = [
-        f"{percent(step['promise'])} (at {percent(step['fpr']['estimate'])} false alarms)"
+        f"{percent(step['promise'])} (at {percent(step['fpr']['estimate'])} {words.alarms})"
         for step in offered["steps"]
         if 0.0 < step["promise"] < offered["target"] and step["fpr"]["estimate"] is not None
     ]

@@ -46,7 +46,7 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
         subject=phrases.score_name(report),
         headline=report["verdict"].capitalize(),
         verdict=report["verdict"],
-        summary=in_short(report),
+        summary=in_short(test),
         lead=[parts.Bullet(f"{VERDICTS[report['verdict']]} {report['reason']}", "Why")],
         tiles=(
             parts.Tile("Freed", *lines[0][1:4]),
@@ -93,7 +93,6 @@ def _more(report: Json) -> Iterator[measures.Line]:
     """Yield what else becomes of answers, and how well the score ranks sentences."""
     test = report["test"]
     for name, key in (
-        ("Emptied: nothing is left", "emptied"),
         ("Untouched", "untouched"),
         ("Sent to review", "reviewed"),
     ):

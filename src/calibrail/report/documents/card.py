@@ -94,7 +94,8 @@ def _rates(config: Json) -> list[measures.Line]:
     """Return what was measured, beside what was asked."""
     headline = config["headline"]
     if trims(config):
-        return measures.trim_rates(headline, headline, config["requirement"].get("min_kept"))
+        asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
+        return measures.trim_rates(headline, asked)
     return measures.rates(headline, headline)
 
 

@@ -5,8 +5,9 @@ import shlex
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, section, texts
 from calibrail.report.document import Document
-from calibrail.report.documents import label, measures
+from calibrail.report.documents import label, measures, trim_findings
 from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, label_anew
+from calibrail.report.documents.unit_words import by_sentence
 from calibrail.report.phrases import group_label, interval, plain, share, share_with_bounds
 
 
@@ -23,8 +24,9 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
     if certificate.get("sequential"):
         return label.document(certificate, guardrail=guardrail)
     coverage, verdict = certificate["coverage"], certificate["verdict"]
-    lines = measures.rates(certificate, certificate)
+    lines, trims = measures.rates(certificate, certificate), by_sentence(certificate)
     joint, blocked = certificate["confidence"], ""
+    in_short = f"{trim_findings.in_short(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         rate = f"{share(flagged)} ({interval(flagged)})"
         blocked = f"Faithful answers flagged, not merely reviewed: {rate}."
@@ -34,18 +36,16 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
-        summary=f"{VERDICTS[verdict]} {certificate['reason']}",
-        tiles=(Tile("Caught", *lines[0][1:4]), Tile("False alarms", *lines[1][1:4])),
+        summary=f"{in_short}{VERDICTS[verdict]} {certificate['reason']}",
+        tiles=tuple(measures.tiles(lines))
+        if trims
+        else (Tile("Caught", *lines[0][1:4]), Tile("False alarms", *lines[1][1:4])),
         blocks=(
             section(
                 "On the held-out data",
                 measures.rates_figure(certificate, certificate),
                 measures.table("On the held-out data", lines, coverage["confidence"]),
-                Text(
-                    "The intervals are exact (Clopper-Pearson) and hold together with "
-                    f"{percent(joint)} confidence. Certified needs two of their ends, so each of "
-                    "these is taken at that confidence by itself."
-                ),
+                Text(_intervals(joint, trims=trims)),
                 Text(measures.flips(certificate)),
                 Text(blocked),
                 Text(_read_with(certificate.get("reading") or {})),
@@ -59,6 +59,21 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
     )
 
 
+def _intervals(confidence: float, *, trims: bool) -> str:
+    """Say what the intervals rest on, and what the verdict does."""
+    if trims:
+        return (
+            "Shares of answers have exact intervals (Clopper-Pearson), what is kept one by betting "
+            "(Waudby-Smith and Ramdas), which holds at any number of answers. The verdict is wrong "
+            f"with a probability of at most {percent(1.0 - confidence)}."
+        )
+    return (
+        f"The intervals are exact (Clopper-Pearson) and hold together with {percent(confidence)} "
+        "confidence. Certified needs two of their ends, so each of these is taken at that "
+        "confidence by itself."
+    )
+
+
 def _read_with(reading: Json) -> str:
     """Say with which options the data was read, those of the guardrail's own data among them."""
     options = reading.get("options")
@@ -68,11 +83,13 @@ def _read_with(reading: Json) -> str:
 def _groups(by_group: Json) -> Section:
     """Show bounds and verdict of every group."""
     title = f"By {plain(by_group['column'])}"
+    trims = any(row.get("kept") for row in by_group["rows"])
     rows = [
         (
             group_label(row["group"]),
             share_with_bounds(row["coverage"]),
             share_with_bounds(row["fpr"]),
+            share_with_bounds(row["kept"]) if trims else "",
             str(row["verdict"]),
             _needed(row["needed"]) if row["verdict"] == "inconclusive" else "",
         )
@@ -82,7 +99,8 @@ def _groups(by_group: Json) -> Section:
         f"Corrected for {count(len(rows), 'group')}: with {percent(by_group['confidence'])} "
         "confidence no verdict among them is wrong."
     )
-    columns = texts("Group", "Caught", "False alarms", "Verdict", "More needed")
+    rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
+    columns = texts("Group", *rates, "Kept", "Verdict", "More needed")
     return section(title, Table(title, columns, rows), Text(corrected))
 
 
@@ -93,6 +111,8 @@ def _needed(needed: Json) -> str:
 
 
 def _next_step(certificate: Json) -> str:
+    trims = by_sentence(certificate)
+    limits = "--min-coverage, --min-kept" if trims else "--min-coverage, --max-fpr"
     if certificate["verdict"] == "certified":
         return (
             "Put this guardrail to use on answers from the same source: calibrail check GUARDRAIL "
@@ -101,16 +121,19 @@ def _next_step(certificate: Json) -> str:
     if certificate["verdict"] == "rejected":
         return (
             "Do not rely on this guardrail for what was asked; try another detector, or ask for "
-            "less (--min-coverage, --max-fpr)."
+            f"less ({limits})."
         )
     if certificate.get("freshness") == "calibration data":
         return "Certify on labelled answers that the calibration has not seen."
     if certificate.get("freshness") == "unknown" and not any(certificate["needed"].values()):
         return "Give every row an id or its texts, or say that the answers are new (--fresh)."
-    if certificate["max_fpr"] is None:
+    if trims and certificate["min_kept"] is None:
+        return trim_findings.STATE_KEPT
+    if not trims and certificate["max_fpr"] is None:
         return STATE_LIMIT
     once = bool(certificate.get("n_set_aside"))
-    return label_anew(certificate, once=once) or (
+    anew = trim_findings.label_anew(certificate) if trims else label_anew(certificate, once=once)
+    return anew or (
         "The requirement lies too close to what the guardrail does for more examples to settle it; "
-        "ask for less (--min-coverage, --max-fpr)."
+        f"ask for less ({limits})."
     )

@@ -1,9 +1,13 @@
 """What does a frozen guardrail say about itself?"""
 
-from calibrail.phrases import count, number, percent
+from collections.abc import Iterator
+
+from calibrail.phrases import count, number
 from calibrail.report.blocks import Facts, Json, Tile
 from calibrail.report.document import Document
-from calibrail.report.phrases import estimate, interval, share
+from calibrail.report.documents import measures
+from calibrail.report.documents.unit_words import by_sentence, unit_words
+from calibrail.report.phrases import estimate
 from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 
@@ -18,11 +22,10 @@ def document(config: Json) -> Document:
     headline, calibration, data = (config[name] for name in ("headline", "calibration", "data"))
     promise, verdict = config["promise"], headline["verdict"]
     threshold = calibration["threshold"] if config["chosen"] is None else config["chosen"]
-    limit = headline["max_fpr"]
     delta = f", delta {promise['delta']:g}" if promise["guarantee"] in OF_THIS_THRESHOLD else ""
     facts = [
         ("Detector", str(config["score"]["name"])),
-        ("Threshold", "flags everything" if threshold is None else number(threshold, 6)),
+        ("Threshold", _limit(threshold, unit_words(config).acts)),
         ("Promise", f"alpha {promise['alpha']:g}, {promise['guarantee']}{delta}"),
         ("Calibrated on", f"{data['source']} ({count(data['n_examples'], 'answer')})"),
         ("Digest", str(config["digest"])),
@@ -33,21 +36,20 @@ def document(config: Json) -> Document:
         headline=verdict.capitalize(),
         verdict=verdict,
         summary=f"When it was calibrated: {headline['reason']}",
-        tiles=(
-            Tile(
-                "Caught",
-                share(headline["coverage"]),
-                interval(headline["coverage"]),
-                f">= {percent(headline['min_coverage'])}",
-            ),
-            Tile(
-                "False alarms",
-                share(headline["fpr"]),
-                interval(headline["fpr"]),
-                "" if limit is None else f"<= {percent(limit)}",
-            ),
-            Tile("AUROC", estimate({"estimate": headline["auroc"]})),
-        ),
+        tiles=tuple(_tiles(config)),
         blocks=(Facts(facts),),
         footer="Every number on this page is in the guardrail's file.",
     )
+
+
+def _limit(threshold: float | None, acts: str) -> str:
+    return f"{acts} everything" if threshold is None else number(threshold, 6)
+
+
+def _tiles(config: Json) -> Iterator[Tile]:
+    """Yield what was measured, beside what was asked."""
+    headline = config["headline"]
+    asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
+    rates = measures.trim_rates if by_sentence(config) else measures.rates
+    yield from measures.tiles(rates(headline, asked))
+    yield Tile("AUROC", estimate({"estimate": headline["auroc"]}))

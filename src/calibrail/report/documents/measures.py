@@ -1,11 +1,22 @@
 """How do measures with their intervals stand in a table, beside what was asked?"""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Bullets, Cell, Column, Figure, Heading, Json, Row, Table, texts
+from calibrail.report.blocks import (
+    Bullets,
+    Cell,
+    Column,
+    Figure,
+    Heading,
+    Json,
+    Row,
+    Table,
+    Tile,
+    texts,
+)
 from calibrail.report.character_figure import interval_lines
 from calibrail.report.figures import rates_svg
 from calibrail.report.phrases import (
@@ -27,6 +38,16 @@ LABELS: Final = ("hallucinated", "faithful")
 #: What the sign of a difference between the classes means, whatever way a column runs.
 _SIGN: Final = "; positive = hallucinated answers are the more suspicious ones"
 
+_NO_LIMIT: Final = "no limit"
+
+#: Names of rates where there is less room.
+_BRIEF: Final = {
+    "False alarms (FPR)": "False alarms",
+    "Supported sentences kept": "Supported kept",
+    "Faithful answers touched": "Touched",
+    "Emptied: nothing is left": "Emptied",
+}
+
 #: Measure, value, interval, what was asked, counts.
 Line = tuple[str, str, str, str, str]
 
@@ -43,55 +64,51 @@ def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line
     return (name, share(value), interval(value), asked, f"{count_of(value)}{about}")
 
 
-def mean_line(name: str, value: Json, least: float | None) -> Line:
-    """Return a mean of the answers' shares as a line of a table of measures."""
-    asked = "no limit" if least is None else f">= {percent(least)}"
-    over = f"mean over {count(value['n'], 'answer')}"
-    return (name, share(value), interval(value), asked, over)
-
-
 def rates(measured: Json, asked: Json) -> list[Line]:
-    """Return what is caught and what is wrongly flagged, beside what was asked.
-
-    Where sentences are removed: what is freed of them, kept and touched.
-    """
-    coverage, fpr, max_fpr = measured["coverage"], measured["fpr"], asked["max_fpr"]
-    limit = "no limit" if max_fpr is None else f"<= {percent(max_fpr)}"
-    least = f">= {percent(asked['min_coverage'])}"
-    if kept := measured.get("kept_supported") or measured.get("kept"):
-        freed = measured.get("freed") or coverage
-        sent = (measured.get("reviewed") or {}).get("count")
-        among = ", those sent to review among them" if sent else ""
-        return [
-            share_line("Freed", freed, least, f" hallucinated answers{among}"),
-            mean_line("Supported sentences kept", kept, asked.get("min_kept")),
-            share_line("Faithful answers touched", fpr, limit, " faithful"),
-        ]
+    """Return what is caught and what is wrongly flagged, beside what was asked."""
+    if measured.get("kept_supported") or measured.get("kept"):
+        return trim_rates(measured, asked)
     return [
-        share_line("Caught", coverage, least, " hallucinated"),
-        share_line("False alarms (FPR)", fpr, limit, " faithful"),
+        share_line("Caught", measured["coverage"], _least(asked["min_coverage"]), " hallucinated"),
+        share_line("False alarms (FPR)", measured["fpr"], _limit(asked["max_fpr"]), " faithful"),
     ]
 
 
-def trim_rates(measured: Json, asked: Json, min_kept: float | None) -> list[Line]:
-    """Return what removing sentences does, beside what was asked; what was measured of it."""
-    lines = [
-        share_line(
-            "Freed of all unsupported sentences",
-            measured["coverage"],
-            f">= {percent(asked['min_coverage'])}",
-            " hallucinated",
-        )
-    ]
-    if (kept := measured.get("kept_supported")) is not None:
-        least = "no limit" if min_kept is None else f">= {percent(min_kept)}"
-        detail = f"mean of {count(kept['n'], 'answer')}"
-        lines.append(("Supported text kept", share(kept), interval(kept), least, detail))
-    limit = "no limit" if asked["max_fpr"] is None else f"<= {percent(asked['max_fpr'])}"
+def trim_rates(measured: Json, asked: Json) -> list[Line]:
+    """Return what removing sentences frees, keeps and touches, beside what was asked.
+
+    Of a report's test part, a certificate or a guardrail's headline; what was not measured, is
+    left out.
+    """
+    freed = measured.get("freed") or measured["coverage"]
+    sent = (measured.get("reviewed") or {}).get("count")
+    among = ", those sent to review among them" if sent else ""
+    about = f" hallucinated answers{among}"
+    lines = [share_line("Freed", freed, _least(asked["min_coverage"]), about)]
+    if kept := measured.get("kept_supported") or measured.get("kept"):
+        # A mean of shares: its count is no number of answers.
+        over = f"mean over {count(kept['n'], 'answer')}"
+        least = _least(asked.get("min_kept"))
+        lines.append(("Supported sentences kept", share(kept), interval(kept), least, over))
+    limit = _limit(asked["max_fpr"])
     lines.append(share_line("Faithful answers touched", measured["fpr"], limit, " faithful"))
-    if (emptied := measured.get("emptied")) is not None:
-        lines.append(share_line("Nothing left", emptied))
+    if emptied := measured.get("emptied"):
+        lines.append(share_line("Emptied: nothing is left", emptied, about=" answers"))
     return lines
+
+
+def tiles(lines: Iterable[Line]) -> Iterator[Tile]:
+    """Yield rates as the numbers to look at first; a limit that nobody asked for is left out."""
+    for name, value, span, asked, _ in lines:
+        yield Tile(_BRIEF.get(name, name), value, span, asked.replace(_NO_LIMIT, ""))
+
+
+def _least(share: float | None) -> str:
+    return _NO_LIMIT if share is None else f">= {percent(share)}"
+
+
+def _limit(share: float | None) -> str:
+    return _NO_LIMIT if share is None else f"<= {percent(share)}"
 
 
 def rates_figure(measured: Json, asked: Json) -> Figure:

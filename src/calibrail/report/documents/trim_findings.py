@@ -13,16 +13,15 @@ STATE_KEPT = (
 )
 
 
-def in_short(report: Json) -> str:
+def in_short(measured: Json) -> str:
     """Return what removing sentences does, in one sentence of plain words.
 
     Parameters
     ----------
-    report : mapping
-        With ``test``, of a report or of a certificate's answers.
+    measured : mapping
+        ``test`` of a report, or a certificate.
     """
-    test = report["test"]
-    freed, kept, emptied = (test[key] for key in ("freed", "kept_supported", "emptied"))
+    freed, kept, emptied = (measured[key] for key in ("freed", "kept_supported", "emptied"))
     parts = ["No answer that counts is hallucinated"]
     if freed["estimate"] is not None:
         parts = [
@@ -32,8 +31,8 @@ def in_short(report: Json) -> str:
     if kept["estimate"] is not None:
         parts.append(f"{share(kept)} of supported sentences are kept")
     parts.append(f"{share(emptied)} of answers are emptied")
-    if test["reviewed"]["count"]:
-        parts.append(f"{share(test['reviewed'])} go to review")
+    if measured["reviewed"]["count"]:
+        parts.append(f"{share(measured['reviewed'])} go to review")
     return f"{'; '.join(parts)}."
 
 

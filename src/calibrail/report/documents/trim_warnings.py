@@ -74,7 +74,7 @@ class SentenceWarnings:
         n, policy = self.report["sentences"]["n_undefined"], self.report["undefined"]["policy"]
         fate = {"flag": "are removed", "review": "send their answers to review"}
         return (
-            f"The score is undefined for {count(n, 'sentence')} of the test answers that count; "
+            f"The score is undefined for some sentences, {n:,} of them in test answers that count; "
             f"such sentences {fate.get(policy, 'are never removed')} (policy {policy}). "
             "--undefined changes that."
         )

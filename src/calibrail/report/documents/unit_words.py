@@ -14,11 +14,11 @@ class UnitWords:
     ----------
     classes : pair of str
         What the score is to tell apart: those to be caught first.
-    caught, catches : str
+    caught, catch, catches : str
         What is wanted of hallucinated answers.
     by_score : str
         The same of the score alone, before answers are trimmed or sent to review.
-    alarms, harm : str
+    alarms, harm, flags : str
         What faithful ones suffer, and the same in one word.
     acts, acted : str
         What is done from the threshold on.
@@ -26,10 +26,12 @@ class UnitWords:
 
     classes: tuple[str, str]
     caught: str
+    catch: str
     catches: str
     by_score: str
     alarms: str
     harm: str
+    flags: str
     acts: str
     acted: str
 
@@ -37,20 +39,24 @@ class UnitWords:
 _ANSWERS: Final = UnitWords(
     classes=("hallucinated", "faithful"),
     caught="caught",
+    catch="catch",
     catches="catches",
     by_score="caught",
     alarms="false alarms",
     harm="alarms",
+    flags="flags",
     acts="flags",
     acted="flagged",
 )
 _SENTENCES: Final = UnitWords(
     classes=("unsupported", "supported"),
     caught="freed",
+    catch="free",
     catches="frees",
     by_score="freed by the score alone",
     alarms="faithful ones touched",
     harm="touched",
+    flags="touches",
     acts="removes",
     acted="removed",
 )
