@@ -40,6 +40,26 @@ def test_labels_are_answers_with_their_texts_groups_and_columns(tmp_path: Path) 
         assert example.columns["suspicion"] == row["suspicion"]
 
 
+def test_what_people_marked_while_they_labelled_are_marks(tmp_path: Path) -> None:
+    rows = traces(40)
+    with calibrail.label(rows, tmp_path, promise=Promise(0.2), shared=1.0) as session:
+        for annotator, (start, end) in (("ada", (0, 6)), ("bob", (3, 11))):
+            for _ in range(20):
+                task = session.next(annotator)
+                assert task is not None
+                label = truth(task.id)
+                # Of some answers people say that they are wrong, and not where.
+                mark = label == 1 and int(task.id[1:]) % 2 == 0
+                span = (start, end, task.response[start:end])
+                session.put(annotator, task.order, label, spans=[span] if mark else [])
+    examples, reading = read_all(tmp_path, by_sentence=True)
+    marked = {example.id: example.spans for example in examples}
+    assert set(marked.values()) == {(), ((0, 11),)}
+    assert all((marked[e.id] != ()) == (e.label == 1) for e in examples)
+    unmarked = reading.reasons["spans", "hallucinated, and nobody marked what"]
+    assert unmarked > 0 and unmarked + len(examples) == 20
+
+
 def test_what_takes_no_part_is_counted_by_its_reason(tmp_path: Path) -> None:
     with calibrail.label(traces(60), tmp_path, promise=Promise(0.2), shared=1.0) as session:
         for annotator in ("ada", "bob"):

@@ -11,7 +11,7 @@ import numpy as np
 from calibrail.conformal.sequential import SequentialTest
 from calibrail.conformal.unsure import UnsureTest
 from calibrail.conformal.validation import Floats, Ints
-from calibrail.labelling.lines import Draw, Label
+from calibrail.labelling.lines import Draw, Label, Span
 from calibrail.labelling.order import Order
 from calibrail.labelling.plan import SessionPlan
 
@@ -51,6 +51,13 @@ class Answer:
         if self.standing != "final":
             return None
         return next(iter(self.labels.values())).label
+
+    @property
+    def spans(self) -> list[Span] | None:
+        """What those who gave the final label marked; None where a hallucinated answer has none."""
+        given = [*self.labels.values(), *([self.settled] if self.settled else [])]
+        marked = [span for item in given if item.label == self.label for span in item.spans]
+        return marked if marked or self.label == 0 else None
 
 
 class Ledger:

@@ -82,6 +82,7 @@ def _rows(ledger: Ledger, pool: Pool) -> Iterator[Row | Filtered]:
             "response": example.response,
             "samples": list(example.samples),
             "label": answer.label,
+            "spans": answer.spans,
         }
         yield Row(answer.draw.order, {**example.columns, **fields})
 
