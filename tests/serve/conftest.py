@@ -16,6 +16,7 @@ from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import Gate
 from calibrail.serve.service import Service
 from calibrail.settings import ServeOptions
+from tests.guardrail.test_sentences import by_sentence_of_words
 
 httpx = pytest.importorskip("httpx2")
 
@@ -65,6 +66,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for row in range(40)
     ]
     calibrate(rows, "rad", alpha=0.4).freeze().save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A guardrail of sentences."""
+    path = tmp_path_factory.mktemp("serve") / "words.json"
+    by_sentence_of_words().save(path)
     return path
 
 

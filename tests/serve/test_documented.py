@@ -16,7 +16,7 @@ _OF_A_WATCH = "calibrail_watch_"
 
 
 def test_the_page_names_every_metric_with_its_labels_and_every_route(
-    visit: Visiting, surface: Path, repository: Path
+    visit: Visiting, surface: Path, words: Path, repository: Path
 ) -> None:
     page = (repository / "docs" / "service.md").read_text()
     rows = re.findall(r"^\| (`calibrail_[^|]+) \| ?([^|]*) \|", page, re.MULTILINE)
@@ -28,7 +28,9 @@ def test_the_page_names_every_metric_with_its_labels_and_every_route(
 
     async def go(client: Any, _: Service) -> None:
         body = {"contexts": ["a"], "response": "b"}
-        assert (await client.post("/v1/check", json=body)).status_code == 200
+        for name in ("surface", "words"):
+            said = await client.post(f"/v1/check?guardrail={name}", json=body)
+            assert said.status_code == 200
         text = (await client.get("/metrics")).text
         there: dict[str, set[str]] = {}
         for name, labels in re.findall(r"^(calibrail_\w+?)(?:\{(.*)\})? \S+$", text, re.MULTILINE):
@@ -39,7 +41,7 @@ def test_the_page_names_every_metric_with_its_labels_and_every_route(
         routes = set((await client.get("/openapi.json")).json()["paths"])
         assert {route for route in routes if f" {route}`" in page} == routes
 
-    visit(go, surface)
+    visit(go, surface, words)
 
 
 def test_the_page_names_every_problem(repository: Path) -> None:

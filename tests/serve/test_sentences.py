@@ -16,7 +16,7 @@ from calibrail.serve.client.calls import answer
 from calibrail.serve.service import Service
 from tests.command_line import calibrail
 from tests.guardrail.decision_log.logs import decided, lines
-from tests.guardrail.test_sentences import by_sentence_of_words, columns_guardrail
+from tests.guardrail.test_sentences import columns_guardrail
 
 Visiting = Callable[..., None]
 
@@ -29,13 +29,6 @@ EMPTIED = {**TRIMMED, "response": "Basalt hums loudly.", "id": "emptied"}
 REVIEW = {**TRIMMED, "response": "Basalt hums loudly. The latter is a metal.", "id": "review"}
 WHOLE = {**TRIMMED, "response": "Tungsten is a metal.", "id": "whole"}
 ALL = [TRIMMED, EMPTIED, REVIEW, WHOLE]
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("serve") / "words.json"
-    by_sentence_of_words().save(path)
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -24,5 +24,6 @@ def require_answers(config: FrozenConfig, what: str) -> None:
     if config.promise.unit == "sentence":
         raise InputError(
             f"{what} counts flags of whole answers, and this guardrail removes sentences "
-            f"({option_of(Promise, 'unit', 'sentence')}); calibrate one of whole answers beside it"
+            f"({option_of(Promise, 'unit', 'sentence')}); take one of whole answers, calibrated "
+            "beside it"
         )

@@ -99,6 +99,8 @@ class Gate:
         from calibrail.guardrail.decision_log import DecisionLog
         from calibrail.guardrail.runtime import Guardrail
         from calibrail.models.forks import renewed
+        from calibrail.settings import Promise
+        from calibrail.settings.option import option_of
 
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout must be a number of seconds above 0; got {timeout!r}")
@@ -115,7 +117,7 @@ class Gate:
         if trim and local is not None and local.unit == "answer":
             raise InputError(
                 "trim is for a guardrail that removes sentences, and this one flags whole answers; "
-                "calibrate with unit sentence (--unit sentence), or leave trim out"
+                f"calibrate with {option_of(Promise, 'unit', 'sentence')}, or leave trim out"
             )
         if log is not None and local is None:
             raise InputError(

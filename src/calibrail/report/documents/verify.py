@@ -66,8 +66,10 @@ def _probes(probes: Mapping[str, Any]) -> list[str]:
         ]
     undefined = f", {probes['n_undefined']} of them undefined as then" * bool(probes["n_undefined"])
     of = f" of {', '.join(probes['members'])}" * bool(probes["members"])
+    # Of members, and of a guardrail of sentences, there are more scores than answers.
+    noun = "probe answer" if not of and probes["n"] == 16 else "probe score"
     said = [
-        f"{count(probes['n'], 'probe score' if of else 'probe answer')}{of}{undefined}: this "
+        f"{count(probes['n'], noun)}{of}{undefined}: this "
         f"machine computes what was frozen (largest difference "
         f"{probes['largest_difference']:.1g}, tolerance {probes['tolerance']:g})"
     ]
