@@ -54,10 +54,13 @@ class Calls:
         """Return what was asked for the examples of both."""
         return Calls(self.n + other.n, self.n_judged + other.n_judged, self.usage + other.usage)
 
-    def to_dict(self, score: str, price: Price | None) -> dict[str, Any]:
+    def to_dict(
+        self, score: str, price: Price | None, n_answers: int | None = None
+    ) -> dict[str, Any]:
         """Return what does not depend on which answers were already known: a report's part.
 
-        Tokens are means per judged answer, the cost is that of asking everything anew.
+        Tokens are means per judged example, the cost is that of asking everything anew, per 1,000
+        answers. Where sentences were scored, ``n_answers`` are theirs, and ``unit`` says so.
         """
         usage, judged, n = self.usage, self.n_judged, self.n
         counted = judged > 0 and usage.n_counted == usage.n_answers > 0
@@ -70,7 +73,8 @@ class Calls:
             "tokens_in": tokens[0],
             "tokens_out": tokens[1],
             "price": None if price is None else [price.tokens_in, price.tokens_out],
-            "dollars_per_1000": None if total is None else 1000.0 * total / n,
+            "dollars_per_1000": None if total is None else 1000.0 * total / (n_answers or n),
+            **({} if n_answers is None else {"unit": "sentence"}),
         }
 
 

@@ -97,7 +97,8 @@ class BySentence:
         table = replace(
             table,
             columns={key: split.values(key, self.undefined) for key in keys},
-            costs=made.costs,
+            # A user has so many answers to judge, whatever their sentences.
+            costs=tuple(replace(cost, n=len(table)) for cost in made.costs),
             n_truncated=made.n_truncated,
             n_cut=made.n_cut,
             scales=made.scales,

@@ -241,6 +241,7 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
             sketches, sides, group_codes(table), ids=cast(Any, table.ids)
         )
     known = known_by.counts(table.digests, copies.groups)
+    n_answers = None if sentences is None else len(table)
     data = {
         "source": source_name(source),
         "format": opened.format,
@@ -272,7 +273,7 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
         "learnt_before": learnt_before,
         "n_unanswered": len(unanswered),
         "calls": [
-            cost.calls.to_dict(cost.score, account().limits.price)
+            cost.calls.to_dict(cost.score, account().limits.price, n_answers)
             for cost in table.costs
             if cost.calls is not None and cost.score in named
         ],

@@ -184,11 +184,12 @@ def _of_split(split: Json) -> list[str]:
 
 def _of_calls(item: Json) -> str:
     """Return what a score asked of an endpoint, and what that costs."""
-    judged = f"{item['n_judged']:,} of {count(item['n'], 'answer')}"
+    unit = item.get("unit", "answer")
+    judged = f"{item['n_judged']:,} of {count(item['n'], unit)}"
     parts = [f"{item['score']} asked a model behind an endpoint about {judged}"]
     if item["tokens_in"] is not None:
         parts.append(
-            f"{item['tokens_in']:.0f} tokens in and {item['tokens_out']:.3g} out per judged answer"
+            f"{item['tokens_in']:.0f} tokens in and {item['tokens_out']:.3g} out per judged {unit}"
         )
     if item["dollars_per_1000"] is not None:
         parts.append(f"${item['dollars_per_1000']:.3g} per 1,000 answers")
