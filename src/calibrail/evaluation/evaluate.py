@@ -21,6 +21,7 @@ from calibrail.evaluation.sections.by_group import by_group, by_overlapping_grou
 from calibrail.evaluation.sections.clustering import clustering
 from calibrail.evaluation.sections.curve import operating_curve
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
+from calibrail.evaluation.sections.needed_auroc import needed_auroc
 from calibrail.evaluation.sections.review import three_way_review
 from calibrail.evaluation.sections.sentences import sentences_section, simplest, trimmed_row
 from calibrail.evaluation.sections.streaming import streaming
@@ -163,6 +164,9 @@ def evaluate(
             "baselines": simplest(trimmed, level),
             "detectors": [],
             "stream": streaming(trimmed, level),
+            "needed_auroc": needed_auroc(
+                trimmed.unsupported(), promise.alpha, requirement.min_kept
+            ),
         }
 
     def rows_of(table: Mapping[str, Sample], kind: str) -> tuple[Row, ...]:

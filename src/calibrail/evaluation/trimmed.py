@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import Bound, Counts, exact_bound
 from calibrail.conformal.mean_bound import MeanBound, mean_bound
 from calibrail.evaluation.sample import TEST, Sample
-from calibrail.evaluation.stats.arrays import Floats, Mask
+from calibrail.evaluation.stats.arrays import Floats, Ints, Mask
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.ranking import clustered_auroc
 from calibrail.evaluation.stats.resampling import with_singletons
@@ -175,6 +175,10 @@ class Trimmed:
         """The hallucinated test answers that count, one of each group."""
         sample = self.sample
         return np.flatnonzero(sample.drawn(TEST, sample.labels) & (sample.labels == 1))
+
+    def unsupported(self) -> Ints:
+        """Return how many unsupported sentences each of these hallucinated answers holds."""
+        return self.sentences.count(self.sentences.labels == 1)[self.hallucinated]
 
     @property
     def everyone(self) -> Rows:

@@ -14,7 +14,13 @@ from calibrail.report.document import Document
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.calibrate_words import VERDICTS, title
-from calibrail.report.documents.trim_findings import assumptions, in_short, next_step
+from calibrail.report.documents.trim_findings import (
+    assumptions,
+    in_short,
+    needed_auroc,
+    next_step,
+    reviewed_for,
+)
 from calibrail.report.documents.trim_scores import against_marks, beside, other_thresholds
 from calibrail.report.documents.trim_stream import stopped_streams
 from calibrail.report.documents.trimmed_examples import trimmed_examples, trimmed_in_terminal
@@ -62,6 +68,8 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
                 "On the test part",
                 measures.table("On the test part", [*lines, *_more(report)], report["confidence"]),
                 parts.Text(_pooled(report["sentences"])),
+                parts.Text(reviewed_for(report["sentences"]["reviewed_for"])),
+                parts.Text(needed_auroc(report)),
             ),
             other_thresholds(report),
             beside(report),

@@ -1,10 +1,19 @@
 """Why does a report about removing sentences decide as it does, and what does it warn about?"""
 
+from typing import Final
+
+from calibrail.guardrail.reasons import TEARS
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents.calibrate_words import MOST_NEW, MOST_TIMES, TOO_CLOSE
 from calibrail.report.phrases import interval, share
 from calibrail.settings.promise import OF_THIS_THRESHOLD
+
+#: Why an answer that would lose sentences goes to a person instead, by its code.
+REVIEWS: Final[dict[str, str]] = {
+    **{str(code): words for code, words in TEARS.items()},
+    "undefined": "a sentence has no score (--undefined review)",
+}
 
 #: What to do where no share was set that must be kept.
 STATE_KEPT = (
@@ -34,6 +43,29 @@ def in_short(measured: Json) -> str:
     if measured["reviewed"]["count"]:
         parts.append(f"{share(measured['reviewed'])} go to review")
     return f"{'; '.join(parts)}."
+
+
+def reviewed_for(counts: Json) -> str:
+    """Say why answers go to review; empty where none do."""
+    why = [f"{words} ({counts[code]:,})" for code, words in REVIEWS.items() if counts[code]]
+    return f"Why answers go to review: {'; '.join(why)}." if why else ""
+
+
+def needed_auroc(report: Json) -> str:
+    """Say how well a score would have to rank sentences; empty where that is not known."""
+    needed, area = report["sentences"].get("needed_auroc"), report["test"]["auroc"]["estimate"]
+    if needed is None or area is None:
+        return ""
+    rows = [
+        f"{'half' if row['kept'] == 0.5 else percent(row['kept'])} of what is supported is kept "
+        f"from an AUROC by sentence of about {row['auroc']:.2f} on"
+        for row in needed["rows"]
+    ]
+    answers = f"{needed['unsupported']:.1f} unsupported sentences in a hallucinated one"
+    return (
+        f"As a guide, at this target and on answers like these ({answers}): {', and '.join(rows)}; "
+        f"this score has {area:.2f}. (Normal scores, independent of each other.)"
+    )
 
 
 def next_step(report: Json) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from calibrail.guardrail.reasons import TEARS
 from calibrail.phrases import count
 from calibrail.report.blocks import (
     Block,
@@ -22,6 +21,7 @@ from calibrail.report.blocks import (
 )
 from calibrail.report.documents.error_examples import chunks_of, quote_of
 from calibrail.report.documents.explain import evidence_block
+from calibrail.report.documents.trim_findings import REVIEWS
 from calibrail.report.phrases import group_label
 from calibrail.report.sanitize import merged, parted, short
 from calibrail.scale import Scale
@@ -53,12 +53,6 @@ _LEGEND: Final = {
     ("with others", False): "Removed with others: it introduced them, and nothing of them is left.",
 }
 _MARKED: Final = "Highlighted: what people marked as unsupported."
-
-#: Why an answer that would lose sentences goes to a person instead, by its code.
-_REVIEWS: Final[dict[str, str]] = {
-    **{str(code): words for code, words in TEARS.items()},
-    "undefined": "a sentence has no score (--undefined review)",
-}
 
 #: Characters of an answer that are shown.
 _MOST: Final = 2400
@@ -180,7 +174,7 @@ def _facts(item: Json, scale: Scale) -> Iterator[str]:
 def _withheld(item: Json) -> str:
     """Say why nothing is released; empty where something is."""
     if item["outcome"] == "review":
-        why = _REVIEWS.get(item["why"], short(item["why"], 200))
+        why = REVIEWS.get(item["why"], short(item["why"], 200))
         return f"Nothing is released: the answer goes to review{f', since {why}' if why else ''}."
     if all(sentence["removed"] for sentence in item["sentences"]):
         return "Nothing is released: every sentence was removed."
