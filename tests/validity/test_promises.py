@@ -21,6 +21,7 @@ from calibrail.validity import (
     failures,
     groups,
     observe,
+    overlapping,
     risks,
     shift,
     simulate,
@@ -45,7 +46,7 @@ def small() -> tuple[Check, ...]:
 
 def test_every_promise_holds_in_one_setting(small: tuple[Check, ...]) -> None:
     assert failures(small, ERROR) == ()
-    assert len({check.what for check in small}) == 38
+    assert len({check.what for check in small}) == 39
     assert {check.kind for check in small} == set(KINDS)
     assert sum(check.exact for check in small) > 20
 
@@ -150,7 +151,7 @@ def every_score(scores: Any, clusters: Any, promise: Promise) -> Any:
 
 
 def pooled(scores: Any, names: Any, promise: Promise) -> Any:
-    one = calibrate_threshold(scores, promise)
+    one = calibrate_threshold(scores, dataclasses.replace(promise, by=None))
 
     class Pooled:
         def of(self, _: str) -> Any:
@@ -158,6 +159,12 @@ def pooled(scores: Any, names: Any, promise: Promise) -> Any:
 
         def flags(self, values: Any, _: Any) -> Any:
             return one.flags(values)
+
+        def is_covered(self, names: Any) -> Any:
+            return np.ones(len(names), np.bool_)
+
+        def has_promise(self, *_: Any) -> bool:
+            return True
 
     return Pooled()
 
@@ -217,6 +224,7 @@ BROKEN: list[tuple[Run, str, Callable[..., Any], tuple[Any, ...]]] = [
         ("continuous", 100, 0.1, 500),
     ),
     (groups.grouped_marginal, "calibrate_groups", pooled, ("continuous", 30, 0.1, 300)),
+    (overlapping.marginal, "calibrate_overlapping", pooled, ("continuous", 100, 0.1, 200)),
     (groups.grouped_pac, "calibrate_groups", pooled, ("continuous", 100, 0.1, 100)),
     (
         groups.fallback,

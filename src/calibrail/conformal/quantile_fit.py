@@ -94,7 +94,7 @@ class QuantileFit:
                 return self._lowered(new @ adjugate, det)
             leaving, sign, slope, rising = best
             step = sign * (self._cells @ adjugate[:, leaving])[self._cell]
-            entering = self._entering(residuals, step, below, slope, rising, det)
+            entering = self._entering(residuals, step, below, slope, rising, alpha.denominator)
             if entering is None:
                 return -math.inf
             self._basis[leaving] = entering
@@ -102,14 +102,17 @@ class QuantileFit:
 
     def _descent(
         self, adjugate: Ints, det: int, others: Ints, lower: Ints, new: Ints, alpha: Fraction
-    ) -> tuple[int, int, Fraction, bool] | None:
-        """Return the steepest edge downwards: its column, sign, slope and whether x b rises."""
+    ) -> tuple[int, int, int, bool] | None:
+        """Return the steepest edge downwards: its column, sign, slope and whether x b rises.
+
+        Slopes are whole numbers, those of the objective times ``det`` and alpha's denominator.
+        """
         counts, lows = (others @ adjugate).tolist(), (lower @ adjugate).tolist()
-        gains = (new @ adjugate).tolist()
-        best: tuple[int, int, Fraction, bool] | None = None
+        gains, (missed, whole) = (new @ adjugate).tolist(), alpha.as_integer_ratio()
+        best: tuple[int, int, int, bool] | None = None
         for column, (count, low, gain) in enumerate(zip(counts, lows, gains, strict=True)):
-            along = (low - alpha * count) / det
-            for sign, slope in ((1, along + 1 - alpha), (-1, alpha - along)):
+            along = whole * low - missed * count
+            for sign, slope in ((1, along + (whole - missed) * det), (-1, missed * det - along)):
                 rising = sign * gain > 0
                 # Of fits that are equally good, the one with the highest x b.
                 falls = slope < 0 or (slope == 0 and rising)
@@ -118,7 +121,7 @@ class QuantileFit:
         return best
 
     def _entering(
-        self, residuals: Ints, step: Ints, below: Bools, slope: Fraction, rising: bool, det: int
+        self, residuals: Ints, step: Ints, below: Bools, slope: int, rising: bool, whole: int
     ) -> int | None:
         """Return the score at which the objective stops falling along an edge."""
         met = np.where(below, step < 0, step > 0) & self._finite
@@ -130,9 +133,8 @@ class QuantileFit:
             sort = np.lexsort((second, first))
         order = rows[sort]
         passed = np.cumsum(np.abs(step[order]))
-        need = -slope * det
         # Where the slope is 0 after a score, it goes on as long as x b rises.
-        ceiling = math.floor(need) + 1 if rising and need.denominator == 1 else math.ceil(need)
+        ceiling = -(slope // whole) + (rising and slope % whole == 0)
         place = int(np.searchsorted(passed, ceiling))
         return int(order[place]) if place < len(order) else None
 

@@ -14,6 +14,7 @@ from calibrail.validity import (
     ceilings,
     certificates,
     groups,
+    overlapping,
     promise,
     recalibration,
     risks,
@@ -92,6 +93,10 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(groups.grouped_marginal, "marginal", each=10),
     Simulation(groups.grouped_pac, "pac", each=10),
     Simulation(groups.fallback, "marginal", each=10),
+    Simulation(overlapping.marginal, "marginal", _ONE, sizes=(100,), alphas=(0.1,)),
+    Simulation(
+        overlapping.marginal, "marginal", KINDS[1:], each=10, sizes=(30, 100, 600), alphas=(0.1,)
+    ),
     Simulation(batches.false_discovery_rate, "marginal", each=5),
     Simulation(batches.storey_rate, each=10),
     Simulation(batches.both_classes_rate, each=10),
@@ -139,6 +144,7 @@ OTHERS: Final[tuple[Simulation[Observation], ...]] = (
     Simulation(thresholds.undefined_passed_where_returned, "marginal", _ONE),
     Simulation(groups.naive_on_clusters, "marginal", _ONE, each=5),
     Simulation(groups.pooled_over_groups, "marginal", _ONE, each=10),
+    Simulation(overlapping.beside, "marginal", _ONE, each=5, sizes=(100,), alphas=(0.1,)),
     Simulation(shift.without_known_ratio, "marginal", _ONE, each=4),
     Simulation(certificates.wrong_labels_ignored, kinds=_ONE),
     Simulation(watch.clustered, kinds=_ONE, each=10, sizes=(600,), alphas=(0.1,)),

@@ -21,6 +21,7 @@ from calibrail.validity.from_files import (
     copied,
     labelled,
     looks,
+    overlapping,
     sessions,
     simulate_from_files,
     thresholds,
@@ -35,6 +36,7 @@ ERROR = 1e-4
 SMALL: list[tuple[Run, int, float, int]] = [
     (thresholds.miss_rates, 120, 0.2, 3),
     (thresholds.by_topic, 240, 0.2, 2),
+    (overlapping.misses, 300, 0.2, 2),
     (certificates.calibrate_verdicts, 60, 0.05, 2),
     (certificates.by_lot, 120, 0.05, 2),
     (certificates.certify_verdicts, 60, 0.05, 3),

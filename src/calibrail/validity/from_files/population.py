@@ -21,7 +21,7 @@ from calibrail.settings import Requirement
 from calibrail.validity.distributions import Floats
 
 #: Difference of the mean scores of hallucinated and faithful answers.
-_SEPARATION: Final = 2.0
+SEPARATION: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Population:
         correlation = self.correlation
         scores = np.sqrt(correlation) * shared[:, member] + np.sqrt(1.0 - correlation) * own
         added = np.array(list(self.topics.values()))[topics]
-        scores += _SEPARATION * labels - self.slope * np.log(sizes)[member] + added
+        scores += SEPARATION * labels - self.slope * np.log(sizes)[member] + added
         scores[1:] -= self.lead * labels
         return Answers(rng.integers(1 << 60, size=len(member)), labels, scores, member, topics)
 
@@ -157,7 +157,7 @@ class Population:
             share = 0.5 / (1.0 if topic is None else len(self.topics))
             chance = chance * (1.0 - (1.0 - share) ** n)
         shifts = self.topics.values() if topic is None else [self.topics[topic]]
-        means = [_SEPARATION * label - self.slope * np.log(n) + shift for shift in shifts]
+        means = [SEPARATION * label - self.slope * np.log(n) + shift for shift in shifts]
         rates = np.mean([ndtr(threshold - mean) for mean in means], axis=0)
         return float(np.sum(chance * rates) / np.sum(chance))
 
