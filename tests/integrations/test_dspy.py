@@ -22,6 +22,8 @@ from dspy.utils import DummyLM  # noqa: E402
 from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.dspy import Guarded, GuardrailMetric  # noqa: E402
+from calibrail.integrations.gate import REFUSALS  # noqa: E402
+from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
@@ -230,3 +232,15 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 
 def test_importing_the_adapter_is_light() -> None:
     assert heavy_modules("dspy", "dspy") == []
+
+
+def test_what_is_left_of_an_answer_takes_its_place_without_the_reasoning() -> None:
+    for text, left in trimming.SHOWN.items():
+        with says(text):
+            pred = Guarded(program(), trimming.gate())(
+                question=trimming.QUESTION, context=list(trimming.CONTEXTS)
+            )
+        outcome = pred.guardrail_decision["outcome"]
+        assert pred.response == (left or REFUSALS[outcome])
+        assert ("reasoning" in pred) is (outcome == "pass")
+        assert "hums" not in str(pred)

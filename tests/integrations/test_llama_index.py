@@ -32,6 +32,7 @@ from calibrail.integrations.llama_index import (  # noqa: E402
     GuardrailEvaluator,
     GuardrailSynthesizer,
 )
+from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
@@ -244,3 +245,12 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_importing_the_adapter_is_light() -> None:
     framework = "llama_index.core.evaluation, llama_index.core.response_synthesizers"
     assert heavy_modules("llama_index", framework) == []
+
+
+def test_an_engine_says_what_is_left_of_an_answer() -> None:
+    for text, left in trimming.SHOWN.items():
+        said = engine(trimming.gate(), text).query(trimming.QUESTION)
+        assert str(said) == (left or REFUSALS[said.metadata["calibrail"]["outcome"]])
+        assert "hums" not in str(said.metadata)
+    plain = engine(trimming.gate(trim=False), trimming.TRIMMED).query(trimming.QUESTION)
+    assert str(plain) == REFUSALS["flag"]

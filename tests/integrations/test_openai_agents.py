@@ -32,6 +32,7 @@ from pydantic import BaseModel  # noqa: E402
 
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.openai_agents import AnswerGuardrail, held_back  # noqa: E402
+from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
@@ -355,3 +356,15 @@ def test_the_page_and_the_example_run(
 
 def test_to_import_it_costs_little() -> None:
     assert heavy_modules("openai_agents", "agents") == []
+
+
+def test_what_is_left_of_an_answer_comes_with_the_tripwire() -> None:
+    for text, left in trimming.SHOWN.items():
+        guard = AnswerGuardrail(trimming.gate(), contexts=lambda run: list(trimming.CONTEXTS))
+        agent = agent_of(guard, text)
+        if text == left:
+            assert Runner.run_sync(agent, trimming.QUESTION).final_output == text
+            continue
+        details = withheld(agent, trimming.QUESTION)
+        assert details["text"] == left
+        assert "hums" not in str(details)

@@ -92,6 +92,8 @@ def test_an_aside(sentence: str, rest: str | None) -> None:
         ("In that case, wait.", "It may be shut."),
         ("This means that it is shut.", "It rained."),
         ("These are shut.", "There are two."),
+        ("To do this, clean the grate.", "Lubricate it."),
+        ("Once that is done, wait.", "Hold the button."),
         ("Yes, daily.", "Is it open?"),
         ("Because it rained.", "Why is it shut?"),
         ('"However, it is old," he said.', "It is open."),

@@ -93,6 +93,8 @@ _LEANS = re.compile(
     r" of (?:them|these|those)\b|of (?:these|those)\b"
     rf"|the (?:two|three|four|others?) {_VERB}"
     r"|otherwise\b|nor\b|vice versa\b|if (?:so|not)\b|in (?:this|that|such|either|these) cases?\b"
+    r"|to do (?:this|that|so)\b|(?:in|by) doing (?:this|that|so)\b"
+    r"|(?:once|when|after|if) (?:this|that) (?:is|has|was|happens|occurs)\b"
     rf"|the same (?:is|goes|applies|holds|was|can|may)\b|so {_VERB}"
     rf"|(?:this|that|these|those) (?:{_VERB}|(?:also )?(?:means?|makes?|includes?|helps?|leads?"
     r"|causes?|allows?|ensures?|suggests?|indicates?|explains?|refers?|shows?|depends?|involves?"
