@@ -49,7 +49,7 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
     figure = parts.Figure(
         "groups",
         partial(groups_svg, by_group, names=(words.caught, words.alarms)),
-        f"What is {words.caught} and what is wrongly {words.acted} in each group. Dashed: what was "
+        f"What is {words.caught} and what is {words.wrongly} in each group. Dashed: what was "
         f"asked.{first}",
         lines=interval_lines(
             (f"{phrases.group_of(row)}: {called}", row[key], row.get(limit))

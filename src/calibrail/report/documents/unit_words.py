@@ -18,7 +18,7 @@ class UnitWords:
         What is wanted of hallucinated answers.
     by_score : str
         The same of the score alone, before answers are trimmed or sent to review.
-    alarms, harm, flags : str
+    alarms, harm, flags, wrongly : str
         What faithful ones suffer, and the same in one word.
     acts, acted : str
         What is done from the threshold on.
@@ -32,6 +32,7 @@ class UnitWords:
     alarms: str
     harm: str
     flags: str
+    wrongly: str
     acts: str
     acted: str
 
@@ -45,6 +46,7 @@ _ANSWERS: Final = UnitWords(
     alarms="false alarms",
     harm="alarms",
     flags="flags",
+    wrongly="wrongly flagged",
     acts="flags",
     acted="flagged",
 )
@@ -54,9 +56,10 @@ _SENTENCES: Final = UnitWords(
     catch="free",
     catches="frees",
     by_score="freed by the score alone",
-    alarms="faithful ones touched",
+    alarms="touched",
     harm="touched",
     flags="touches",
+    wrongly="touched though it is faithful",
     acts="removes",
     acted="removed",
 )
