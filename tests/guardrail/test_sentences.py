@@ -334,3 +334,12 @@ def test_a_detector_of_answers_is_not_that_of_sentences() -> None:
     config = guardrail.config.model_copy(update={"score": score_config(score)})
     with pytest.raises(GuardrailError, match="by_sentence"):
         Guardrail(config)
+
+
+def test_an_answer_that_is_too_long_is_not_judged_and_nothing_of_it_is_shown() -> None:
+    guardrail = of_sentences()
+    long = check(guardrail, "It is 3. " * 2000)
+    assert long.outcome == "pass"
+    decision = check(guardrail, "It is 3. " * 8000)
+    assert (decision.outcome, decision.text, decision.failed) == ("error", None, True)
+    assert "72,000 characters in 8,000 sentences, too many" in decision.reason

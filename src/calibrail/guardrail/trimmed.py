@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from calibrail.settings.promise import Undefined
 from calibrail.text.joins import Place, joins
 from calibrail.text.trimming import trim
 
+#: Characters that stand before the sentences of an answer, added up over all of them.
+MOST_BEFORE: Final = 100_000_000
+
 
 def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]:
     """Return the sentences of an answer, each with its own cell of the columns that are read.
@@ -26,9 +30,16 @@ def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]
     Raises
     ------
     InputError
-        If a cell holds a list of another number of values than the answer has sentences.
+        If a cell holds a list of another number of values than the answer has sentences, or the
+        answer is too long: what stands before each sentence is a part of it.
     """
     places = sentences_of(answer)
+    if sum(place.start for place in places) > MOST_BEFORE:
+        raise InputError(
+            f"the answer has {count(len(answer.response), 'character')} in "
+            f"{count(len(places), 'sentence')}, too many to judge each after what stands before "
+            "it; check it in parts"
+        )
     for name in columns:
         given = numbers_in(answer.columns.get(name))
         if given is not None and given != len(places):

@@ -9,7 +9,7 @@ from calibrail.text.sentences import Sentence, lines
 Kind = Literal["blank", "plain", "item", "heading", "row", "code", "other"]
 
 _FENCE = re.compile(r"\s*(```+|~~~+)")
-_SEPARATOR = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
+_SEPARATOR = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?")
 _UNDERLINE = re.compile(r" {0,3}(?:={2,}|-{2,})\s*")
 _QUOTED = re.compile(r"\s*(?:>\s?)+")
 _HASHES = re.compile(r"\s*(#{1,6})\s")
@@ -94,7 +94,7 @@ def layout(text: str, sentences: Iterable[Sentence]) -> list[Row]:
                 fence = ""
         elif table and "|" in piece:
             kind, body, block = "row", start, rows[-1].block
-        elif "|" in piece and "|" in following and _SEPARATOR.fullmatch(following.rstrip()):
+        elif "|" in piece and "|" in following and _SEPARATOR.fullmatch(following.strip()):
             kind, body, table = "row", start, True
             rows.append(Row(start, end, stop, body, kind, level, first, at, position))
             continue

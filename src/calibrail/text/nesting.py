@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TITLE = re.compile(r"\*\*[^*]+\*\*|__[^_]+__")
 _ENDED = re.compile(
-    r"[.!?\u2026\u3002\uff01\uff1f\u0964][\"'\u201d\u2019)\]*_`]*(?:\s*\[[^\]]*\])*$"
+    r"[.!?\u2026\u3002\uff01\uff1f\u0964][\"'\u201d\u2019)\]*_`]*(?:\s*\[[^\[\]]{0,200}\])*$"
 )
 #: Columns by which a line that continues an item stands in.
 _CONTINUED: Final = 2
