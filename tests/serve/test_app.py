@@ -260,7 +260,8 @@ def test_what_openapi_shows_is_what_is_taken_and_given(visit: Visiting, surface:
         for path, routes in content["paths"].items():
             for example in _examples(routes.get("post", {}).get("requestBody")):
                 said = await client.post(path, json=example)
-                if "columns" in str(example):
+                if "columns" in str(example) or path.endswith("/stream"):
+                    # Another guardrail reads columns, and another one takes answers in pieces.
                     assert said.status_code == 422
                     continue
                 assert said.status_code == 200, said.text

@@ -103,6 +103,16 @@ class StreamCheck:
         self.decision: Decision | None = None
 
     @property
+    def failed(self) -> bool:
+        """Whether the detector failed, so that no further sentence is judged."""
+        return self._failed
+
+    @property
+    def n_sentences(self) -> int:
+        """How many sentences were judged."""
+        return len(self._places)
+
+    @property
     def text(self) -> str:
         """What has been written so far."""
         if len(self._written) > 1:
@@ -117,13 +127,29 @@ class StreamCheck:
         InputError
             If it is no text, or the answer has ended.
         """
-        return list(self._judged(self._split(token)))
+        return list(self._judged(self.split(token)))
+
+    def split(self, token: str) -> list[Sentence]:
+        """Take the next piece; return the sentences it ends, to be given to `judge` in order.
+
+        The two do what `feed` does; the first takes no time, the second what the detector takes.
+        """
+        if not isinstance(token, str):
+            raise InputError(f"a token must be a text; got {token!r:.80}")
+        if self.decision is not None:
+            raise InputError("this answer has ended; begin another one: guardrail.stream_check()")
+        self._written.append(token)
+        return self._splitter.feed(token)
+
+    def end(self) -> list[Sentence]:
+        """End the text; return the sentences that are left, to be given to `judge` in order."""
+        return self._splitter.close()
 
     def close(self) -> Decision:
         """End the answer; return the decision about all of it, as ``Guardrail.check`` would."""
         if self.decision is not None:
             return self.decision
-        for _ in self._judged(self._splitter.close()):
+        for _ in self._judged(self.end()):
             pass
         return self._decided()
 
@@ -134,7 +160,7 @@ class StreamCheck:
         """
         if self.decision is not None:
             return self.decision
-        self._until_stopped(self._splitter.close())
+        self._until_stopped(self.end())
         if self.stopped is not None:
             self._written = [self.text[: self.stopped.end]]
             del self._places[self.stopped.number :]
@@ -162,7 +188,7 @@ class StreamCheck:
         """
         try:
             for token in tokens:
-                self._until_stopped(self._split(token))
+                self._until_stopped(self.split(token))
                 if text := self.release():
                     yield text
                 if self.stopped is not None:
@@ -178,7 +204,7 @@ class StreamCheck:
         """Yield as `show` does, while the event loop goes on: sentences are judged in a thread."""
         try:
             async for token in tokens:
-                if sentences := self._split(token):
+                if sentences := self.split(token):
                     await asyncio.to_thread(self._until_stopped, sentences)
                     if text := self.release():
                         yield text
@@ -191,26 +217,19 @@ class StreamCheck:
         if text := self.release():
             yield text
 
-    def _split(self, token: str) -> list[Sentence]:
-        if not isinstance(token, str):
-            raise InputError(f"a token must be a text; got {token!r:.80}")
-        if self.decision is not None:
-            raise InputError("this answer has ended; begin another one: guardrail.stream_check()")
-        self._written.append(token)
-        return self._splitter.feed(token)
-
     def _judged(self, sentences: list[Sentence]) -> Iterator[SentenceVerdict]:
         for sentence in sentences:
             # The answer has failed with its first sentence that could not be judged.
             if not self._failed:
-                yield self._verdict(sentence)
+                yield self.judge(sentence)
 
     def _until_stopped(self, sentences: list[Sentence]) -> None:
         for sentence in sentences:
             if self.stopped is None:
-                self._verdict(sentence)
+                self.judge(sentence)
 
-    def _verdict(self, sentence: Sentence) -> SentenceVerdict:
+    def judge(self, sentence: Sentence) -> SentenceVerdict:
+        """Return the verdict on a sentence that `split` or `end` returned."""
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)
         verdict = self._parts.verdict(replace(self._asked, response=self.text), place)

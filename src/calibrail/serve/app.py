@@ -11,9 +11,10 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from calibrail.guardrail.decision import Decision
-from calibrail.serve import described, selecting
+from calibrail.serve import described, selecting, streams
 from calibrail.serve.bodies import Batch, Check, Select, parse
 from calibrail.serve.guardrails import Loaded
+from calibrail.serve.limits import STREAM
 from calibrail.serve.metrics import MEDIA_TYPE
 from calibrail.serve.problems import Problem
 from calibrail.serve.service import Service
@@ -68,6 +69,11 @@ def application(service: Service) -> FastAPI:
         ]
         decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
         return _json(_items(decisions, evidence=asked.evidence))
+
+    @app.post(STREAM, openapi_extra=described.STREAM)
+    async def check_stream(request: Request) -> Response:
+        """Decide about an answer sentence by sentence, while it is being written."""
+        return await streams.stream(service, _named(service, request), request)
 
     @app.post("/v1/select", openapi_extra=described.SELECT)
     async def select(request: Request) -> Response:

@@ -6,14 +6,15 @@ matter to any decision is the guardrail's own promise.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from calibrail.data.example import Example
 from calibrail.guardrail.decision import Decision
@@ -21,6 +22,8 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.metrics import TIMEOUT, Metrics
 from calibrail.serve.problems import Problem
+
+Result = TypeVar("Result")
 
 _log: Final = logging.getLogger("calibrail.serve")
 
@@ -68,6 +71,37 @@ class Waiting:
         self.settled = False
 
 
+class _Step:
+    """What is to be done in turn for an answer that is still being written."""
+
+    __slots__ = ("alone", "done", "loaded", "settled", "work")
+
+    def __init__(self, loaded: Loaded, work: Callable[[], Any], done: asyncio.Future[Any]) -> None:
+        self.loaded, self.work, self.done = loaded, work, done
+        self.alone, self.settled = True, False
+
+    def take(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Do it, in a thread that scores."""
+        try:
+            result, error = self.work(), None
+        except BaseException as raised:
+            result, error = None, raised if isinstance(raised, Exception) else _ended(raised)
+        loop.call_soon_threadsafe(self._deliver, result, error)
+
+    def _deliver(self, result: Any, error: Exception | None) -> None:
+        if self.done.done():
+            return
+        if error is not None:
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(result)
+
+
+def _ended(error: BaseException) -> RuntimeError:
+    """Return what a thread wanted to end with, as an error that can wait for its turn."""
+    return RuntimeError(repr(error))
+
+
 #: Takes what one guardrail decided before it is given, in any thread; raises where it cannot be
 #: kept.
 Keep = Callable[[Sequence[tuple[Waiting, Decision]]], None]
@@ -108,6 +142,8 @@ class Batcher:
         self._late = ThreadPoolExecutor(1, "late")
         self._n = 0
         self._open: set[_Request] = set()
+        #: Set once nothing more is waited for.
+        self.given_up = asyncio.Event()
         self._closed = False
 
     @property
@@ -164,15 +200,7 @@ class Batcher:
         request.left = len(examples)
         request.decisions = [None] * len(examples)
         with self._lock:
-            if self._n + len(examples) > self._most:
-                raise Problem(
-                    429,
-                    "queue-full",
-                    f"{self._n:,} answers wait, of {self._most:,} at most; send this again later",
-                    retry_after=RETRY_AFTER,
-                )
-            self._n += len(examples)
-            self._metrics.waiting(self._n)
+            self._make_room(len(examples))
             lane = self._lane(loaded)
             lane.waiting.extend(request.answers)
             lane.ready.notify(min(len(examples), lane.n_idle))
@@ -184,10 +212,64 @@ class Batcher:
         finally:
             self._open.discard(request)
 
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place for an answer that is still being written.
+
+        Raises
+        ------
+        Problem
+            If there is no room.
+        """
+        with self._lock:
+            self._make_room(1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n -= 1
+                self._metrics.waiting(self._n)
+
+    async def step(self, loaded: Loaded, work: Callable[[], Result]) -> Result:
+        """Do what one sentence of an answer needs, in its turn, and return what it gives.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not done by the deadline. What was begun goes on, and nobody hears of it.
+        """
+        step = _Step(loaded, work, self._loop.create_future())
+        with self._lock:
+            lane = self._lane(loaded)
+            lane.waiting.append(step)
+            lane.ready.notify(min(1, lane.n_idle))
+        try:
+            async with asyncio.timeout(self._deadline):
+                result: Result = await step.done
+                return result
+        except TimeoutError:
+            raise TimeoutError(f"no decision within {self._deadline:g} s {TIMEOUT}") from None
+        finally:
+            with self._lock:
+                step.settled = True
+                lane.drop_settled()
+
     def give_up(self) -> None:
         """Decide all that is open by the failure policy, at once."""
+        self.given_up.set()
         for request in tuple(self._open):
             self._expire(request, f"no decision before the service was stopped {TIMEOUT}")
+
+    def _make_room(self, n: int) -> None:
+        if self._n + n > self._most:
+            raise Problem(
+                429,
+                "queue-full",
+                f"{self._n:,} answers wait, of {self._most:,} at most; send this again later",
+                retry_after=RETRY_AFTER,
+            )
+        self._n += n
+        self._metrics.waiting(self._n)
 
     def _lane(self, loaded: Loaded) -> "_Lane":
         name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
@@ -218,7 +300,10 @@ class Batcher:
                 batch = lane.take(self._max_batch)
                 lane.began[threading.get_ident()] = time.monotonic()
             try:
-                self._decide(batch)
+                if isinstance(batch[0], _Step):
+                    batch[0].take(self._loop)
+                else:
+                    self._decide([item for item in batch if isinstance(item, Waiting)])
             except BaseException:
                 # What has no decision by its deadline is decided by the failure policy.
                 _log.exception("a batch of answers could not be decided")
@@ -317,19 +402,19 @@ class _Lane:
 
     def __init__(self, lock: threading.Lock, n_threads: int) -> None:
         self.ready = threading.Condition(lock)
-        self.waiting: deque[Waiting] = deque()
+        self.waiting: deque[Waiting | _Step] = deque()
         self.n_threads, self.n_idle = n_threads, 0
         self.threads: list[threading.Thread] = []
         #: When each thread that is at work began its batch.
         self.began: dict[int, float] = {}
 
-    def take(self, most: int) -> list[Waiting]:
+    def take(self, most: int) -> list[Waiting | _Step]:
         """Return the first answer, and with it others that may share its batch."""
         first = self.waiting.popleft()
-        batch = [first]
+        batch: list[Waiting | _Step] = [first]
         if first.alone:
             return batch
-        left: list[Waiting] = []
+        left: list[Waiting | _Step] = []
         while self.waiting and len(batch) < most:
             answer = self.waiting.popleft()
             shares = answer.loaded is first.loaded and not answer.alone

@@ -103,8 +103,10 @@ class Item(_Body):
         "sentences a score may be a list with a number for each.",
     )
 
-    def example(self, guardrail: Guardrail, place: tuple[str | int, ...] = ()) -> Example:
-        """Return the answer.
+    def example(
+        self, guardrail: Guardrail, place: tuple[str | int, ...] = (), *, begun: bool = False
+    ) -> Example:
+        """Return the answer, or what is known of it before its first word where it has ``begun``.
 
         What the guardrail reads must be there, though it may be empty: a field that was forgotten
         is no answer without one.
@@ -117,7 +119,7 @@ class Item(_Body):
         errors = [
             (pointer(*place, *path), "is missing; this guardrail reads it")
             for path in fields_read(guardrail)
-            if not self._has(*path)
+            if not self._has(*path) and not (begun and path == ("response",))
         ] + [
             (
                 pointer(*place, "columns", name),
@@ -132,6 +134,8 @@ class Item(_Body):
                 for name, cell in self.columns.items()
                 if isinstance(cell, list) and name not in _numeric(guardrail.score)
             ]
+        if begun and self.response is not None:
+            errors.append((pointer(*place, "response"), "comes in the lines after this one"))
         if errors:
             raise _invalid(errors)
         example = Example(
@@ -188,6 +192,7 @@ Body = TypeVar("Body", bound=_Body)
 
 #: Words for the fields of each body.
 _FIELDS: Final = {
+    Item: tuple(Item.model_fields),
     Check: tuple(Check.model_fields),
     Batch: (*Batch.model_fields, *(f"items/0/{name}" for name in Item.model_fields)),
     Select: (*Select.model_fields, *(f"items/0/{name}" for name in Item.model_fields)),

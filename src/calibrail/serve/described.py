@@ -1,12 +1,14 @@
 """What does the service say of its own routes, for programs that read OpenAPI?"""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from calibrail.serve.bodies import Batch, Check, Select
+from calibrail.serve.bodies import Batch, Check, Item, Select
+from calibrail.serve.limits import LINES
 from calibrail.serve.problems import MEDIA_TYPE, Problem
 
 _ANSWER: Final = {
@@ -159,6 +161,35 @@ CHECK: Final = _route(
 BATCH: Final = _route(
     Batch, {"texts": {"items": [_ANSWER]}}, _ITEMS, decided={"items": [_DECISION]}
 )
+_BEGUN: Final = {name: text for name, text in _ANSWER.items() if name != "response"}
+_SENTENCE: Final = {"number": 1, "outcome": "pass", "stop": False, "show": _ANSWER["response"]}
+_EVENTS: Final = (
+    f"event: sentence\ndata: {json.dumps(_SENTENCE)}\n\n"
+    f"event: decision\ndata: {json.dumps(_DECISION)}\n\n"
+)
+_IN_PIECES: Final = _route(
+    Item, {"whole": _ANSWER}, {"$ref": "#/components/schemas/Decision"}, decided=_DECISION
+)
+STREAM: Final = {
+    **_IN_PIECES,
+    "requestBody": {
+        "required": True,
+        "content": {
+            **_IN_PIECES["requestBody"]["content"],
+            LINES: {
+                "schema": {"type": "string"},
+                "example": "\n".join(map(json.dumps, (_BEGUN, "Tungsten has", " the symbol W."))),
+            },
+        },
+    },
+    "responses": {
+        **_IN_PIECES["responses"],
+        "200": {
+            "description": "events: sentence, stop, rest, decision, error",
+            "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EVENTS}},
+        },
+    },
+}
 SELECT: Final = _route(
     Select,
     {"texts": {"items": [_ANSWER], "fdr": 0.1}},
@@ -202,7 +233,7 @@ def describe(app: FastAPI, *, closed: bool) -> None:
         if content is None:
             content = plain()
             schemas = {"Decision": _DECIDED, "Problem": _PROBLEM}
-            for kind in (Check, Batch, Select):
+            for kind in (Item, Check, Batch, Select):
                 schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
                 schemas |= schema.pop("$defs", {})
                 schemas[kind.__name__] = schema

@@ -13,6 +13,7 @@ from calibrail.errors import CalibrailError, InputError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
 from calibrail.serve.problems import Problem
+from calibrail.text.answer_sentences import answer_sentences
 
 #: What a guardrail may be called in an address.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -82,7 +83,9 @@ def named(sources: Sequence[str] | str) -> dict[str, Path]:
 
 
 def warm(guardrail: Guardrail) -> None:
-    """Open the models of a guardrail, so that the first request does not wait for them."""
+    """Open what a guardrail needs, so that the first request does not wait for it."""
+    # What splits an answer that comes in pieces would hold up all requests.
+    answer_sentences("This is a test. So is this.")
     if getattr(guardrail.score, "models", ()) and not guardrail.endpoints:
         guardrail.decide([_WARMING])
 

@@ -23,8 +23,18 @@ _BODIES: Final = 64
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 #: Headers on which it depends who asks for what: of two, another party may have read the other.
 _ONCE: Final = (b"host", b"authorization", b"content-type", b"content-encoding")
+#: Where an answer may come in pieces, and as which type of body it then does.
+STREAM: Final = "/v1/check/stream"
+LINES: Final = "application/x-ndjson"
 _CHARSET: Final = re.compile(r"charset\s*=\s*\"?([^\s;\"]*)")
 _LOCAL: Final = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.IGNORECASE)
+
+
+def streams(scope: Scope) -> bool:
+    """Return whether the body of a request is read piece by piece, while it is answered."""
+    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+    kind = kinds[0].partition(b";")[0].strip().lower() if kinds else b""
+    return scope["path"] == STREAM and scope["method"] == "POST" and kind == LINES.encode()
 
 
 class Gate:
@@ -76,6 +86,9 @@ class Gate:
                     detail = f"the request has the header {name.decode()} more than once"
                     raise Problem(400, "invalid-request", f"{detail}; send it once")
             self._admit(scope, headers)
+            if streams(scope):
+                await self._app(scope, self._in_pieces(receive, held), send)
+                return
             body = await self._body(headers, receive, held)
             await self._pass_on(body, scope, receive, send)
         except Problem as problem:
@@ -85,6 +98,31 @@ class Gate:
             pass
         finally:
             self._held -= held[0]
+
+    def _in_pieces(self, receive: Receive, held: list[int]) -> Receive:
+        """Return what gives the parts of a body as they come, as long as they are not too many."""
+
+        async def piece() -> Message:
+            message = await receive()
+            if message["type"] == "http.request":
+                self._hold(len(message.get("body", b"")), held)
+            return message
+
+        return piece
+
+    def _hold(self, size: int, held: list[int]) -> None:
+        """Count bytes of a body."""
+        held[0] += size
+        self._held += size
+        if held[0] > self._most:
+            raise self._too_large()
+        if self._held > _BODIES * self._most:
+            raise Problem(
+                429,
+                "too-busy",
+                "too many large requests at a time; send this again later",
+                retry_after=RETRY_AFTER,
+            )
 
     async def _pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         given = False
@@ -118,9 +156,12 @@ class Gate:
                 )
         if scope["method"] == "POST":
             kind, _, further = headers.get(b"content-type", b"").lower().partition(b";")
-            if kind.strip() != b"application/json":
+            if kind.strip() != b"application/json" and not streams(scope):
+                more = f" or {LINES}, a line a piece" if scope["path"] == STREAM else ""
                 raise Problem(
-                    415, "not-json", "send the body with the header Content-Type: application/json"
+                    415,
+                    "not-json",
+                    f"send the body with the header Content-Type: application/json{more}",
                 )
             charset = _CHARSET.search(further.decode("latin-1"))
             if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
@@ -154,17 +195,7 @@ class Gate:
                     if message["type"] == "http.disconnect":
                         raise ConnectionResetError
                     parts.append(message.get("body", b""))
-                    held[0] += len(parts[-1])
-                    self._held += len(parts[-1])
-                    if held[0] > self._most:
-                        raise self._too_large()
-                    if self._held > _BODIES * self._most:
-                        raise Problem(
-                            429,
-                            "too-busy",
-                            "too many large requests at a time; send this again later",
-                            retry_after=RETRY_AFTER,
-                        )
+                    self._hold(len(parts[-1]), held)
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:

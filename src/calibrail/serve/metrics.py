@@ -140,6 +140,8 @@ class Metrics:
         what = "as tested, by the ends of its interval."
         self._coverage = figure("guardrail_coverage", f"Caught share {what}", by, "bound")
         self._fpr = figure("guardrail_fpr", f"False alarm rate {what}", by, "bound")
+        self._streams = counter("streams", "Answers that came in pieces.", by, "end")
+        self._stream_sentences = counter("stream_sentences", "Their sentences.", by)
         self._rejected = counter("rejected", "Requests refused.", "reason")
         self._reloads = counter("reloads", "Guardrail files that changed.", by, "result")
         self._log_lines = counter("log_lines", "Lines of the decision log.")
@@ -173,6 +175,9 @@ class Metrics:
             self._decisions.labels(name, outcome)
         for kind in ("detector", "timeout", "log"):
             self._failures.labels(name, kind)
+        for end in ("whole", "stopped", "failed"):
+            self._streams.labels(name, end)
+        self._stream_sentences.labels(name)
         for result in ("swapped", "refused"):
             self._reloads.labels(name, result)
         for reason in ("bad", *_REASONS.values(), *_PROBLEMS.values()):
@@ -236,6 +241,12 @@ class Metrics:
     def batched(self, loaded: Loaded, size: int) -> None:
         """Count answers that are scored together."""
         self._sizes.labels(loaded.name).observe(size)
+
+    @_harmless
+    def streamed(self, loaded: Loaded, end: str, sentences: int) -> None:
+        """Count an answer that came in pieces: ``whole``, ``stopped`` or ``failed``."""
+        self._streams.labels(loaded.name, end).inc()
+        self._stream_sentences.labels(loaded.name).inc(sentences)
 
     @_harmless
     def waiting(self, depth: int) -> None:

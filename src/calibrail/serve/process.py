@@ -183,7 +183,7 @@ async def _run(
     app = Gate(application(service), service)
     config = uvicorn.Config(
         app,
-        http=protocol(options.read_timeout, service.metrics.refused),
+        http=protocol(options.read_timeout, options.deadline, service.metrics.refused),
         access_log=False,
         log_level="warning",
         server_header=False,

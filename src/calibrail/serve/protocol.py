@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from calibrail.serve.limits import streams
 from calibrail.serve.problems import MEDIA_TYPE, Problem
 
 #: Bytes of a request before its body at most.
@@ -27,6 +28,8 @@ class _Patient(HttpToolsProtocol):
 
     #: Seconds for the headers, and for the body.
     seconds: float
+    #: Seconds between two pieces of a body that is answered while it comes.
+    pause: float
     #: Takes the status of each refusal.
     refused: Callable[[int], None]
 
@@ -34,6 +37,7 @@ class _Patient(HttpToolsProtocol):
     _unread: asyncio.TimerHandle | None = None
     _under_way: Sequence[RequestResponseCycle] = ()
     _in_headers = True
+    _in_pieces = False
     _n_header = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -66,6 +70,8 @@ class _Patient(HttpToolsProtocol):
         """Take bytes, as long as the headers do not grow too long."""
         if self._in_headers:
             self._n_header += len(data)
+        elif self._timer is not None and self._in_pieces:
+            self._arm(self.pause)
         super().data_received(data)
         if self._in_headers and self._n_header > MOST_HEADERS and not self.transport.is_closing():
             detail = f"the headers are longer than {MOST_HEADERS:,} bytes; send shorter ones"
@@ -81,8 +87,10 @@ class _Patient(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Wait for the body to end."""
         self._in_headers, self._n_header = False, 0
-        self._arm(self.seconds + _GRACE)
         super().on_headers_complete()
+        # Whoever writes an answer may think for a while between two pieces of it.
+        self._in_pieces = streams(dict(self.scope))
+        self._arm(self.pause if self._in_pieces else self.seconds + _GRACE)
         before = (item for item in self._under_way if not item.response_complete)
         self._under_way = (*before, self.cycle)
 
@@ -135,14 +143,22 @@ class _Patient(HttpToolsProtocol):
         self.transport.close()
 
 
-def protocol(seconds: float, refused: Callable[[int], None]) -> type[asyncio.Protocol]:
+def protocol(
+    seconds: float, pause: float, refused: Callable[[int], None]
+) -> type[asyncio.Protocol]:
     """Return the protocol of connections.
 
     Parameters
     ----------
     seconds : float
         How long headers may take to arrive, and then the body.
+    pause : float
+        How long a body that is answered while it comes may stand still.
     refused : callable
         Takes the status of each request that is refused before any application sees it.
     """
-    return type("Patient", (_Patient,), {"seconds": seconds, "refused": staticmethod(refused)})
+    return type(
+        "Patient",
+        (_Patient,),
+        {"seconds": seconds, "pause": pause + _GRACE, "refused": staticmethod(refused)},
+    )

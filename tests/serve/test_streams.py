@@ -1,0 +1,349 @@
+"""Answers that come in pieces: what is said while they come, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.guardrail import Guardrail
+from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.serve.service import Service
+from tests.guardrail.sentences import of_sentences
+from tests.guardrail.test_streaming import of_worst
+from tests.serve.process import Service as Process
+from tests.serve.process import until
+
+pytest.importorskip("httpx2")
+
+ROUTE = "/v1/check/stream"
+Visiting = Callable[..., None]
+Events = list[tuple[str, Any]]
+
+ASKED = {
+    "question": "What is tungsten?",
+    "contexts": ["Tungsten is a metal with the symbol W and atomic number 74."],
+    "id": "first",
+}
+GOOD = "Tungsten is a metal. It has the symbol W and is heavy. "
+BAD = "Vienna banned expensive cheese yesterday. "
+
+
+def events(text: str) -> Events:
+    """Return names and data of server-sent events."""
+    found: Events = []
+    for block in text.split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            assert [line.partition(": ")[0] for line in lines] == ["event", "data"]
+            found.append((lines[0][7:], json.loads(lines[1][6:])))
+    return found
+
+
+@pytest.fixture(scope="session")
+def worst(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A guardrail on the worst sentence of an answer."""
+    from calibrail import calibrate
+
+    path = tmp_path_factory.mktemp("serve") / "worst.json"
+    run = calibrate("example:facts", "worst_sentence:detector=novelty", alpha=0.3)
+    run.freeze().save(path)
+    return path
+
+
+@pytest.fixture
+def guardrail(worst: Path) -> Guardrail:
+    return Guardrail.load(worst)
+
+
+def test_a_whole_answer_is_told_sentence_by_sentence(
+    visit: Visiting, worst: Path, guardrail: Guardrail, tmp_path: Path
+) -> None:
+    log = DecisionLog(tmp_path / "log", texts=True)
+
+    async def go(client: Any, service: Service) -> None:
+        for response in (GOOD, GOOD + BAD + GOOD, "", "---\n"):
+            said = await client.post(ROUTE, json={**ASKED, "response": response})
+            assert said.status_code == 200
+            assert said.headers["content-type"].startswith("text/event-stream")
+            assert said.headers["cache-control"] == "no-store"
+            check = guardrail.stream_check(**ASKED)
+            shown = "".join(check.show(response))
+            *told, (last, decision) = events(said.text)
+            assert last == "decision"
+            assert check.decision is not None
+            assert decision == check.decision.to_dict()
+            assert "".join(data["show"] for _, data in told) == shown
+            assert [name for name, _ in told].count("stop") == (check.stopped is not None)
+        assert 'calibrail_streams_total{end="stopped",guardrail="worst"} 1.0' in (
+            service.metrics.text().decode()
+        )
+        assert service.batcher.depth == 0
+
+    visit(go, worst, log=log)
+    lines = [json.loads(line) for file in (tmp_path / "log").iterdir() for line in file.open()]
+    kinds = [line["kind"] for line in lines if line.get("kind") not in ("opened", "closed")]
+    assert kinds == ["stream"] * 4
+    assert GOOD + BAD.strip() in [line.get("response") for line in lines]
+
+
+def test_what_is_wrong_is_refused_before_anything_is_decided(
+    visit: Visiting, worst: Path, surface: Path
+) -> None:
+    lines = {"content-type": "application/x-ndjson"}
+    head = json.dumps(ASKED).encode()
+
+    async def go(client: Any, service: Service) -> None:
+        for body, status, kind, says in (
+            (b"", 400, "not-json", "the body holds no line: the first line is"),
+            (b"no json\n", 400, "not-json", "the body is not JSON"),
+            (b'{"question": "a"}\n', 422, "invalid-request", "/contexts is missing"),
+            (
+                json.dumps({**ASKED, "response": "Yes."}).encode(),
+                422,
+                "invalid-request",
+                "/response comes in the lines after this one",
+            ),
+        ):
+            url = f"{ROUTE}?guardrail=worst"
+            said = await client.post(url, content=body, headers=lines)
+            assert (said.status_code, said.text.count(f"problem:{kind}")) == (status, 1), said.text
+            assert says in said.json()["detail"]
+        said = await client.post(f"{ROUTE}?guardrail=surface", content=head, headers=lines)
+        assert (said.status_code, said.json()["type"]) == (
+            422,
+            "urn:calibrail:problem:cannot-stream",
+        )
+        assert "--unit sentence" in said.json()["detail"]
+        said = await client.post(f"{ROUTE}?guardrail=worst", content=head, headers={})
+        assert said.status_code == 415
+        assert "application/x-ndjson" in said.json()["detail"]
+        said = await client.post("/v1/check", content=head, headers=lines)
+        assert said.status_code == 415
+
+    visit(go, worst, surface)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"not a text", "line 3 is no JSON text"),
+        (b'{"token": "a"}', "line 3 is no JSON text"),
+        (b"7", "line 3 is no JSON text"),
+        (b'"\\udc00"', "line 3 must be a text of whole characters"),
+        (b'"\\ud83d"', "line 4 must be a text of whole characters"),
+    ],
+)
+def test_a_line_that_is_no_piece_ends_the_answer(
+    visit: Visiting, worst: Path, line: bytes, says: str
+) -> None:
+    async def go(client: Any, service: Service) -> None:
+        body = b"\n".join([json.dumps(ASKED).encode(), json.dumps(GOOD).encode(), line])
+        headers = {"content-type": "application/x-ndjson"}
+        said = await client.post(ROUTE, content=body, headers=headers)
+        *told, (name, problem), (last, decision) = events(said.text)
+        assert [(name, data["show"]) for name, data in told] == [
+            ("sentence", "Tungsten is a metal.")
+        ]
+        assert (name, problem["type"]) == ("error", "urn:calibrail:problem:invalid-request")
+        assert says in problem["detail"]
+        assert (last, decision["outcome"], decision["id"]) == ("decision", "error", "first")
+
+    visit(go, worst)
+
+
+def test_halves_of_a_character_that_were_cut_in_utf_16_are_one(
+    visit: Visiting, worst: Path, guardrail: Guardrail
+) -> None:
+    async def go(client: Any, service: Service) -> None:
+        lines = [json.dumps(ASKED), '"Tungsten \\ud83d"', '"\\ude00 is a metal."', "", '""']
+        headers = {"content-type": "application/x-ndjson"}
+        said = await client.post(ROUTE, content="\r\n".join(lines).encode(), headers=headers)
+        decision = guardrail.check(**ASKED, response="Tungsten \U0001f600 is a metal.")
+        assert events(said.text)[-1] == ("decision", decision.to_dict())
+
+    visit(go, worst)
+
+
+class Talk:
+    """A request whose body is sent piece by piece, and the events that have come back."""
+
+    def __init__(self, port: int, asked: Any = ASKED) -> None:
+        self.connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+        head = (
+            f"POST {ROUTE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n"
+        )
+        self.connection.sendall(head.encode())
+        self.got, self.ended = b"", False
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+        self.line(asked)
+
+    def _read(self) -> None:
+        try:
+            while more := self.connection.recv(65536):
+                self.got += more
+        except OSError:
+            pass
+        self.ended = True
+
+    def line(self, content: Any) -> None:
+        self.raw(json.dumps(content).encode() + b"\n")
+
+    def raw(self, data: bytes) -> None:
+        self.connection.sendall(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    def end(self) -> None:
+        self.connection.sendall(b"0\r\n\r\n")
+
+    @property
+    def events(self) -> Events:
+        _, _, body = self.got.partition(b"\r\n\r\n")
+        text = b""
+        while b"\r\n" in body:
+            size, _, body = body.partition(b"\r\n")
+            text, body = text + body[: int(size, 16)], body[int(size, 16) + 2 :]
+        return events(text.decode())
+
+    def until(self, n: int) -> Events:
+        """Wait for so many events."""
+        until(lambda: len(self.events) >= n or self.ended, "events", lambda: str(self.got))
+        return self.events
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@pytest.fixture(scope="module")
+def process(worst: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp("streams")
+    limits = ("--read-timeout", 1, "--deadline", 2, "--max-body", 20_000, "--log", folder / "log")
+    with Process(worst, *limits) as running:
+        yield running
+
+
+def test_events_come_back_while_the_body_is_still_sent(
+    process: Process, guardrail: Guardrail
+) -> None:
+    talk = Talk(process.port)
+    until(lambda: b"200 OK" in talk.got and b": begun" in talk.got, "begun")
+    for piece in ("Tung", "sten is a me", "tal. It"):
+        talk.line(piece)
+    assert talk.events == []
+    talk.line(" has")
+    ((name, first),) = talk.until(1)
+    assert (name, first["text"], first["show"]) == ("sentence", *["Tungsten is a metal."] * 2)
+    talk.line(" the symbol W and is heavy. " + BAD)
+    assert [name for name, _ in talk.until(2)] == ["sentence", "sentence"]
+    # Longer than a whole body may take.
+    time.sleep(1.5)
+    talk.line("It is")
+    talk.line(" so. ")
+    told = talk.until(4)
+    assert [name for name, _ in told] == ["sentence", "sentence", "stop", "decision"]
+    text = GOOD + BAD.strip()
+    assert told[-1][1] == guardrail.check(**ASKED, response=text).to_dict()
+    assert told[2][1]["show"] == ""
+    # Whoever goes on writing is not cut off before it has read what was said.
+    for _ in range(50):
+        talk.line("More and more of it. ")
+    talk.end()
+    until(lambda: talk.ended, "closed", lambda: str(talk.got[-300:]))
+    assert [name for name, _ in talk.events] == ["sentence", "sentence", "stop", "decision"]
+
+
+def test_an_answer_that_ends_is_decided_as_check_does(
+    process: Process, guardrail: Guardrail
+) -> None:
+    talk = Talk(process.port)
+    # Cut within a line, and within a character.
+    line = json.dumps(GOOD + "Caf\u00e9 \u2014 tungsten.\n", ensure_ascii=False).encode()
+    for start in range(0, len(line), 7):
+        talk.raw(line[start : start + 7])
+    talk.end()
+    told = talk.until(5)
+    decision = guardrail.check(**ASKED, response=GOOD + "Caf\u00e9 \u2014 tungsten.\n").to_dict()
+    assert told[-1] == ("decision", decision)
+    talk.close()
+
+
+def test_one_that_stands_still_or_leaves_is_decided_by_the_failure_policy(
+    process: Process,
+) -> None:
+    before = process.metric('calibrail_streams_total{end="failed",guardrail="worst"}')
+    slow = Talk(process.port)
+    slow.line(GOOD)
+    gone = Talk(process.port)
+    gone.line(GOOD)
+    gone.until(1)
+    gone.close()
+    told = slow.until(2)
+    assert told[0][0] == "sentence"
+    name, decision = told[-1]
+    assert (name, decision["outcome"]) == ("decision", "error")
+    assert "no piece of the answer within 2 s (timeout)" in decision["reason"]
+    until(
+        lambda: (
+            process.metric('calibrail_streams_total{end="failed",guardrail="worst"}') == before + 2
+        ),
+        "both counted",
+        lambda: process.stderr,
+    )
+    assert process.metric("calibrail_queue_depth") == 0
+
+
+def test_one_that_grows_too_large_is_ended(process: Process) -> None:
+    talk = Talk(process.port)
+    until(lambda: b": begun" in talk.got, "begun", lambda: str(talk.got))
+    for _ in range(30):
+        talk.line("Tungsten is a metal. " * 50)
+    until(lambda: talk.ended or (talk.events[-1:] and talk.events[-1][0] == "decision"), "ended")
+    (problem,) = [data for name, data in talk.events if name == "error"]
+    assert problem["type"] == "urn:calibrail:problem:too-large"
+    assert talk.events[-1][1]["outcome"] == "error"
+
+
+def test_many_come_at_once(process: Process, guardrail: Guardrail) -> None:
+    talks = [Talk(process.port, {**ASKED, "id": str(row)}) for row in range(20)]
+    for piece in (GOOD + BAD).split(" "):
+        for talk in talks:
+            talk.line(f"{piece} ")
+    for talk in talks:
+        talk.end()
+    for row, talk in enumerate(talks):
+        told = talk.until(4)
+        asked = {**ASKED, "id": str(row), "response": GOOD + BAD.strip()}
+        assert told[-1][1] == guardrail.check(**asked).to_dict()  # type: ignore[arg-type]
+        talk.close()
+
+
+@pytest.mark.parametrize("make", [of_sentences, of_worst])
+def test_a_detector_that_fails_in_the_middle_shows_nothing_more(
+    make: Any, visit: Visiting, tmp_path: Path
+) -> None:
+    made = make(failure="review")
+    member = getattr(made.score, "members", {}).get("detector", made.score)
+    member.raises_on = "13"
+    path = tmp_path / "failing.json"
+    made.save(path)
+
+    async def go(client: Any, service: Service) -> None:
+        answer = {"response": "It is 7. It is 13. It is 8.", "id": "x"}
+        said = await client.post(ROUTE, json=answer)
+        (first, one), (second, two), (last, decision) = events(said.text)
+        assert (first, one["show"], second, two["show"]) == ("sentence", "It is 7.", "stop", "")
+        assert (two["outcome"], decision["outcome"]) == ("review", "review")
+        assert "cannot read 13" in decision["reason"]
+        assert last == "decision"
+        assert 'streams_total{end="failed",guardrail="failing"} 1.0' in (
+            service.metrics.text().decode()
+        )
+
+    visit(go, path, load=lambda _: made)
