@@ -50,7 +50,7 @@ def main() -> None:
         "Test part, one answer of each source, at alpha 0.2; intervals at 95 %. A word is "
         "hallucinated where its sentence is.",
         "",
-        "| detector | threshold | stopped before / at / after the first unsupported sentence, never "
+        "| detector | threshold | stopped before / at / after the first unsupported one, never "
         "| faithful answers cut | sentences of delay | hallucinated words seen, of | share seen |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -92,9 +92,7 @@ def timed(guardrail: Guardrail, name: str, unit: str, given: Sequence[Example]) 
 
     def check() -> None:
         for item in given:
-            guardrail.check(
-                question=item.question, contexts=item.contexts, response=item.response
-            )
+            guardrail.check(question=item.question, contexts=item.contexts, response=item.response)
 
     # What is remembered of texts is there for all of them.
     check()
@@ -103,9 +101,7 @@ def timed(guardrail: Guardrail, name: str, unit: str, given: Sequence[Example]) 
         for key, work in (("bare", bare), ("stream", stream), ("check", check)):
             turns[key].append(taken(work))
     both = zip(turns["bare"], turns["stream"], turns["check"], strict=True)
-    above = [
-        (one[0] - none[0], one[1] - none[1], one[1] / whole[1]) for none, one, whole in both
-    ]
+    above = [(one[0] - none[0], one[1] - none[1], one[1] / whole[1]) for none, one, whole in both]
     processor, clock, ratio = (statistics.median(column) for column in zip(*above, strict=True))
     own = statistics.median(clock for _, clock in turns["bare"])
     streamed = statistics.median(clock for _, clock in turns["stream"])
