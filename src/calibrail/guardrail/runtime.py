@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 from calibrail.conformal import Calibration
 from calibrail.conformal.group_keys import columns_of_groups, reads_length
 from calibrail.conformal.rule import Rule
+from calibrail.data.by_sentence import sentences_of
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.in_memory import Rows
@@ -28,7 +29,7 @@ from calibrail.guardrail.probed import Probed
 from calibrail.guardrail.probes import compare_probes
 from calibrail.guardrail.signing import Signature
 from calibrail.guardrail.streaming import StreamCheck
-from calibrail.guardrail.trimmed import sentences_to_judge, trimmed
+from calibrail.guardrail.trimmed import refuse_long, sentences_to_judge, trimmed
 from calibrail.models.remote import RemoteModel
 from calibrail.scale import Scale
 from calibrail.scores.base import Score
@@ -291,6 +292,8 @@ class Guardrail(Shown):
 
     def _trimmed(self, answers: list[Example], alone: bool) -> list[Decision]:
         """Decide about answers by their sentences, all of which are scored together."""
+        # Each is split once.
+        answers = [replace(answer, sentences=sentences_of(answer)) for answer in answers]
         parts: list[list[Example] | InputError] = []
         for answer in answers:
             try:
@@ -326,6 +329,10 @@ class Guardrail(Shown):
         for verdict in verdicts:
             if verdict.error is not None:
                 return self.failed(answer, verdict.error)
+        try:
+            refuse_long(answer)
+        except InputError as error:
+            return self.failed(answer, error)
         return trimmed(
             answer,
             sentences,

@@ -34,12 +34,7 @@ def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]
         answer is too long: what stands before each sentence is a part of it.
     """
     places = sentences_of(answer)
-    if sum(place.start for place in places) > MOST_BEFORE:
-        raise InputError(
-            f"the answer has {count(len(answer.response), 'character')} in "
-            f"{count(len(places), 'sentence')}, too many to judge each after what stands before "
-            "it; check it in parts"
-        )
+    refuse_long(answer)
     for name in columns:
         given = numbers_in(answer.columns.get(name))
         if given is not None and given != len(places):
@@ -48,6 +43,23 @@ def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]
                 f"{count(len(places), 'sentence')}; give one for each of them, in their order"
             )
     return sentence_examples(answer)
+
+
+def refuse_long(answer: Example) -> None:
+    """Refuse an answer whose sentences cannot each be judged after what stands before it.
+
+    Raises
+    ------
+    InputError
+        The remedy is named.
+    """
+    places = sentences_of(answer)
+    if sum(place.start for place in places) > MOST_BEFORE:
+        raise InputError(
+            f"the answer has {count(len(answer.response), 'character')} in "
+            f"{count(len(places), 'sentence')}, too many to judge each after what stands before "
+            "it; check it in parts"
+        )
 
 
 def numbers_in(cell: object) -> int | None:
