@@ -24,9 +24,14 @@ from reports import (
     render,
     report,
 )
+from trimmed import attacked as attacked_answers
+from trimmed import trimmed
 
 from calibrail.evaluation import Sample
 from calibrail.phrases import percent
+from calibrail.report import Document, render_page
+from calibrail.report.documents.trimmed_examples import trimmed_examples
+from calibrail.scale import Scale
 from tests.measured import measure
 
 LOOK = """
@@ -168,3 +173,30 @@ def test_opened_by_itself_it_prints_and_asks_for_nothing(page: str, tmp_path: Pa
     assert printed.read_bytes().startswith(b"%PDF")
     assert "CONSOLE" not in said
     assert requests == ["/report.html"]
+
+
+STRUCK = """
+  const style = (name) => view.getComputedStyle(page.querySelector(`.card ${name}`));
+  const root = page.documentElement;
+  const line = (name) => style(name).textDecorationStyle;
+  return { wrong: line(".bad del"), right: line(".good del"),
+    left: line("u"), mark: style(".struck mark").borderBottomStyle,
+    title: page.title, scrolled: root.scrollWidth,
+    signs: [...page.querySelectorAll(".card .sign")].map((sign) => sign.textContent) };
+"""
+
+
+@pytest.mark.parametrize("flag", ["--blink-settings=preferredColorScheme=0", "--lang=en"])
+def test_what_was_removed_differs_in_lines_and_signs_and_attacks_are_text(
+    tmp_path: Path, flag: str
+) -> None:
+    shown = {**attacked_answers(), "freed": {"n": 1, "items": [trimmed()]}}
+    page = render_page(Document("report for", blocks=(trimmed_examples(shown, Scale()),)))
+    found = visit(page, tmp_path, STRUCK, flag, width=360)
+    assert found.console == () and found.requests == ("/", "/report.html")
+    told = found.told
+    # Told apart without colours: a double line, a single one, a wave, dots.
+    lines = [told[name] for name in ("wrong", "right", "left", "mark")]
+    assert lines == ["double", "solid", "wavy", "dotted"]
+    assert {"\u2713", "\u2717", "!"} <= set(told["signs"])
+    assert told["scrolled"] <= 360 and told["title"] != "hit"

@@ -52,7 +52,7 @@ def freed_and_kept_svg(
             across = [100 * at["freed" if along else "kept_supported"]["estimate"]] * 2
             axes.plot(*((ends, across) if along else (across, ends)), color=INK, linewidth=1.2)
         x, y = _places([at])
-        axes.plot(x, y, "o", color=INK, markersize=6, label="this threshold")
+        axes.plot(x, y, "o", color=INK, markersize=6, label="in use")
         axes.set(xlim=_RANGE[:2], ylim=_RANGE[2:])
         axes.set_xlabel("supported sentences kept, %")
         axes.set_ylabel("hallucinated answers freed, %")

@@ -175,6 +175,12 @@ def _threshold_sentence(report: Json) -> str:
             which += " and all that come of more calibration answers"
         how = f"with {percent(1.0 - report['delta'])} confidence {which} (guarantee: {guarantee})"
     promise = f"loses every unsupported sentence with a probability of at least {target}, {how}"
+    if report["by_group"] and "by" in report["by_group"]:
+        return (
+            f"Every answer has a threshold on the {name} that follows from its groups of "
+            f"{phrases.plain(report['by_group']['column'])}; a hallucinated answer of a group with "
+            f"enough examples {promise}. The table of groups shows them."
+        )
     if report["by_group"]:
         return (
             f"Groups of {phrases.plain(report['by_group']['column'])} with enough answers have a "

@@ -49,9 +49,8 @@ def title(code: str) -> str:
     return _TITLES.get(code, code.replace("_", " "))
 
 
-def next_step(report: Json) -> str:
-    """Say what to do now."""
-    codes = {item["code"] for item in report["warnings"]}
+def whatever_the_unit(report: Json) -> str:
+    """Say what to do where it does not matter what is flagged; empty where it does."""
     if report["verdict"] == "certified":
         return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
     # A report holds its reason in words.
@@ -64,6 +63,14 @@ def next_step(report: Json) -> str:
     n_alike = report["data"].get("n_alike", 0)
     if n_alike and why.startswith(alike(n_alike)):
         return "Give every row its id (--id-column), or copies a common group (--group-column)."
+    return ""
+
+
+def next_step(report: Json) -> str:
+    """Say what to do now."""
+    codes = {item["code"] for item in report["warnings"]}
+    if step := whatever_the_unit(report):
+        return step
     if "reversed_direction" in codes:
         if report["score"]["name"] == "column":
             again = commands.turned(report)

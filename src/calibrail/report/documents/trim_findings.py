@@ -5,7 +5,12 @@ from typing import Final
 from calibrail.guardrail.reasons import TEARS
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Json
-from calibrail.report.documents.calibrate_words import MOST_NEW, MOST_TIMES, TOO_CLOSE
+from calibrail.report.documents.calibrate_words import (
+    MOST_NEW,
+    MOST_TIMES,
+    TOO_CLOSE,
+    whatever_the_unit,
+)
 from calibrail.report.phrases import interval, share
 from calibrail.settings.promise import OF_THIS_THRESHOLD
 
@@ -71,13 +76,8 @@ def needed_auroc(report: Json) -> str:
 def next_step(report: Json) -> str:
     """Say what to do now."""
     verdict, certificate = report["verdict"], report["certificate"]
-    if verdict == "certified":
-        return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
-    if report.get("looks") and report["reason"].startswith("The bounds would certify it"):
-        return (
-            "Freeze this detector (calibrail export RUN -o guardrail.json) and certify it on new "
-            "labelled answers alone (calibrail certify guardrail.json NEW)."
-        )
+    if step := whatever_the_unit(report):
+        return step
     min_kept = report["requirement"].get("min_kept")
     if verdict == "rejected":
         return (

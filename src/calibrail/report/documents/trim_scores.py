@@ -57,7 +57,7 @@ def other_thresholds(report: Json) -> parts.Section | None:
     return parts.section(
         "Other thresholds",
         parts.Text(
-            "To withhold whole answers in place of sentences, at this very threshold, keeps "
+            "To withhold whole answers in place of sentences, at the same threshold, keeps "
             f"{phrases.share(whole['kept_supported'])} of supported sentences; removing sentences "
             f"keeps {phrases.share(test['kept_supported'])}. Another threshold frees more answers "
             "and keeps less of them, or the reverse. These are plain estimates on the test part: a "
