@@ -15,17 +15,7 @@ import numpy as np
 from results import FOLDER, write
 from scipy.stats import binom
 
-from calibrail.validity import (
-    ALPHAS,
-    KINDS,
-    SIZES,
-    Check,
-    Observation,
-    failures,
-    observe,
-    overlapping,
-    simulate,
-)
+from calibrail.validity import ALPHAS, KINDS, SIZES, Check, Observation, failures, observe, simulate
 
 RUNS = 10_000
 #: Probability that any check at all fails although every promise is true.
@@ -148,17 +138,6 @@ def without(observations: Sequence[Observation], checks: Sequence[Check]) -> lis
             {name: "groups, marginal coverage" for name in ("easy", "middle", "hard")},
         ),
         (
-            "What is missed where groups overlap",
-            "Two models and two topics; the rarer model is the hard one, and hardest on one of the "
-            "topics. The thresholds of overlapping groups keep the promise in each model and each "
-            "topic, and promise nothing where they meet (\N{MULTIPLICATION SIGN}). One threshold "
-            "for all breaks in the hard model; one for each combination has too few examples in "
-            "the rarest, which the one for all then decides. Right, the promised method in the "
-            "same group.",
-            "where groups overlap",
-            {name: "overlapping groups, marginal coverage" for _, name in overlapping.GROUPS},
-        ),
-        (
             "What a shift does",
             "A feature that lowers the score moves by one standard deviation between calibration "
             "and production. With the known density ratio the promise holds; right, its rate. "
@@ -219,8 +198,7 @@ def partner(item: Observation, beside: dict[str, str], checks: Sequence[Check]) 
 
 def row(item: Observation, check: Check | None) -> str:
     low, high = item.interval()
-    lacking = "not promised" if "\N{MULTIPLICATION SIGN}" in item.what else "too few for it"
-    seen = lacking if check is None else f"{check.rate:.4f}"
+    seen = "too few for it" if check is None else f"{check.rate:.4f}"
     design = f" ({item.design})" if item.design else ""
     return (
         f"| {item.what}{design} | {item.n} | {item.alpha:g} | {item.runs:,} | {item.rate:.4f} | "

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from calibrail.data import Example, read, read_all
 from calibrail.data.by_sentence import sentence_examples
@@ -252,6 +254,44 @@ def test_a_label_of_a_sentence_may_be_left_out_on_request(write: Write) -> None:
     reading = read(path, by_sentence=True, label_map={"unclear": "skip", "bad": 1})
     assert [example.id for example in reading] == ["b"]
     assert reading.n_filtered == 1
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 40)
+    | st.floats()
+    | st.sampled_from(["", "It", TEXT]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["start", "end", "text", "label", "supported", "x"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.tuples(JSON, JSON, JSON, JSON), min_size=1, max_size=4))
+@settings(max_examples=300, deadline=None)
+def test_whatever_a_row_holds_it_is_an_example_or_accounted_for(rows: Any) -> None:
+    names = ("label", "spans", "sentences", "sentence_labels")
+    given_rows = [
+        answer(id=str(i), **dict(zip(names, row, strict=True))) for i, row in enumerate(rows)
+    ]
+    for how in ({}, {"mapping": {"answer_id": "spans"}}, {"labelled": False}):
+        try:
+            reading = read(given_rows, by_sentence=True, allow_none=True, **how)
+            examples = list(reading)
+        except DataError:
+            continue
+        assert len(examples) + reading.n_quarantined <= len(rows)
+        for example in examples:
+            for start, end in example.spans or ():
+                assert 0 <= start < end <= len(example.response)
+            labels = [item.label for item in sentence_examples(example)]
+            if how != {"labelled": False}:
+                assert None not in labels and example.label == max(labels)
 
 
 def test_each_answer_of_a_row_has_its_own_spans(write: Write) -> None:

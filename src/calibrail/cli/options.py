@@ -279,9 +279,9 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
 
 
 def _present(hint: Any) -> Any:
-    """Return what a value is where it is not None; one or several are several."""
+    """Return what a value is where it is not None; of several kinds, the first one."""
     kinds = [item for item in get_args(hint) if item is not NoneType]
-    return kinds[-1] if NoneType in get_args(hint) else hint
+    return kinds[0] if NoneType in get_args(hint) else hint
 
 
 def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:

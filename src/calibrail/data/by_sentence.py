@@ -4,16 +4,10 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from calibrail.data.example import FAITHFUL, HALLUCINATED, Example, GivenSentence
 from calibrail.text.answer_sentences import answer_sentences
-
-#: Answers whose places are remembered from when they are read until they are scored, and the
-#: longest of them, in characters.
-_AT_ONCE: Final = 300
-_REMEMBERED: Final = 20_000
 
 
 def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:
@@ -89,13 +83,8 @@ def sentences_of(example: Example) -> tuple[GivenSentence, ...]:
     """Return the places of an answer's sentences: the data's own, or those of its text."""
     if example.sentences is not None:
         return example.sentences
-    split = _split if len(example.response) <= _REMEMBERED else _split.__wrapped__
-    return split(example.response)
-
-
-@lru_cache(_AT_ONCE)
-def _split(text: str) -> tuple[GivenSentence, ...]:
-    return tuple(GivenSentence(item.start, item.end) for item in answer_sentences(text))
+    found = answer_sentences(example.response)
+    return tuple(GivenSentence(item.start, item.end) for item in found)
 
 
 def marked_characters(example: Example, start: int, end: int) -> tuple[int, int]:

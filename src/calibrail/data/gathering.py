@@ -49,7 +49,7 @@ class Gatherer:
                 yield item
                 continue
             name = value_at(item.values, self._by_field["answer_id"])
-            if isinstance(name, str | int | float) and str(name).strip():
+            if isinstance(name, str | int | float) and str(name).strip() and name == name:
                 answers.setdefault((item.file, name), []).append(item)
             else:
                 reason = "missing" if name is None or name == "" else "wrong type"

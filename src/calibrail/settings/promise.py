@@ -79,7 +79,8 @@ class Promise(Record):
     allow_flag_all: bool = setting(
         "With too few examples, flag everything instead of failing.", False
     )
-    by: str | tuple[str, ...] | None = setting(
+    # The first kind is what the command line takes: one or several.
+    by: tuple[str, ...] | str | None = setting(
         "Column of groups that get a threshold and a promise each. Repeatable: groups that "
         "overlap, length among them for thirds of the answers' lengths.",
         None,

@@ -65,7 +65,7 @@ def beside(at: Setting) -> Iterator[Observation]:
         crossed = calibrate_groups(scores, keys, both)
         shared = calibrate_threshold(scores, at.promise())
         fresh = [
-            ("\N{MULTIPLICATION SIGN}".join(names), cell, draw(rng, at.kind, 1, _LOCS[cell]))
+            (" and ".join(names), cell, draw(rng, at.kind, 1, _LOCS[cell]))
             for cell, names in enumerate(_NAMES)
         ]
         for group in GROUPS:
@@ -80,7 +80,7 @@ def beside(at: Setting) -> Iterator[Observation]:
             ):
                 missed.setdefault((what, design), []).append(not flagged[0])
     for (what, design), wrong in missed.items():
-        yield at.observed(f"where groups overlap, {what}: misses in {design}", wrong, at.alpha)
+        yield at.observed(f"{what}, misses in {design}", wrong, at.alpha)
 
 
 def _draw(

@@ -85,11 +85,17 @@ def find_spans(
     by_answer[:, _MARKED] += outside
     shared = with_singletons(groups, len(by_answer))
     touched = by_answer > 0
-    draws = draws_for(len(by_answer), draws)
+    _, member = np.unique(shared, return_inverse=True)
+    by_group = np.zeros((int(member.max(initial=-1)) + 1, 3), dtype=np.int64)
+    np.add.at(by_group, member, by_answer)
+    # By what they hold: the order of the answers makes no difference.
+    by_group = by_group[np.lexsort(by_group.T)]
     # All in one stratum: how many answers hold a mark is chance, too, and moves precision.
-    strata = np.zeros(len(by_answer), dtype=np.int8)
-    counts = bootstrap_counts(shared, strata, draws=draws, seed=seed)
-    drawn = np.concatenate([part @ by_answer for part in counts]) if len(by_answer) else by_answer
+    strata = np.zeros(len(by_group), dtype=np.int8)
+    counts = bootstrap_counts(
+        np.arange(len(by_group)), strata, draws=draws_for(len(by_answer), draws), seed=seed
+    )
+    drawn = np.concatenate([part @ by_group for part in counts]) if len(by_group) else by_group
     total = by_answer.sum(axis=0)
 
     def measure(weights: tuple[int, int, int], reason: str, rows: Mask) -> Measure:

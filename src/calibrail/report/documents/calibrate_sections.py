@@ -117,8 +117,7 @@ def _overlap_sentence(by_group: Json) -> str:
     if others := len(rows) - alone:
         text += (
             f" {count(others, 'group').capitalize()} with fewer "
-            f"{'is' if others == 1 else 'are'} pooled with the other small ones of the same column "
-            "if these together have as many."
+            f"{'is' if others == 1 else 'are'} pooled with the small ones of the same column."
         )
     if n := by_group["n_uncovered"]:
         text += (
