@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from calibrail import calibrate, read
 from calibrail.data.by_sentence import sentences_of
 from calibrail.text.joins import joins
 from calibrail.text.trimming import trim
+from calibrail.workflow import error_examples
 from calibrail.workflow.context import Context
 from calibrail.workflow.run import Run
 from calibrail.workflow.trimmed_examples import KINDS, MOST, TrimmedExamples
@@ -136,3 +138,46 @@ def test_a_source_that_cannot_be_read_again_gives_numbers_and_says_so(answers: P
     shown = examples(once)
     assert "read only once" in shown.note
     assert shown.losses.items and all(not item.response for item in shown.losses.items)
+
+
+def test_a_source_that_changed_lends_no_texts_to_other_sentences(
+    answers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = marked_rows()
+    path = write(tmp_path / "changing.jsonl", rows)
+    opened = error_examples.open_source
+
+    def later(*args: Any, **options: Any) -> Any:
+        # The same answers, of which somebody says now that each is one sentence.
+        whole = [{"text": row["response"], "label": row["label"]} for row in rows]
+        given = [
+            {**row, "sentences": [part], "scores": row["scores"][:1]}
+            for row, part in zip(rows, whole, strict=True)
+        ]
+        write(path, given)
+        return opened(*args, **options)
+
+    monkeypatch.setattr(error_examples, "open_source", later)
+    shown = examples(calibrate(path, SPEC, alpha=0.2, unit="sentence"))
+    items = [item for kind in KINDS for item in getattr(shown, kind).items]
+    assert items and all(not item.response for item in items)
+    assert all(item.note == error_examples.CHANGED or shown.note for item in items)
+
+
+def test_judged_sentences_are_marked_whole(tmp_path: Path) -> None:
+    rows = []
+    for row in marked_rows():
+        wrong = {start for start, _ in row["spans"]}
+        texts = row["response"].split(". ")
+        texts = [text if text.endswith(".") else f"{text}." for text in texts]
+        parts = [
+            {"text": text, "label": int(start in wrong)}
+            for text, start in zip(texts, _starts(row["response"]), strict=True)
+        ]
+        rows.append({**row, "sentences": parts} | {"spans": None})
+    shown = examples(
+        calibrate(write(tmp_path / "given.jsonl", rows), SPEC, alpha=0.2, unit="sentence")
+    )
+    item = shown.losses.items[0]
+    marked = tuple((part.start, part.end) for part in item.sentences if part.label == 1)
+    assert item.response and item.spans == marked

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.rule import Rule
-from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.by_sentence import sentence_examples, sentences_of
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.sources import Source
 from calibrail.data.splits import TEST
@@ -214,6 +214,9 @@ def trimmed_examples(
             return item
         if (answer := examples.get(row)) is None:
             return replace(item, note=CHANGED)
+        places = [(part.start, part.end) for part in sentences_of(answer)]
+        if places != [(part.start, part.end) for part in item.sentences]:
+            return replace(item, note=CHANGED)
         item = _with_texts(item, answer)
         return _with_evidence(item, answer, detector) if kind in _WRONG else item
 
@@ -304,10 +307,12 @@ def _with_texts(item: TrimmedExample, answer: Example) -> TrimmedExample:
     found = joins(answer.response, item.sentences)
     cut = trim(answer.response, item.sentences, reached, found)
     review = item.outcome == "review"
+    # Where people judged whole sentences, these are what they marked.
+    judged = tuple((part.start, part.end) for part in item.sentences if part.label == 1)
     return replace(
         item,
         **{name: getattr(answer, name) for name in TEXT_FIELDS},
-        spans=answer.spans or (),
+        spans=judged if answer.spans is None else answer.spans,
         text=None if review else cut.text,
         why=(cut.review or "undefined") if review else "",
     )
