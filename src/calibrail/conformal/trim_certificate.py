@@ -129,7 +129,7 @@ def certify_trimming(
         min_kept=least,
     )
     if refuted := _refuted(result, counts, shares, level):
-        return _worded(result, "rejected", " and ".join(refuted))
+        return _worded(result, "rejected", "; ".join(refuted))
     freed = at_least >= required
     keeps = least is not None and kept_at_least >= least
     spares = limit is None or at_most <= limit
