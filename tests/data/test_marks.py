@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from calibrail.data import Example, read, read_all
 from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.columnar import NotPlainError
 from calibrail.data.example import GivenSentence
 from calibrail.errors import DataError, InputError
 from tests.rows import Write, good
@@ -306,3 +307,23 @@ def test_a_source_that_nobody_marked_says_how_marks_are_given(write: Write) -> N
             marks_of(path)
     # Nothing is asked of what is to be checked.
     assert len(marks_of(path, labelled=False)) == 2
+
+
+def test_whole_columns_are_read_only_where_marks_are_not(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "scores.parquet"
+    rows = [
+        {"id": f"a{i}", "label": i % 2, "nli": i / 9, "spans": [[0, 2]] * (i % 2)} for i in range(9)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    (block,) = read(path, require=(), keep=["nli"]).blocks(["nli"])
+    assert block.labels.tolist() == [i % 2 for i in range(9)]
+    with pytest.raises(NotPlainError):
+        list(read(path, require=(), keep=["nli"], by_sentence=True).blocks(["nli"]))
+    pq.write_table(pa.Table.from_pylist(rows).drop_columns(["label"]), path)
+    reading = read(path, require=(), keep=["nli"])
+    with pytest.raises(NotPlainError):
+        list(reading.blocks(["nli"]))
+    assert [example.label for example in read(path, require=())] == [i % 2 for i in range(9)]
