@@ -264,3 +264,26 @@ def test_sentences_are_removed_by_the_groups_of_their_answer() -> None:
     assert decision.threshold == expected
     with pytest.raises(GuardrailError, match="how long an answer is"):
         guardrail.stream_check(contexts=["It rained."])
+
+
+def test_a_watch_knows_answers_that_are_flagged_for_lack_of_examples(
+    column: Any, folder: Path
+) -> None:
+    # Every law answer is of the big model: nothing says what is due to which.
+    items = overlapping(400)
+    for row in items:
+        row["topic"] = "law" if row["model"] == "big" else "news"
+    made = calibrail.calibrate(items, column, alpha=0.1, by=("model", "topic"))
+    made.freeze().save(folder / "apart.json")
+    traces = overlapping(60, seed=3)
+    write(folder / "apart.jsonl", traces)
+    done = command("check", "apart.json", "apart.jsonl", "-o", "decisions.jsonl", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (folder / "decisions.jsonl").read_text().splitlines()]
+    lacking = [line for line in lines if line["threshold"] is None]
+    assert len(lacking) > 10 and {line["outcome"] for line in lacking} == {"flag"}
+    assert "share the answer's groups" in lacking[0]["reason"]
+    done = command("monitor", "apart.json", "decisions.jsonl", "-o", "watch", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    status = json.loads((folder / "watch" / "status.json").read_text())
+    assert status["n"] == len(lines) and "does not have its threshold" not in done.stdout

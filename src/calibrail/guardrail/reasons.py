@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from calibrail.conformal.overlapping import OverlappingCalibration
 from calibrail.conformal.rule import Rule
 from calibrail.guardrail.decision import UNDEFINED, Outcome
 from calibrail.phrases import count, number
@@ -37,6 +38,8 @@ def reason_of(
     outcome : str
         What was decided.
     """
+    if threshold is None and isinstance(rule.groups, OverlappingCalibration):
+        return "flagged whatever the score: too few calibration examples share the answer's groups"
     if threshold is None:
         return "this guardrail flags everything: there were too few calibration examples"
     upper = rule.flag_above

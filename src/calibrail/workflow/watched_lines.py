@@ -113,8 +113,7 @@ class _Judge:
         threshold = content.get("threshold")
         if threshold is None and self._groups and content["reason"].startswith(_NO_ANSWER):
             return True
-        given = math.inf if threshold is None else threshold
-        return (given == math.inf or _is_number(given)) and float(given) in self._thresholds
+        return (threshold is None or _is_number(threshold)) and _edge(threshold) in self._thresholds
 
     def _outcomes(self, lines: Sequence[Logged]) -> list[str]:
         """Return what the frozen rule says of the scores of lines."""
@@ -129,8 +128,9 @@ class _Judge:
         if isinstance(name := content.get("group"), str):
             return name
         threshold = content.get("threshold")
-        known = _is_number(threshold) and self._groups.get(float(threshold))
-        return known if isinstance(known, str) else ""
+        if threshold is not None and not _is_number(threshold):
+            return ""
+        return self._groups.get(_edge(threshold), "")
 
     def _without_score(self, content: Any) -> str:
         reason = content["reason"]
@@ -233,3 +233,8 @@ def _is_number(value: Any) -> bool:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _edge(threshold: float | None) -> float:
+    """Return a threshold as rules have it; none at all flags everything."""
+    return -math.inf if threshold is None else float(threshold)
