@@ -13,9 +13,11 @@ from tests.integrations.scenario import Scenario
 PAGES = ROOT / "docs" / "integrations"
 ROOM = ROOT / "src" / "calibrail" / "integrations"
 #: Of the room itself.
-SHARED = {"__init__", "gate", "missing", "structured", "turns"}
+SHARED = {"__init__", "gate", "missing", "streams", "structured", "turns"}
 
-ADAPTERS = sorted(path.stem for path in ROOM.glob("*.py") if path.stem not in SHARED)
+#: What an adapter does with answers that are being written; its page shows it.
+STREAMING = sorted(path.stem for path in ROOM.glob("*_stream.py"))
+ADAPTERS = sorted(path.stem for path in ROOM.glob("*.py") if path.stem not in {*SHARED, *STREAMING})
 #: | [name](page) | version | entry point | what it cannot do |
 ROW = re.compile(
     r"^\| \[[^]]+\]\(([a-z-]+)\.md\) \| ([^|]+) \| ([^|]+) \| ([^|]*) \|$", re.MULTILINE
@@ -52,6 +54,17 @@ def test_an_adapter_is_tried_shown_and_kept_apart(adapter: str) -> None:
     # its framework to run may name itself.
     imported = re.findall(r"calibrail\.integrations\.([a-z_]+) import", source)
     assert set(imported) <= SHARED | {adapter}, imported
+
+
+@pytest.mark.parametrize("name", STREAMING)
+def test_what_streams_belongs_to_its_adapter(name: str) -> None:
+    adapter = name.removesuffix("_stream")
+    source = (ROOM / f"{name}.py").read_text(encoding="utf-8")
+    imported = re.findall(r"calibrail\.integrations\.([a-z_]+) import", source)
+    assert adapter in ADAPTERS
+    assert set(imported) <= SHARED | {adapter}
+    page = (PAGES / f"{adapter.replace('_', '-')}.md").read_text(encoding="utf-8")
+    assert f"calibrail.integrations.{name} import" in page
 
 
 def test_what_the_first_page_shows_runs(scenario: Scenario, tmp_path: Path) -> None:

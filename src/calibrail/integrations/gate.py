@@ -8,9 +8,11 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, runtime_checkable
 
-from calibrail.integrations.turns import Settled, Turns
+from calibrail.integrations.turns import Result, Settled, Turns
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from calibrail.data.example import Example
     from calibrail.guardrail.decision import Decision
     from calibrail.guardrail.decision_log import DecisionLog
@@ -225,6 +227,19 @@ class Gate:
     def releases(self, decision: Decision) -> bool:
         """Return whether the answer may be shown, or what is left of it where that is asked for."""
         return not decision.flagged or (self.trim and decision.result == "trimmed")
+
+    def in_turn(self, call: Callable[[], Result]) -> Future[Result]:
+        """Return what a call will give that is made when it is this answer's turn."""
+        return self._turns.run(call)
+
+    def finished(self, example: Example, decision: Decision) -> Decision:
+        """Return a decision that was made elsewhere, once the log has it and it was notified."""
+        return self._noted(self._kept(example, decision))
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds until the failure policy decides."""
+        return self._timeout
 
     def shown(self, decision: Decision, response: str) -> str:
         """Return the answer where it may be released, and what is shown instead where not.

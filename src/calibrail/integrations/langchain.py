@@ -298,6 +298,17 @@ def _mapping(given: Any) -> Mapping[str, Any]:
     return {name: getattr(given, name) for name in fields}
 
 
+def asked_of(given: Any) -> tuple[str, list[Any]]:
+    """Return the question and the chunks that a mapping holds for an answer still to be written."""
+    values = _mapping(given)
+    asked, found = _named(values, "question"), _named(values, "contexts")
+    if found is None:
+        raise _missing("sources", "contexts", values)
+    chunks = values[found]
+    chunks = [chunks] if isinstance(chunks, str | Document) else chunks
+    return "" if asked is None else _plain(values[asked]), [_plain(item) for item in chunks]
+
+
 def _asked(values: Mapping[str, Any]) -> Any:
     """Return what a gate checks, or why it cannot: a part of the answer is no text."""
     _, answer = _answer(values)

@@ -73,23 +73,30 @@ class AnswerGuardrail(OutputGuardrail[Any]):
     async def _judged(
         self, run: RunContextWrapper[Any], agent: Agent[Any], output: Any
     ) -> GuardrailFunctionOutput:
-        turn = self.hooks.turn(run)
-        if self._contexts is None and not self.hooks.heard(run):
-            raise UserError(
-                f"calibrail does not know what the tools of the agent {agent.name!r} returned: "
-                "give the agent hooks=guard.hooks, or the guard contexts=..."
-            )
+        turn = self._turn(run, f"the agent {agent.name!r}")
         # Whatever a callable of the user's raises leaves it to the failure policy.
         try:
-            asked: dict[str, Any] = {
-                "question": turn.question if self._question is None else self._question(run),
-                "contexts": turn.contexts() if self._contexts is None else self._contexts(run),
-                "response": self._answer(output) if self._answer else turn.answer(output),
-            }
-            decision = await self.gate.acheck(**asked)
+            response = self._answer(output) if self._answer else turn.answer(output)
+            decision = await self.gate.acheck(**self.asked(run), response=response)
         except Exception as error:
             decision = self.gate.failed(error, question=turn.question)
         return GuardrailFunctionOutput(self.gate.details(decision), decision.flagged)
+
+    def asked(self, run: RunContextWrapper[Any]) -> dict[str, Any]:
+        """Return the question and the contexts of what a run answers now."""
+        turn = self._turn(run, "the run")
+        return {
+            "question": turn.question if self._question is None else self._question(run),
+            "contexts": turn.contexts() if self._contexts is None else self._contexts(run),
+        }
+
+    def _turn(self, run: RunContextWrapper[Any], whose: str) -> _Turn:
+        if self._contexts is None and not self.hooks.heard(run):
+            raise UserError(
+                f"calibrail does not know what the tools of {whose} returned: "
+                "give the agent hooks=guard.hooks, or the guard contexts=..."
+            )
+        return self.hooks.turn(run)
 
 
 async def held_back(result: RunResultStreaming) -> AsyncIterator[Any]:

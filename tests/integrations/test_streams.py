@@ -1,0 +1,167 @@
+"""Do frameworks show an answer while it is written no further than its guardrail lets it pass?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import runpy
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail import Client
+from calibrail.errors import GuardrailError, InputError
+from calibrail.integrations import Gate
+from calibrail.integrations.streams import STOPPED, Written
+from tests.integrations import trimming
+from tests.integrations.pages import ROOT
+from tests.integrations.scenario import Scenario
+
+MORE = f"{trimming.TRIMMED} And it goes on and on."
+
+
+def words(text: str, taken: list[str] | None = None) -> Iterator[str]:
+    for word in text.split(" "):
+        if taken is not None:
+            taken.append(word)
+        yield f"{word} "
+
+
+async def awords(text: str) -> AsyncIterator[str]:
+    for word in words(text):
+        yield word
+
+
+def asked() -> dict[str, Any]:
+    return {"question": trimming.QUESTION, "contexts": trimming.CONTEXTS}
+
+
+def test_what_passes_is_shown_whole_and_what_does_not_is_stopped(tmp_path: Path) -> None:
+    told: list[Any] = []
+    gate = Gate(trimming.guardrail(), log=tmp_path / "log", notify=told.append)
+    answer = Written(gate, **asked(), id="kept")
+    assert "".join(answer.show(words(trimming.KEPT))) == trimming.KEPT + " "
+    taken: list[str] = []
+    stopped = Written(gate, **asked(), id="stopped")
+    assert "".join(stopped.show(words(MORE, taken))) == trimming.KEPT + STOPPED
+    assert len(taken) < len(MORE.split())
+    assert told == [answer.decision, stopped.decision]
+    guardrail = trimming.guardrail()
+    expected = guardrail.check(**asked(), response=trimming.TRIMMED, id="stopped")
+    assert stopped.decision is not None and stopped.decision.line() == expected.line()
+    lines = [json.loads(line) for file in (tmp_path / "log").iterdir() for line in file.open()]
+    assert [line["id"] for line in lines if "id" in line] == ["kept", "stopped"]
+
+
+def test_a_loop_shows_the_same() -> None:
+    async def shown(text: str) -> tuple[str, Any]:
+        answer = Written(trimming.guardrail(), **asked(), ending="...")
+        return "".join([piece async for piece in answer.ashow(awords(text))]), answer.decision
+
+    for text in (trimming.KEPT, MORE, trimming.EMPTIED):
+        answer = Written(trimming.guardrail(), **asked(), ending="...")
+        expected = "".join(answer.show(words(text)))
+        assert asyncio.run(shown(text)) == (expected, answer.decision)
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_a_detector_that_takes_too_long_leaves_it_to_the_policy(
+    loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(trimming.guardrail(), timeout=0.05)
+    answer = Written(gate, **asked())
+    monkeypatch.setattr(answer._check, "judge", lambda sentence: time.sleep(0.5))
+
+    async def shown() -> str:
+        return "".join([piece async for piece in answer.ashow(awords(MORE))])
+
+    said = asyncio.run(shown()) if loop else "".join(answer.show(words(MORE)))
+    assert said == STOPPED
+    assert answer.decision is not None
+    assert answer.decision.outcome == "error"
+    assert "no decision within 0.05 s" in answer.decision.reason
+
+
+def test_what_cannot_stream_is_refused(scenario: Scenario) -> None:
+    with pytest.raises(GuardrailError, match="judges whole answers"):
+        Written(scenario.file)
+    pytest.importorskip("httpx2")
+    with pytest.raises(InputError, match="a service takes them at /v1/check/stream"):
+        Written(Client("http://127.0.0.1:1"))
+
+
+def test_a_chain_streams_what_passes() -> None:
+    pytest.importorskip("langchain")
+    from langchain_core.documents import Document
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from langchain_core.runnables import RunnableLambda
+
+    from calibrail.integrations.langchain_stream import guarded_stream
+
+    def chain(text: str) -> Any:
+        model = GenericFakeChatModel(messages=iter([AIMessage(text)] * 4))
+        return guarded_stream(trimming.guardrail(), RunnableLambda(str) | model)
+
+    values = {
+        "question": trimming.QUESTION,
+        "documents": [Document(text) for text in trimming.CONTEXTS],
+    }
+    pieces = list(chain(MORE).stream(values))
+    assert pieces == [trimming.KEPT, STOPPED]
+    assert chain(trimming.KEPT).invoke(values) == trimming.KEPT
+
+    async def streamed() -> list[str]:
+        return [piece async for piece in chain(MORE).astream(values)]
+
+    assert asyncio.run(streamed()) == pieces
+    with pytest.raises(KeyError, match="no sources under contexts"):
+        chain(MORE).invoke({"question": "What?"})
+
+
+def test_a_run_of_agents_is_stopped() -> None:
+    pytest.importorskip("agents")
+    from agents import Agent, Runner, function_tool, set_tracing_disabled
+    from agents.testing import ScriptedModel, assistant_message, function_call
+
+    from calibrail.integrations.openai_agents import AnswerGuardrail
+    from calibrail.integrations.openai_agents_stream import written
+
+    set_tracing_disabled(True)
+
+    @function_tool
+    def search(query: str) -> str:
+        """Return what the encyclopaedia says."""
+        return trimming.CONTEXTS[0]
+
+    def shown(text: str) -> tuple[str, list[Any]]:
+        told: list[Any] = []
+        guard = AnswerGuardrail(Gate(trimming.guardrail(), notify=told.append))
+        call = function_call("search", {"query": "W"}, call_id="1")
+        model = ScriptedModel([[call], [assistant_message(text)]])
+        agent = Agent("writer", tools=[search], model=model, hooks=guard.hooks)
+
+        async def go() -> str:
+            result = Runner.run_streamed(agent, trimming.QUESTION)
+            return "".join([piece async for piece in written(result, guard)])
+
+        return asyncio.run(go()), told
+
+    assert shown(trimming.KEPT)[0] == trimming.KEPT
+    said, (decision,) = shown(MORE)
+    assert said == trimming.KEPT + STOPPED
+    expected = trimming.guardrail().check(**asked(), response=trimming.TRIMMED)
+    assert decision.line() == expected.line()
+
+
+def test_the_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("agents")
+    script = ROOT / "examples" / "integrations" / "streaming_openai_agents.py"
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out == f"Tungsten is a metal.{STOPPED}\n"
