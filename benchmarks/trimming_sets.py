@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -49,7 +48,7 @@ class Set:
         """Return the detectors by the names that the table gives them."""
         made: dict[str, Score] = {}
         for name in self.detectors:
-            if name not in self.designed_on:
+            if name not in self.designed_on and (name not in ENTAILMENT or MODEL.is_dir()):
                 spec = f"{name}:model={MODEL}" if name in ENTAILMENT else name
                 made[name] = build(parse_spec(spec))
         for column in self.columns:
@@ -63,8 +62,6 @@ class Set:
         """
         KEPT.mkdir(parents=True, exist_ok=True)
         path = DATA / self.path
-        if path.is_dir() and (path / "spans.csv").is_file():
-            path = faithbench(path, KEPT)
         texts = {name for score in scores.values() for name in score.requires}
         require = tuple(name for name in ("contexts", "response") if name in texts) or ("response",)
 
@@ -78,33 +75,13 @@ class Set:
         columns: dict[str, NDArray[np.float64]] = {}
         for score in scores.values():
             pinned = json.dumps(score.fingerprint(), sort_keys=True, default=str)
-            digest = hashlib.sha256(f"{self.name} {len(sentences)} {pinned}".encode()).hexdigest()
+            name = f"{self.name} {len(sentences)} {key_of(score)} {pinned}"
+            digest = hashlib.sha256(name.encode()).hexdigest()
             file = KEPT / f"{digest[:16]}.npy"
             if not file.is_file():
                 np.save(file, scored([score])[1].columns[key_of(score)])
             columns[key_of(score)] = np.load(file)
         return table, replace(sentences, columns=columns)
-
-
-def faithbench(folder: Path, target: Path) -> Path:
-    """Write FaithBench's summaries with the spans that are questionable or unwanted."""
-    spans: dict[str, list[list[int]]] = {}
-    with (folder / "spans.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if any(
-                item.startswith(("Unwanted", "Questionable")) for item in row["label"].split("|")
-            ):
-                spans.setdefault(row["id"], []).append([int(row["start"]), int(row["end"])])
-    path = target / "faithbench.jsonl"
-    with (folder / "summaries.csv").open(encoding="utf-8", newline="") as file:
-        names = ("id", "group", "response", "label")
-        lines = [
-            {name: row[name] for name in names}
-            | {"contexts": [row["contexts"]], "spans": sorted(spans.get(row["id"], []))}
-            for row in csv.DictReader(file)
-        ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 _WIKIBIO: Final = (
@@ -135,7 +112,6 @@ SETS: Final = (
         "WikiBio, 119 passages",
         "wikibio/sentences_119.csv",
         _WIKIBIO,
-        {"mapping": {"answer_id": "group"}},
         detectors=("length",),
         columns=("selfcheck_nli", "selfcheck_bertscore", "selfcheck_prompt"),
     ),
@@ -143,7 +119,6 @@ SETS: Final = (
         "WikiBio, 237 passages",
         "wikibio/sentences_237.csv",
         "The same kind of passages, 951 sentences of them the same, with two further columns.",
-        {"mapping": {"answer_id": "group"}},
         detectors=("length",),
         columns=("selfcheck_qwen_9b", "selfcheck_gemma_31b"),
     ),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calibrail.evaluation.trimmed import Outcomes
 from calibrail.scores.sentence_table import SentenceTable
 from calibrail.validity import KINDS, Check, failures, sentences, trimming
 from calibrail.validity.check import Setting
@@ -99,6 +100,17 @@ def test_a_bound_that_takes_shares_for_normal_is_noticed(monkeypatch: pytest.Mon
     monkeypatch.setattr(trimming, "mean_at_least", normal)
     checks = tuple(trimming.kept_bound(Setting("continuous", 30, 0.05, 300, seed=7)))
     assert failures(checks, ERROR)
+
+
+def test_shares_in_the_order_of_a_file_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are sorted by score; a bet that knows the order wins whatever the mean is."""
+    shares = Outcomes.shares
+    monkeypatch.setattr(Outcomes, "shares", lambda *given: np.sort(shares(*given))[::-1])
+    monkeypatch.setattr(trimming, "JUDGED", trimming.JUDGED[1:])
+    checks = tuple(trimming.wrong_verdicts(Setting("continuous", 30, 0.05, 40, seed=7)))
+    assert [check.design for check in failures(checks, ERROR)] == [
+        f"kept just too low, {trimming.JUDGED[0].name}"
+    ]
 
 
 def test_scores_that_are_lost_are_as_many_as_stated() -> None:

@@ -24,7 +24,9 @@ from calibrail.validity.from_files import (
     overlapping,
     sessions,
     simulate_from_files,
+    streamed,
     thresholds,
+    trimming,
     watching,
 )
 from calibrail.validity.from_files.population import LARGE_ARE_HARD, TENS
@@ -54,7 +56,19 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (labelled.until_calibrated, 80, 0.2, 2),
     (watching.false_alarms, 300, 0.2, 2),
     (watching.kept_promises, 40, 0.05, 2),
+    (trimming.miss_rates, 60, 0.2, 2),
+    (trimming.by_topic, 120, 0.2, 2),
+    (trimming.shown, 30, 0.2, 4),
+    (trimming.verdicts, 20, 0.05, 1),
+    (streamed.stopped, 40, 0.2, 2),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _few_populations_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "THRESHOLDS", trimming.THRESHOLDS[1::2])
+    monkeypatch.setattr(trimming, "TRIMMED", trimming.TRIMMED[1:4:2])
+    monkeypatch.setattr(trimming, "JUDGED", trimming.JUDGED[1:2])
 
 
 def name_of(item: Any) -> str:
@@ -73,13 +87,17 @@ def test_every_simulation_is_run_in_full_and_at_reduced_size() -> None:
     assert small == {item.run for item in FROM_FILES}
 
 
-def test_the_command_says_what_the_call_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = "marginal"
+@pytest.mark.parametrize(
+    ("case", "further"), [("marginal", {"compare", "shift", "select"}), ("by sentence", set())]
+)
+def test_the_command_says_what_the_call_says(
+    case: str, further: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(command_line, "CASES", {case: command_line.CASES[case]})
     checks = tuple(command_line.commands_and_calls(Setting("continuous", 120, 0.05, 1)))
     assert failures(checks, ERROR) == ()
     commands = {check.what.partition(",")[0] for check in checks}
-    assert commands == {"calibrate", "export", "certify", "compare", "shift", "select"}
+    assert commands == {"calibrate", "export", "certify", *further}
 
 
 def by_size(labels: Any, groups: Any, **_: Any) -> Any:

@@ -8,20 +8,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 import calibrail
 from calibrail.settings import Promise, Requirement
 from calibrail.validity.check import Check, Setting
 from calibrail.validity.from_files.commands import COLUMNS, SCORE, command, folder, options
 from calibrail.validity.from_files.population import ALONE, LARGE_ARE_HARD, QUESTIONS, Population
+from calibrail.validity.from_files.texts import Texts
 from calibrail.validity.from_files.thresholds import BY_TOPIC
+from calibrail.validity.sentences import ALIKE
 
 _LIMIT: Final = Requirement(max_fpr=0.4)
 #: What is asked of which population.
-CASES: Final[dict[str, tuple[Population, Promise, Requirement]]] = {
+CASES: Final[dict[str, tuple[Population | Texts, Promise, Requirement]]] = {
     "marginal": (ALONE, Promise(0.2), _LIMIT),
     "pac": (LARGE_ARE_HARD, Promise(0.2, "pac"), _LIMIT),
     "by topic": (BY_TOPIC[-1], Promise(0.2, by="topic"), _LIMIT),
     "three-way": (QUESTIONS, Promise(0.2, beta=0.1), _LIMIT),
+    "by sentence": (Texts(ALIKE), Promise(0.2, unit="sentence"), Requirement(min_kept=0.3)),
     "several risks": (ALONE, Promise(0.2), Requirement(risks=("recall>=0.5", "fpr<=0.4"))),
 }
 
@@ -33,13 +38,22 @@ def commands_and_calls(at: Setting) -> Iterator[Check]:
         differs: dict[str, list[bool]] = {}
         for _ in range(at.runs):
             with folder() as place:
-                labelled = population.write(place, "labelled", population.draw(rng, at.n))
-                fresh = population.write(place, "fresh", population.draw(rng, at.n))
+                labelled, fresh = (
+                    _file(population, place, name, rng, at.n) for name in ("labelled", "fresh")
+                )
                 for name, (said, called) in _pairs(design, labelled, fresh):
                     differs.setdefault(name, []).append(_plain(said) != _plain(called))
         for name, items in differs.items():
             what = f"{name}, command and call differ"
             yield at.check(what, items, 0.0, design=f"{design}, {population.name}")
+
+
+def _file(
+    population: Population | Texts, place: Path, name: str, rng: np.random.Generator, n: int
+) -> Path:
+    if isinstance(population, Texts):
+        return population.write(place, name, population.draw(rng, n))
+    return population.write(place, name, population.draw(rng, n))
 
 
 def _pairs(design: str, labelled: Path, fresh: Path) -> Iterator[tuple[str, tuple[Any, Any]]]:

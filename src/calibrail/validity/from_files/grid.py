@@ -18,7 +18,9 @@ from calibrail.validity.from_files import (
     labelled,
     overlapping,
     sessions,
+    streamed,
     thresholds,
+    trimming,
     watching,
 )
 from calibrail.validity.from_files import looks as looking
@@ -57,6 +59,8 @@ FROM_FILES: Final = (
     FromFile(looking.calibrate_growing, 400, 0.05, each=2),
     FromFile(looking.certify_growing, 240, 0.05, each=2),
     FromFile(thresholds.miss_rates, 800, 0.05, each=4),
+    FromFile(trimming.verdicts, 60, 0.05, each=4),
+    FromFile(trimming.miss_rates, 120, 0.2, each=4),
     FromFile(choices.broken_risks, 400, 0.1),
     FromFile(choices.winners_certificate, 400, 0.05),
     FromFile(thresholds.by_topic, 400, 0.2),
@@ -66,6 +70,9 @@ FROM_FILES: Final = (
     FromFile(choices.winner_among_equals, 200, 0.05),
     FromFile(certificates.certify_verdicts, 120, 0.05),
     FromFile(batches.released, 400, 0.2),
+    FromFile(trimming.by_topic, 240, 0.2, each=2),
+    FromFile(trimming.shown, 60, 0.2, each=3),
+    FromFile(streamed.stopped, 60, 0.2, each=4),
     FromFile(thresholds.miss_rates, 120, 0.2),
     FromFile(certificates.certify_by_topic, 240, 0.05),
     FromFile(certificates.by_lot, 400, 0.05),

@@ -7,7 +7,7 @@ to hold, the joins between them, labels from spans, a cell with the score of eac
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -189,3 +189,9 @@ class Texts:
                 spans.append([word, word + 3] if rng.random() < 0.5 else whole)
             text += " "
         return text.rstrip(" "), spans
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write rows as JSON lines; return where."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path

@@ -1,6 +1,5 @@
 """Are answers trimmed as promised, from a file of marked texts to the text that is shown?"""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -13,7 +12,7 @@ from calibrail.settings import Promise, SplitOptions
 from calibrail.settings.promise import Undefined
 from calibrail.validity.check import DELTA, Check, MeanCheck, Setting
 from calibrail.validity.from_files.commands import SCORE, folder
-from calibrail.validity.from_files.texts import Answers, Texts
+from calibrail.validity.from_files.texts import Answers, Texts, write_rows
 from calibrail.validity.sentences import ALIKE, IN_TURN, TOPICS, UNRELATED
 from calibrail.validity.trimming import requirements, wrong_about
 
@@ -142,9 +141,7 @@ def _missed(texts: Texts, threshold: float) -> float:
 def _left(guardrail: Guardrail, texts: Texts, fresh: Answers) -> float:
     """Return the share of hallucinated answers, one of each source, that show what is wrong."""
     with folder() as place:
-        rows = texts.rows(fresh, "fresh")
-        path = place / "fresh.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        path = write_rows(place / "fresh.jsonl", texts.rows(fresh, "fresh"))
         decisions = guardrail.decide(path)
     first: dict[int, bool] = {}
     found = zip(fresh.groups.tolist(), fresh.names.tolist(), decisions, strict=True)
