@@ -11,6 +11,7 @@ import pytest
 
 import calibrail
 from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.reading import read
 from calibrail.errors import InputError
 from tests.command_line import calibrail as command
 from tests.workflow.test_calibrate_sentences import rows
@@ -80,6 +81,25 @@ def test_the_report_and_the_guardrail_leave_the_same(guardrail: calibrail.Guardr
         assert told["kept_supported"][name] == pytest.approx(measured["kept_supported"][name])
     # These answers were looked at before.
     assert result.verdict != "certified"
+
+
+def test_what_was_measured_of_real_answers_is_delivered(real_data: Path) -> None:
+    """Lists, introductions and sentences that lean on others are in these."""
+    source = real_data / "ragtruth"
+    promise = PROMISE | {"assume_independent": True}
+    run = calibrail.calibrate(source, "novelty", min_kept=0.5, **promise)
+    assert run.table is not None and run.codes is not None
+    ids = {run.table.ids[row].as_py() for row in np.flatnonzero(run.codes == 2).tolist()}
+    test = [answer for answer in read(source, by_sentence=True) if answer.id in ids]
+    result = calibrail.certify(run.freeze(), test, min_kept=0.5, assume_independent=True).to_dict()
+    report = run.report.to_dict()
+    assert report["sentences"]["also_removed"] and report["test"]["reviewed"]["count"]
+    for name in ("freed", "emptied", "untouched", "reviewed"):
+        assert result[name] == report["test"][name]
+    for name in ("estimate", "n"):
+        assert result["kept_supported"][name] == pytest.approx(
+            report["test"]["kept_supported"][name]
+        )
 
 
 def test_answers_of_the_calibration_are_left_out(guardrail: calibrail.Guardrail) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from calibrail.errors import InputError
 from calibrail.record import Record
 from calibrail.settings.checks import rate, share
-from calibrail.settings.option import setting
+from calibrail.settings.option import option_of, setting
 from calibrail.settings.promise import Promise
 
 #: What is asked of a detector that is looked at alone.
@@ -100,7 +100,7 @@ class Requirement(Record):
     def check_unit(self, promise: Promise) -> None:
         """Refuse a share to keep where no sentence is removed."""
         if self.min_kept is not None and promise.unit != "sentence":
+            unit = option_of(Promise, "unit", "sentence")
             raise InputError(
-                "min_kept is about the sentences that are kept; give unit='sentence', or leave it "
-                "out"
+                f"min_kept is about the sentences that are kept; give {unit}, or leave it out"
             )
