@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from calibrail import AsyncClient, Client
+from calibrail.errors import InputError, ServiceError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.serve.service import Service
@@ -347,3 +350,51 @@ def test_a_detector_that_fails_in_the_middle_shows_nothing_more(
         )
 
     visit(go, path, load=lambda _: made)
+
+
+def test_a_client_shows_what_passes_and_stops_the_model(
+    process: Process, guardrail: Guardrail
+) -> None:
+    taken: list[str] = []
+
+    def tokens(text: str, pause: float = 0.0) -> Iterator[str]:
+        for word in text.split(" "):
+            taken.append(word)
+            time.sleep(pause)
+            yield f"{word} "
+
+    with Client(process.url, timeout=20) as client:
+        written = client.stream_check(**ASKED)
+        assert "".join(written.show(tokens(GOOD))) == GOOD + " "
+        assert written.decision is not None
+        assert written.decision.line() == guardrail.check(**ASKED, response=GOOD + " ").line()
+        taken.clear()
+        written = client.stream_check(**ASKED)
+        more = "It goes on. " * 40
+        assert "".join(written.show(tokens(GOOD + BAD + more, 0.03))) == GOOD.strip()
+        assert len(taken) < 80
+        assert written.stopped is not None and written.stopped["text"] == BAD.strip()
+        expected = guardrail.check(**ASKED, response=GOOD + BAD.strip())
+        assert written.decision is not None and written.decision.line() == expected.line()
+
+    async def go(text: str) -> tuple[str, Any]:
+        async def words() -> AsyncIterator[str]:
+            for word in tokens(text):
+                await asyncio.sleep(0.01)
+                yield word
+
+        async with AsyncClient(process.url, timeout=20) as client:
+            written = client.stream_check(**ASKED)
+            return "".join([piece async for piece in written.ashow(words())]), written.decision
+
+    said, decision = asyncio.run(go(GOOD + BAD + more))
+    assert (said, decision) == (GOOD.strip(), written.decision)
+    assert asyncio.run(go(GOOD))[0] == GOOD + " "
+
+
+def test_a_client_says_why_there_is_no_decision(process: Process) -> None:
+    for client in (Client(process.url, guardrail="other"), Client("http://127.0.0.1:1", timeout=1)):
+        with client, pytest.raises(ServiceError, match=r"no-such-guardrail|refused"):
+            list(client.stream_check(**ASKED).show(GOOD))
+    with Client(process.url) as client, pytest.raises(InputError, match="a token must be a text"):
+        list(client.stream_check(**ASKED).show([7]))  # type: ignore[list-item]

@@ -17,6 +17,7 @@ from calibrail.serve.client.calls import (
     ready_call,
     select_call,
 )
+from calibrail.serve.client.writing import Writing
 from calibrail.settings.checks import Cell
 
 
@@ -61,6 +62,23 @@ class AsyncClient:
     ) -> list[Decision]:
         """As ``Client.check_batch``."""
         return await self._ask(batch_call(items, evidence))
+
+    def stream_check(
+        self,
+        *,
+        question: str = "",
+        contexts: Sequence[str] | str = (),
+        id: str = "",
+        samples: Sequence[str] = (),
+        columns: Mapping[str, float | str | None] | None = None,
+    ) -> Writing:
+        """As ``Client.stream_check``, for asynchronous iterators.
+
+        Its `Writing.ashow` takes the tokens and yields what may be shown; it is asked once, without
+        retries. ``timeout`` bounds the connection and the wait for the last events.
+        """
+        item: dict[str, object] = {"question": question, "contexts": contexts, "id": id}
+        return Writing(self._asking, {**item, "samples": samples, "columns": columns})
 
     async def select(
         self,

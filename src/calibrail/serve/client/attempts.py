@@ -203,22 +203,10 @@ class Attempts:
         """
         if response.status_code == 200:
             return None
-        error = self._refusal(response.status_code, raw)
+        error = refusal(self._what, response.status_code, raw)
         if response.status_code not in _PASSING:
             raise error
         return self._pause(error, retry_after(response.headers.get("Retry-After")))
-
-    def _refusal(self, status: int, raw: bytes) -> ServiceError:
-        detail, problem = raw[:_QUOTED].decode("utf-8", "replace"), ""
-        try:
-            content = json.loads(raw)
-            problem = str(content["type"]).rpartition(":")[2]
-            detail = str(content["detail"])
-        except (ValueError, LookupError, TypeError, RecursionError):
-            # Not the service's own words: those of something before it.
-            pass
-        named = f"{status} ({problem})" if problem else f"{status}"
-        return ServiceError(f"{self._what}: {named}: {detail}", status=status, problem=problem)
 
     def _pause(self, error: ServiceError, wait: float | None) -> float:
         if self._n >= self._retries:
@@ -232,6 +220,30 @@ class Attempts:
             raise error
         self._n += 1
         return pause
+
+
+def refusal(what: str, status: int, raw: bytes) -> ServiceError:
+    """Return the error that a reply says which is none.
+
+    Parameters
+    ----------
+    what : str
+        What was asked.
+    status : int
+        Of HTTP.
+    raw : bytes
+        The reply.
+    """
+    detail, problem = raw[:_QUOTED].decode("utf-8", "replace"), ""
+    try:
+        content = json.loads(raw)
+        problem = str(content["type"]).rpartition(":")[2]
+        detail = str(content["detail"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        # Not the service's own words: those of something before it.
+        pass
+    called = f"{status} ({problem})" if problem else f"{status}"
+    return ServiceError(f"{what}: {called}: {detail}", status=status, problem=problem)
 
 
 class _Left(dict[str, float]):

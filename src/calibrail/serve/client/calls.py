@@ -64,22 +64,22 @@ class Call(Generic[Result]):
 
 def check_call(item: Mapping[str, Any], evidence: bool) -> Call[Decision]:
     """Return the request for one decision; the item holds what ``Guardrail.check`` takes."""
-    sent, id = _named(answer(item))
+    sent, id = named(answer(item))
 
     def read(reply: Any) -> Decision:
-        return _decision(reply, sent["id"], id, "the reply")
+        return decision_about(reply, sent["id"], id, "the reply")
 
     return Call("/v1/check", _encoded({**sent, **_asking(evidence)}), read)
 
 
 def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
     """Return the request for a decision about each answer."""
-    sent, ids = zip(*map(_named, answers(items)), strict=True)
+    sent, ids = zip(*map(named, answers(items)), strict=True)
 
     def read(reply: Any) -> list[Decision]:
         replies = _items(reply, len(sent))
         return [
-            _decision(given, item["id"], id, f"item {place}")
+            decision_about(given, item["id"], id, f"item {place}")
             for place, (given, item, id) in enumerate(zip(replies, sent, ids, strict=True))
         ]
 
@@ -88,7 +88,7 @@ def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
 
 def select_call(items: Sequence[object], **release: object) -> Call[dict[str, Any]]:
     """Return the request for which answers may be released; the options are those of `select`."""
-    sent, ids = zip(*map(_named, answers(items)), strict=True)
+    sent, ids = zip(*map(named, answers(items)), strict=True)
 
     def read(reply: Any) -> dict[str, Any]:
         replies = _items(reply, len(sent))
@@ -178,7 +178,7 @@ def answer(item: object) -> dict[str, Any]:
     }
 
 
-def _named(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def named(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return an answer as it is sent, and the id that its caller gave.
 
     Without one it gets an id that no other answer has: decisions that came back in another order
@@ -228,7 +228,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _decision(reply: Any, sent: str, id: str, place: str) -> Decision:
+def decision_about(reply: Any, sent: str, id: str, place: str) -> Decision:
     """Return a decision about the answer that was sent by one id and is known by another."""
     decision = Decision.from_dict(reply)
     if decision.id != sent:
