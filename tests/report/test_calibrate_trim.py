@@ -64,6 +64,7 @@ def test_every_medium_speaks_of_sentences(content: dict[str, Any]) -> None:
             assert word in text
         for wrong in ("Flag an answer", "False alarms", "Caught", "Cohen", "Welch", "Overlap"):
             assert wrong not in text
+    assert "what is supported is kept from an AUROC by sentence of about" in page
     for word in (
         "unsupported (n = 50)",
         "removed from",
@@ -130,7 +131,7 @@ def test_a_certificate_a_card_and_a_guardrail_say_the_same_measures(run: Run) ->
     nothing = certificate.document({**result.to_dict(), "min_kept": None, "verdict": "rejected"})
     assert "--min-kept" in nothing.next_step
     tiles = [tile.name for tile in guardrail.document(frozen.config.model_dump()).tiles]
-    assert tiles == ["Freed", "Supported kept", "Touched", "Emptied", "AUROC"]
+    assert tiles == ["Freed", "Supported kept", "Touched", "Emptied", "AUROC by sentence"]
     assert "Supported sentences" in printed(card_of(frozen).document())
 
 

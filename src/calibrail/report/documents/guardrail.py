@@ -52,4 +52,5 @@ def _tiles(config: Json) -> Iterator[Tile]:
     asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
     rates = measures.trim_rates if by_sentence(config) else measures.rates
     yield from measures.tiles(rates(headline, asked))
-    yield Tile("AUROC", estimate({"estimate": headline["auroc"]}))
+    name = "AUROC by sentence" if by_sentence(config) else "AUROC"
+    yield Tile(name, estimate({"estimate": headline["auroc"]}))

@@ -61,14 +61,15 @@ def needed_auroc(report: Json) -> str:
     needed, area = report["sentences"].get("needed_auroc"), report["test"]["auroc"]["estimate"]
     if needed is None or area is None:
         return ""
-    rows = [
-        f"{'half' if row['kept'] == 0.5 else percent(row['kept'])} of what is supported is kept "
-        f"from an AUROC by sentence of about {row['auroc']:.2f} on"
+    first, *others = (
+        ("half" if row["kept"] == 0.5 else percent(row["kept"]), f"about {row['auroc']:.2f}")
         for row in needed["rows"]
-    ]
+    )
+    text = f"{first[0]} of what is supported is kept from an AUROC by sentence of {first[1]} on"
+    text += "".join(f", {kept} of it from {at} on" for kept, at in others)
     answers = f"{needed['unsupported']:.1f} unsupported sentences in a hallucinated one"
     return (
-        f"As a guide, at this target and on answers like these ({answers}): {', and '.join(rows)}; "
+        f"As a guide, at this target and on answers like these ({answers}): {text}; "
         f"this score has {area:.2f}. (Normal scores, independent of each other.)"
     )
 
