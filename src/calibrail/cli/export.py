@@ -13,7 +13,6 @@ import typer
 import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.probing import announce
-from calibrail.conformal.group_keys import spelled
 from calibrail.guardrail.keys import read_private_key
 from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count, number
@@ -133,6 +132,8 @@ def _undefined(scores: Sequence[float | None], reasons: Mapping[str, str]) -> st
 
 def _thresholds(guardrail: calibrail.Guardrail) -> str:
     """Say in a few words how the guardrail decides."""
+    from calibrail.conformal.group_keys import spelled
+
     rule, scale, by = guardrail.rule, guardrail.scale, guardrail.config.promise.by
     threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
     stops = f"{number(scale.shown(threshold), 6)} or {'lower' if scale.negated else 'higher'}"

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.conformal.group_keys import columns_of_groups
 from calibrail.errors import InputError
 from calibrail.integrations.gate import Gate, Guarding
 from calibrail.integrations.missing import needs
@@ -224,6 +223,8 @@ _DECIDED: Final[Mapping[str, DataType]] = {
 
 
 def _signature(guardrail: Guardrail) -> ModelSignature:
+    from calibrail.conformal.group_keys import columns_of_groups
+
     groups = columns_of_groups(guardrail.config.promise.by)
     columns = {
         name: DataType.string if name in groups else DataType.double for name in guardrail.columns
