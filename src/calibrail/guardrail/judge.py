@@ -134,6 +134,15 @@ class Judge:
             verdicts.append(Verdict(outcome, value, threshold, p_value, reason, evidence))
         return verdicts
 
+    def holds(self, row: Example, scores: Scores) -> bool:
+        """Return whether a row's outcome is the same wherever its score lies within tolerance."""
+        tolerance, groups = self._score.tolerance, self._groups([row])
+        low, high = (
+            self._rule.decide(scores.values + by, groups, tolerance)
+            for by in (-tolerance, tolerance)
+        )
+        return bool(low[0] == high[0])
+
     def threshold(self, row: Example) -> float | None:
         """Return the threshold of a row's group; None where everything is flagged."""
         return _finite(self._rule.thresholds(1, self._groups([row]))[0])

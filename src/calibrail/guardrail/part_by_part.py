@@ -122,7 +122,8 @@ class _Worst:
         except Exception as error:
             self._judged.append((sentence, error))
             return judge.failed(sentence, error)
-        (verdict,) = judge.judged([sentence], scores)
+        # Only the answer's own digits are shown to be certain, once, at its end.
+        (verdict,) = judge.judged([sentence], scores, alone=judge.holds(sentence, scores))
         self._judged.append((sentence, verdict.error or scores))
         # Sentences without a score do not count beside one that has one.
         self._passes = self._passes or verdict.score is not None
