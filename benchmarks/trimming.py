@@ -99,7 +99,7 @@ def preface() -> list[str]:
         f"Means over {SPLITS} splits by source, half to calibrate and half to measure; in brackets "
         "95 % intervals from drawing sources anew. Thresholds count each source once "
         "(`--clustered`) and promise that with probability 1 - alpha every unsupported sentence of "
-        "a hallucinated answer goes.",
+        "a hallucinated answer goes. All answers of the other half count.",
         "",
         "- freed: hallucinated answers of which no unsupported sentence is shown (promised: "
         "1 - alpha)",
