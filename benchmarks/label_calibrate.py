@@ -25,7 +25,7 @@ from scipy.stats import norm
 from calibrail.conformal.betting import FRACTIONS, largest_bets, mixture
 from calibrail.conformal.ceiling import ceiling_rank
 from calibrail.conformal.labelling import informative
-from calibrail.data.reading import read_all
+from calibrail.data.reader import read_all
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.scores.registry import build, parse_spec
 from calibrail.settings import Drawing, Guarantee

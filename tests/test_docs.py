@@ -23,7 +23,7 @@ import pytest
 
 from calibrail.cli import app
 from calibrail.cli.output import INCONCLUSIVE, REJECTED
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.guardrail import Decision, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.labelling.session import Session

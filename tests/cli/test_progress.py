@@ -20,7 +20,7 @@ from calibrail.cli import progress
 from calibrail.cli.progress import Pace, counting, tell
 from calibrail.data import files
 from calibrail.data.files import count_rows
-from calibrail.data.reading import read, telling_readings
+from calibrail.data.reader import read, telling_readings
 from calibrail.workflow.scoring import score_only
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.errors import InputError
 from calibrail.report.documents.data_notes import data_notes
 from calibrail.report.documents.part_words import part_note

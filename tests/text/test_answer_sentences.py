@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.text.answer_sentences import (
     WORD,
     SentenceStream,

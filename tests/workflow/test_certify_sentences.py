@@ -11,7 +11,7 @@ import pytest
 
 import calibrail
 from calibrail.data.by_sentence import sentence_examples
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.errors import InputError
 from tests.command_line import calibrail as command
 from tests.workflow.test_calibrate_sentences import rows

@@ -49,7 +49,7 @@ def counting(what: str, limits: CallLimits | None = None, *, kept: int = 0) -> I
     Calls to endpoints within the block keep to the limits, and their answers are counted, too; with
     them comes the engine that scores what is scored within the block.
     """
-    from calibrail.data.reading import telling_readings
+    from calibrail.data.reader import telling_readings
     from calibrail.models.call_limits import limit_calls
     from calibrail.settings import EngineOptions
     from calibrail.workflow.context import Context

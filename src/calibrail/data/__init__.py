@@ -6,7 +6,8 @@ described with `calibrail.diagnose`. A reader of another format yields `Row`, `P
 """
 
 from calibrail.data.example import Example
-from calibrail.data.reading import Reading, read, read_all
+from calibrail.data.reader import read, read_all
+from calibrail.data.reading import Reading
 from calibrail.data.rows import Filtered, Problem, Row
 from calibrail.data.splits import split
 

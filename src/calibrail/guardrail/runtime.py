@@ -11,7 +11,7 @@ from calibrail.data.by_sentence import sentences_of
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.data.in_memory import Rows
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import FAILED, Decision, Outcome

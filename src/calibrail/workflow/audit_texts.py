@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from calibrail.data.example import Example
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.data.sources import Source
 from calibrail.labelling.pool import Waiting
 from calibrail.labelling.tasks import has_text

@@ -23,7 +23,7 @@ from calibrail.data.profile import (
     repeats,
     text_lengths,
 )
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.splits import CALIBRATION, group_numbers, split
 from calibrail.evaluation.stats.auroc import auroc

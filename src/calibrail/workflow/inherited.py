@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.data.sources import Source
 from calibrail.errors import CalibrailError
 from calibrail.guardrail.runtime import Guardrail

@@ -7,7 +7,8 @@ from pathlib import Path
 from calibrail.conformal import parse_risk
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
-from calibrail.data.reading import Reading, read
+from calibrail.data.reader import read
+from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, is_named, names_of, open_source, spoken
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.runtime import Guardrail

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrail.data.example import Example
-from calibrail.data.reading import read
+from calibrail.data.reader import read
 from calibrail.data.sources import Source, is_named, spoken
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.runtime import Guardrail

@@ -5,7 +5,8 @@ from itertools import islice
 from typing import TypeVar
 
 from calibrail.data.example import TEXT_FIELDS
-from calibrail.data.reading import Reading, read
+from calibrail.data.reader import read
+from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
