@@ -154,7 +154,7 @@ def answers_table(n: int) -> ScoreTable:
 
 
 def test_a_file_has_a_row_for_each_sentence(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("calibrail.scores.sentence_table.WRITTEN", 2)
+    monkeypatch.setattr("calibrail.scores.table.WRITTEN", 2)
     plain = SentenceTable.of([2, 0, 3], np.array([0, 1, 0, 1, -1], np.int8))
     fields = {name: getattr(plain, name) for name in plain.__slots__}
     fields["columns"] = {

@@ -9,20 +9,17 @@ sentences: at a threshold up to there one of them is removed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from calibrail.conformal.pvalues import add_tolerance
 from calibrail.data.arrow import number_array
-from calibrail.errors import DataError
-from calibrail.scores.table import REASON, WRITTEN, ScoreTable, column_of, parquet_writer
+from calibrail.scores.table import REASON, ScoreTable, column_of, write_in_parts
 from calibrail.settings.promise import Undefined
 from calibrail.text.joins import Joins, removed_with, torn
 
@@ -261,15 +258,7 @@ class SentenceTable:
         DataError
             If the file cannot be written.
         """
-        try:
-            with ExitStack() as stack:
-                writer: pq.ParquetWriter | None = None
-                for start in range(0, max(1, len(self)), WRITTEN):
-                    part = self._arrays(slice(start, start + WRITTEN), table, codes)
-                    writer = writer or stack.enter_context(parquet_writer(path, part.schema))
-                    writer.write_table(part)
-        except OSError as error:
-            raise DataError(f"cannot write {path}: {error}") from error
+        write_in_parts(path, len(self), lambda rows: self._arrays(rows, table, codes))
 
     def _arrays(self, rows: slice, table: ScoreTable, codes: NDArray[np.int8]) -> pa.Table:
         """Return what the file holds of some sentences."""

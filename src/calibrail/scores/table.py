@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -204,15 +204,7 @@ class ScoreTable:
         DataError
             If the file cannot be written.
         """
-        try:
-            with ExitStack() as stack:
-                writer: pq.ParquetWriter | None = None
-                for start in range(0, max(1, len(self)), WRITTEN):
-                    part = pa.table(self.arrays(slice(start, start + WRITTEN), codes))
-                    writer = writer or stack.enter_context(parquet_writer(path, part.schema))
-                    writer.write_table(part)
-        except OSError as error:
-            raise DataError(f"cannot write {path}: {error}") from error
+        write_in_parts(path, len(self), lambda rows: pa.table(self.arrays(rows, codes)))
 
     def arrays(
         self,
@@ -265,6 +257,25 @@ def parquet_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
     # Ids and scores hardly ever repeat.
     often = [name for name in schema.names if name in RESERVED[1:] or name.endswith(REASON)]
     return pq.ParquetWriter(path, schema, use_dictionary=often)
+
+
+def write_in_parts(path: str | Path, n: int, part: Callable[[slice], pa.Table]) -> None:
+    """Write the n rows of a table to a file of scores, some at a time.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written.
+    """
+    try:
+        with ExitStack() as stack:
+            writer: pq.ParquetWriter | None = None
+            for start in range(0, max(1, n), WRITTEN):
+                rows = part(slice(start, start + WRITTEN))
+                writer = writer or stack.enter_context(parquet_writer(path, rows.schema))
+                writer.write_table(rows)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error}") from error
 
 
 def column_of(score: str, ending: str = "") -> str:
