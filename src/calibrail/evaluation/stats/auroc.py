@@ -45,7 +45,7 @@ def auroc(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95) -
     """
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
-        return _without_a_class(_METHOD, m, confidence)
+        return without_a_class(_METHOD, m, confidence)
     classes, units = (np.sort(hallucinated), np.sort(faithful)), min(m, n)
     right = _ranked_right(*classes)
     area, variance = _mean_placement(right, n), _variance(right, n) if units > 1 else 0.0
@@ -101,7 +101,8 @@ def area_measure(
     return Measure(area, min(lower, area), max(upper, area), method, confidence)
 
 
-def _without_a_class(method: str, n_hallucinated: int, confidence: float) -> Measure:
+def without_a_class(method: str, n_hallucinated: int, confidence: float) -> Measure:
+    """Return no AUROC, and which class has no answer."""
     name = "faithful" if n_hallucinated else "hallucinated"
     return missing(method, f"no_{name}", confidence)
 
@@ -234,7 +235,7 @@ def auroc_difference(
     """
     test = auroc_test(first, second, labels, None, confidence)
     if test.estimate is None:
-        return _without_a_class(test.method, int(np.sum(labels == 1)), confidence)
+        return without_a_class(test.method, int(np.sum(labels == 1)), confidence)
     return Measure(test.estimate, test.lower, test.upper, test.method, confidence)
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 from calibrail.evaluation.stats.arrays import Codes, Floats, Ints
-from calibrail.evaluation.stats.auroc import area_measure, placements
+from calibrail.evaluation.stats.auroc import area_measure, placements, without_a_class
 from calibrail.evaluation.stats.influence import Estimated
-from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.evaluation.stats.measure import Measure
 
 #: How an AUROC's interval is made where answers share groups.
 CLUSTERED: Final = "obuchowski, korn-graubard"
@@ -117,8 +117,7 @@ def clustered_auroc(
     """
     area = ranked(values, labels)
     if area is None:
-        absent = "faithful" if (labels == 1).any() else "hallucinated"
-        return missing(CLUSTERED, f"no_{absent}", confidence)
+        return without_a_class(CLUSTERED, int(np.sum(labels == 1)), confidence)
     variance, _ = area.variance(clusters)
     units = min(len(np.unique(clusters[labels == label])) for label in (0, 1))
     return area_measure(area.value, variance, units, CLUSTERED, confidence)
