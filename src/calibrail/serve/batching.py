@@ -11,15 +11,15 @@ import contextvars
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from calibrail.data.example import Example
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.serve.guardrails import Loaded
+from calibrail.serve.lanes import Lane, Request, Step, Waiting
 from calibrail.serve.metrics import TIMEOUT, Metrics
 from calibrail.serve.problems import Problem
 
@@ -31,75 +31,6 @@ _log: Final = logging.getLogger("calibrail.serve")
 ASKING_THREADS: Final = 8
 #: Seconds after which a request that was refused may find room.
 RETRY_AFTER: Final = 1
-
-
-class _Request:
-    """Answers that came together and are answered together."""
-
-    __slots__ = ("answers", "decisions", "done", "left", "timer")
-
-    def __init__(self, done: asyncio.Future[list[Decision]]) -> None:
-        self.done = done
-        self.answers: list[Waiting] = []
-        self.decisions: list[Decision | None] = []
-        self.left = 0
-        self.timer: asyncio.TimerHandle | None = None
-
-
-class Waiting:
-    """One answer that waits for its decision.
-
-    Attributes
-    ----------
-    example : Example
-        The answer.
-    loaded : Loaded
-        The guardrail that it came to; another one that is swapped in does not decide it.
-    alone : bool
-        Whether it is scored by itself.
-    kept : bool
-        Whether its decision is kept as soon as there is one.
-    """
-
-    __slots__ = ("alone", "example", "kept", "loaded", "place", "request", "settled")
-
-    def __init__(self, example: Example, loaded: Loaded, *, alone: bool, kept: bool) -> None:
-        self.example, self.loaded, self.alone, self.kept = example, loaded, alone, kept
-        self.request: _Request
-        self.place = 0
-        #: Who sets it, under the lock, is the one who gives the decision.
-        self.settled = False
-
-
-class _Step:
-    """What is to be done in turn for an answer that is still being written."""
-
-    __slots__ = ("alone", "done", "loaded", "settled", "work")
-
-    def __init__(self, loaded: Loaded, work: Callable[[], Any], done: asyncio.Future[Any]) -> None:
-        self.loaded, self.work, self.done = loaded, work, done
-        self.alone, self.settled = True, False
-
-    def take(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Do it, in a thread that scores."""
-        try:
-            result, error = self.work(), None
-        except BaseException as raised:
-            result, error = None, raised if isinstance(raised, Exception) else _ended(raised)
-        loop.call_soon_threadsafe(self._deliver, result, error)
-
-    def _deliver(self, result: Any, error: Exception | None) -> None:
-        if self.done.done():
-            return
-        if error is not None:
-            self.done.set_exception(error)
-        else:
-            self.done.set_result(result)
-
-
-def _ended(error: BaseException) -> RuntimeError:
-    """Return what a thread wanted to end with, as an error that can wait for its turn."""
-    return RuntimeError(repr(error))
 
 
 #: Takes what one guardrail decided before it is given, in any thread; raises where it cannot be
@@ -138,10 +69,10 @@ class Batcher:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._lock = threading.Lock()
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, Lane] = {}
         self._late = ThreadPoolExecutor(1, "late")
         self._n = 0
-        self._open: set[_Request] = set()
+        self._open: set[Request] = set()
         #: Set once nothing more is waited for.
         self.given_up = asyncio.Event()
         self._closed = False
@@ -192,7 +123,7 @@ class Batcher:
                 "too-many-items",
                 f"{len(examples):,} answers in one request; send {self._most:,} at most",
             )
-        request = _Request(self._loop.create_future())
+        request = Request(self._loop.create_future())
         for place, example in enumerate(examples):
             answer = Waiting(example, loaded, alone=alone, kept=kept)
             answer.request, answer.place = request, place
@@ -238,7 +169,7 @@ class Batcher:
         TimeoutError
             If it is not done by the deadline. What was begun goes on, and nobody hears of it.
         """
-        step = _Step(loaded, work, self._loop.create_future())
+        step = Step(loaded, work, self._loop.create_future())
         with self._lock:
             lane = self._lane(loaded)
             lane.waiting.append(step)
@@ -271,11 +202,11 @@ class Batcher:
         self._n += n
         self._metrics.waiting(self._n)
 
-    def _lane(self, loaded: Loaded) -> "_Lane":
+    def _lane(self, loaded: Loaded) -> Lane:
         name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = _Lane(self._lock, n)
+            lane = self._lanes[name] = Lane(self._lock, n)
         lane.threads = [thread for thread in lane.threads if thread.is_alive()]
         for number in range(len(lane.threads), n):
             thread = threading.Thread(
@@ -288,7 +219,7 @@ class Batcher:
             thread.start()
         return lane
 
-    def _work(self, lane: "_Lane") -> None:
+    def _work(self, lane: Lane) -> None:
         while True:
             with self._lock:
                 while not lane.waiting:
@@ -300,7 +231,7 @@ class Batcher:
                 batch = lane.take(self._max_batch)
                 lane.began[threading.get_ident()] = time.monotonic()
             try:
-                if isinstance(batch[0], _Step):
+                if isinstance(batch[0], Step):
                     batch[0].take(self._loop)
                 else:
                     self._decide([item for item in batch if isinstance(item, Waiting)])
@@ -356,7 +287,7 @@ class Batcher:
             if request.timer is not None:
                 request.timer.cancel()
 
-    def _expire(self, request: _Request, late_for: str) -> None:
+    def _expire(self, request: Request, late_for: str) -> None:
         """Take what has no decision out of the queue, and decide it by the failure policy."""
         with self._lock:
             late = [answer for answer in request.answers if not answer.settled]
@@ -395,34 +326,3 @@ def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) ->
         if len(examples) == 1:
             return [guardrail.failed(examples[0], error)]
     return [_decisions(guardrail, [example], alone=alone)[0] for example in examples]
-
-
-class _Lane:
-    """Answers that wait for the same threads."""
-
-    def __init__(self, lock: threading.Lock, n_threads: int) -> None:
-        self.ready = threading.Condition(lock)
-        self.waiting: deque[Waiting | _Step] = deque()
-        self.n_threads, self.n_idle = n_threads, 0
-        self.threads: list[threading.Thread] = []
-        #: When each thread that is at work began its batch.
-        self.began: dict[int, float] = {}
-
-    def take(self, most: int) -> list[Waiting | _Step]:
-        """Return the first answer, and with it others that may share its batch."""
-        first = self.waiting.popleft()
-        batch: list[Waiting | _Step] = [first]
-        if first.alone:
-            return batch
-        left: list[Waiting | _Step] = []
-        while self.waiting and len(batch) < most:
-            answer = self.waiting.popleft()
-            shares = answer.loaded is first.loaded and not answer.alone
-            (batch if shares else left).append(answer)
-        self.waiting.extendleft(reversed(left))
-        return batch
-
-    def drop_settled(self) -> None:
-        """Forget answers that were decided otherwise."""
-        if any(answer.settled for answer in self.waiting):
-            self.waiting = deque(answer for answer in self.waiting if not answer.settled)

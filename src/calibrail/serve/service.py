@@ -10,8 +10,9 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError, LogError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
-from calibrail.serve.batching import RETRY_AFTER, Batcher, Waiting
+from calibrail.serve.batching import RETRY_AFTER, Batcher
 from calibrail.serve.guardrails import Guardrails, Loaded
+from calibrail.serve.lanes import Waiting
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.problems import Problem
 from calibrail.serve.watches import Statuses
