@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.langchain import asked_of
+from calibrail.integrations.langchain_texts import asked_of
 from calibrail.integrations.missing import needs
 from calibrail.integrations.streams import STOPPED, Written
 
