@@ -2,9 +2,6 @@
 
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report import phrases
@@ -12,18 +9,24 @@ from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.documents import calibrate_trim, measures
 from calibrail.report.documents.calibrate_sections import of_report
-from calibrail.report.documents.calibrate_words import VERDICTS, assumptions, next_step, title
+from calibrail.report.documents.calibrate_words import (
+    VERDICTS,
+    assumptions,
+    how_sure,
+    next_step,
+    title,
+)
 from calibrail.report.documents.error_examples import error_examples
+from calibrail.report.documents.scores_figure import BothScores, scores_figure
 from calibrail.report.documents.unit_words import by_sentence
-from calibrail.report.figures import CURVE_RANGE, curve_svg, distributions_svg, drawn_range
+from calibrail.report.figures import CURVE_RANGE, curve_svg
 from calibrail.report.slider import operating_points
 from calibrail.scale import Scale
-from calibrail.settings.promise import OF_THIS_THRESHOLD
-
-_Scores = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 
 
-def document(report: Json, scores: _Scores = None, examples: Json | None = None) -> Document:
+def document(
+    report: Json, scores: BothScores | None = None, examples: Json | None = None
+) -> Document:
     """Return what a report says.
 
     Parameters
@@ -80,28 +83,20 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
     )
 
 
-def _threshold(report: Json, scores: _Scores) -> parts.Section:
+def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
     """Say which answers are flagged, beside the scores of both classes."""
-    figure = None
-    if scores is not None:
-        scale, used, flagged = Scale.of(report["score"]), None, ""
-        if report["threshold"] is not None and not report["by_group"]:
-            used = scale.shown(report["threshold"])
-            side = "left" if scale.negated else "right"
-            flagged = f" Answers at or {side} of the dashed line are flagged."
-        name = scale.named(scale.column or str(report["score"]["name"]))
-        figure = parts.Figure(
-            "distributions",
-            partial(distributions_svg, *scores, used, name, scale),
-            f"Test scores of the two classes.{flagged}",
-            limits=(*drawn_range(*scores, used), 0.0, 1.0),
-        )
+    figure = scores_figure(
+        report,
+        scores,
+        caption="Test scores of the two classes.{dashed}",
+        dashed=" Answers at or {side} of the dashed line are flagged.",
+    )
     return parts.section("The threshold", parts.Text(_threshold_sentence(report)), figure)
 
 
 def _threshold_sentence(report: Json) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
-    scale, limit, guarantee = Scale.of(report["score"]), report["threshold"], report["guarantee"]
+    scale, limit = Scale.of(report["score"]), report["threshold"]
     name = scale.named(phrases.score_name(report))
     flag = f"Flag an answer when its {name} is {scale.reaching} {scale.text(limit)}."
     if risks := report["risks"]:
@@ -112,13 +107,7 @@ def _threshold_sentence(report: Json) -> str:
             f"{tried}, keeps every risk that was asked for."
         )
     target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
-    how = f"on average over calibration draws (guarantee: {guarantee})"
-    if guarantee in OF_THIS_THRESHOLD:
-        which = "each" if report["by_group"] else "in this very threshold"
-        if guarantee == "anytime":
-            which += " and all that come of more calibration answers"
-        confidence = percent(1.0 - (report["delta"] or 0.0))
-        how = f"with {confidence} confidence {which} (guarantee: {guarantee})"
+    how = how_sure(report, "in this very threshold")
     if report["by_group"] and "by" in report["by_group"]:
         return (
             f"Every answer has a threshold on the {name} that follows from its groups of "
@@ -137,7 +126,7 @@ def _threshold_sentence(report: Json) -> str:
             f"too few for a threshold that catches {target} of hallucinations."
         )
     promise = f"This catches at least {target} of hallucinations {how}"
-    if guarantee == "paper":
+    if report["guarantee"] == "paper":
         less = "it catches slightly less on average (guarantee: paper)"
         promise = f"This is the paper's rule for {target}; {less}"
     if report["three_way"]:
@@ -153,7 +142,7 @@ def _threshold_sentence(report: Json) -> str:
     )
 
 
-def _other_thresholds(report: Json, scores: _Scores) -> parts.Section | None:
+def _other_thresholds(report: Json, scores: BothScores | None) -> parts.Section | None:
     """Show what every other threshold would catch and cost."""
     curve, test, max_fpr = report["curve"], report["test"], report["max_fpr"]
     points = operating_points(report)

@@ -3,9 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report import phrases
@@ -13,7 +10,8 @@ from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import of_report
-from calibrail.report.documents.calibrate_words import VERDICTS, title
+from calibrail.report.documents.calibrate_words import VERDICTS, how_sure, title
+from calibrail.report.documents.scores_figure import BothScores, scores_figure
 from calibrail.report.documents.trim_findings import (
     assumptions,
     in_short,
@@ -24,14 +22,13 @@ from calibrail.report.documents.trim_findings import (
 from calibrail.report.documents.trim_scores import against_marks, beside, other_thresholds
 from calibrail.report.documents.trim_stream import stopped_streams
 from calibrail.report.documents.trimmed_examples import trimmed_examples, trimmed_in_terminal
-from calibrail.report.figures import distributions_svg, drawn_range
+from calibrail.report.figures import distributions_svg
 from calibrail.scale import Scale
-from calibrail.settings.promise import OF_THIS_THRESHOLD
-
-_Scores = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 
 
-def document(report: Json, scores: _Scores = None, examples: Json | None = None) -> Document:
+def document(
+    report: Json, scores: BothScores | None = None, examples: Json | None = None
+) -> Document:
     """Return what a report about removing sentences says.
 
     Parameters
@@ -136,44 +133,30 @@ def _pooled(sentences: Json) -> str:
     return f"{text} Sentences of one answer are alike, so the intervals count answers."
 
 
-def _threshold(report: Json, scores: _Scores) -> parts.Section:
+def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
     """Say which sentences are removed, beside the scores of both kinds."""
-    figure = None
-    if scores is not None:
-        scale, used, removed = Scale.of(report["score"]), None, ""
-        if report["threshold"] is not None and not report["by_group"]:
-            used = scale.shown(report["threshold"])
-            side = "left" if scale.negated else "right"
-            removed = f" Sentences at or {side} of the dashed line are removed."
-        name = scale.named(scale.column or str(report["score"]["name"]))
-        draw = partial(
+    figure = scores_figure(
+        report,
+        scores,
+        caption="Scores of the test part's sentences.{dashed} Each is scored from what stands "
+        "before it alone.",
+        dashed=" Sentences at or {side} of the dashed line are removed.",
+        draw=partial(
             distributions_svg,
-            *(*scores, used, name, scale),
             names=("unsupported", "supported"),
             acted="removed",
             unit="sentences",
-        )
-        figure = parts.Figure(
-            "distributions",
-            draw,
-            f"Scores of the test part's sentences.{removed} Each is scored from what stands "
-            "before it alone.",
-            limits=(*drawn_range(*scores, used), 0.0, 1.0),
-        )
+        ),
+    )
     return parts.section("The threshold", parts.Text(_threshold_sentence(report)), figure)
 
 
 def _threshold_sentence(report: Json) -> str:
     """Say which sentences are removed, what that promises and where the threshold comes from."""
-    scale, limit, guarantee = Scale.of(report["score"]), report["threshold"], report["guarantee"]
+    scale, limit = Scale.of(report["score"]), report["threshold"]
     name = scale.named(phrases.score_name(report))
     target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
-    how = f"on average over calibration draws (guarantee: {guarantee})"
-    if guarantee in OF_THIS_THRESHOLD:
-        which = "each" if report["by_group"] else "for this very threshold"
-        if guarantee == "anytime":
-            which += " and all that come of more calibration answers"
-        how = f"with {percent(1.0 - report['delta'])} confidence {which} (guarantee: {guarantee})"
+    how = how_sure(report, "for this very threshold")
     promise = f"loses every unsupported sentence with a probability of at least {target}, {how}"
     if report["by_group"] and "by" in report["by_group"]:
         return (

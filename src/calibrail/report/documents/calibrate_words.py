@@ -49,6 +49,18 @@ def title(code: str) -> str:
     return _TITLES.get(code, code.replace("_", " "))
 
 
+def how_sure(report: Json, of_this: str) -> str:
+    """Say on what level a promise holds: on average, or for one threshold, which is named."""
+    guarantee = report["guarantee"]
+    if guarantee not in OF_THIS_THRESHOLD:
+        return f"on average over calibration draws (guarantee: {guarantee})"
+    which = "each" if report["by_group"] else of_this
+    if guarantee == "anytime":
+        which += " and all that come of more calibration answers"
+    confidence = percent(1.0 - (report["delta"] or 0.0))
+    return f"with {confidence} confidence {which} (guarantee: {guarantee})"
+
+
 def whatever_the_unit(report: Json) -> str:
     """Say what to do where it does not matter what is flagged; empty where it does."""
     if report["verdict"] == "certified":
