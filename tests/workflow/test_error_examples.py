@@ -15,7 +15,7 @@ from calibrail import Example, calibrate, read
 from calibrail.errors import ModelError
 from calibrail.models.call_limits import CallLimits, account, limit_calls
 from calibrail.scores.base import Scores
-from calibrail.workflow import error_examples
+from calibrail.workflow import error_examples, once_more
 from calibrail.workflow.context import Context
 from calibrail.workflow.run import Run
 from tests.answers import rows, write
@@ -130,7 +130,7 @@ def test_a_list_is_read_again_and_a_spent_iterator_is_said_to_be(answers: Path) 
     from_iterator = calibrate(iter(examples), SPEC, alpha=0.2).examples
     assert from_list is not None and from_iterator is not None
     assert all(item.response for item in from_list.misses)
-    assert from_iterator.note == error_examples.SPENT
+    assert from_iterator.note == once_more.SPENT
     assert [item.id for item in from_iterator.misses] == [item.id for item in from_list.misses]
     assert all(not item.response for item in from_iterator.misses)
 
@@ -154,7 +154,7 @@ def test_a_source_that_has_changed_lends_no_text(answers: Path) -> None:
     changed = calibrate(Changing(examples, False), SPEC, alpha=0.2).examples
     gone = calibrate(Changing(examples, True), SPEC, alpha=0.2).examples
     assert changed is not None and gone is not None
-    assert {item.note for item in changed.misses} == {error_examples.CHANGED}
+    assert {item.note for item in changed.misses} == {once_more.CHANGED}
     assert all(not item.response for item in changed.misses)
     assert "the disk is gone" in gone.note and gone.misses
 
@@ -163,9 +163,9 @@ def test_evidence_comes_with_the_same_value_or_not_at_all(answers: Path) -> None
     examples = list(read(answers))
     for options, note in (
         ({}, ""),
-        ({"drift": 0.5}, error_examples.DIFFERS),
+        ({"drift": 0.5}, once_more.DIFFERS),
         ({"fails": True}, "ModelError: the model is gone"),
-        ({"sends": True}, error_examples.NOT_SENT),
+        ({"sends": True}, once_more.NOT_SENT),
     ):
         score = Words(**options)
         with limit_calls(CallLimits(cache=None)):

@@ -12,7 +12,7 @@ from calibrail import calibrate, read
 from calibrail.data.by_sentence import sentences_of
 from calibrail.text.joins import joins
 from calibrail.text.trimming import trim
-from calibrail.workflow import error_examples
+from calibrail.workflow import once_more
 from calibrail.workflow.context import Context
 from calibrail.workflow.run import Run
 from calibrail.workflow.trimmed_examples import KINDS, MOST, TrimmedExamples
@@ -145,7 +145,7 @@ def test_a_source_that_changed_lends_no_texts_to_other_sentences(
 ) -> None:
     rows = marked_rows()
     path = write(tmp_path / "changing.jsonl", rows)
-    opened = error_examples.open_source
+    opened = once_more.open_source
 
     def later(*args: Any, **options: Any) -> Any:
         # The same answers, of which somebody says now that each is one sentence.
@@ -157,11 +157,11 @@ def test_a_source_that_changed_lends_no_texts_to_other_sentences(
         write(path, given)
         return opened(*args, **options)
 
-    monkeypatch.setattr(error_examples, "open_source", later)
+    monkeypatch.setattr(once_more, "open_source", later)
     shown = examples(calibrate(path, SPEC, alpha=0.2, unit="sentence"))
     items = [item for kind in KINDS for item in getattr(shown, kind).items]
     assert items and all(not item.response for item in items)
-    assert all(item.note == error_examples.CHANGED or shown.note for item in items)
+    assert all(item.note == once_more.CHANGED or shown.note for item in items)
 
 
 def test_judged_sentences_are_marked_whole(tmp_path: Path) -> None:

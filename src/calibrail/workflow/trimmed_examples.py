@@ -19,7 +19,7 @@ from calibrail.scores.sentence_table import SentenceTable, Trimming
 from calibrail.settings import ReadOptions
 from calibrail.text.joins import joins
 from calibrail.text.trimming import trim
-from calibrail.workflow.error_examples import CHANGED, evidence_of, read_again
+from calibrail.workflow.once_more import CHANGED, evidence_of, read_again
 from calibrail.workflow.scored import Scored
 
 #: Answers of each kind that a page shows at most.
