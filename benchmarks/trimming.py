@@ -41,7 +41,7 @@ ALPHAS: Final = (0.1, 0.2)
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "trimming.svg"
 Floats = NDArray[np.float64]
 #: What is measured: a sum over answers, and what it is divided by.
-MEASURES: Final = ("freed", "kept", "emptied", "precision", "recall", "whole")
+MEASURES: Final = ("freed", "kept", "emptied", "precision", "recall", "f1", "whole")
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,9 @@ def preface() -> list[str]:
         "- kept: of the supported sentences of an answer that holds one, those that are shown, on "
         "average over answers",
         "- emptied: answers of which nothing is left",
-        "- precision, recall: of removed characters those that people marked, and the reverse "
-        "(sentences go whole, marks are often a few words)",
+        "- precision, recall, F1: of removed characters those that people marked, the reverse, and "
+        "the harmonic mean of both, taken in each split (sentences go whole, marks are often a few "
+        "words)",
         "- whole: what is kept of the supported sentences if answers are flagged as a whole "
         "instead, by their highest sentence score, at a threshold that catches 1 - alpha of the "
         "hallucinated ones: the same promise that nothing unsupported is shown",
@@ -203,12 +204,14 @@ def counts(
     def of_answers(values: NDArray[np.int32]) -> Floats:
         return np.add.reduceat(values, sentences.first[:-1]).astype(np.float64) * test
 
+    characters = of_answers(marked) + sentences.outside * test
     pairs = {
         "freed": (outcomes.freed & hallucinated, hallucinated),
         "kept": (np.where(holds, outcomes.kept, 0.0), holds),
         "emptied": (outcomes.emptied & test, test),
         "precision": (of_answers(hit), of_answers(removed)),
-        "recall": (of_answers(hit), of_answers(marked) + sentences.outside * test),
+        "recall": (of_answers(hit), characters),
+        "f1": (2.0 * of_answers(hit), of_answers(removed) + characters),
         "whole": (holds if flagged is None else holds & ~flagged, holds),
     }
     k = int(scored.sources.max()) + 1
@@ -264,8 +267,8 @@ def table(rows: list[Row], areas: dict[str, Measure], alpha: float) -> list[str]
         "",
         f"### {item_title(alpha)}",
         "",
-        "| removed by | AUROC | freed | kept | emptied | precision | recall | whole |",
-        "|---" * 8 + "|",
+        "| removed by | AUROC | freed | kept | emptied | precision | recall | F1 | whole |",
+        "|---" * 9 + "|",
     ]
     for item in rows:
         cells = [shown(item, name) for name in MEASURES]
