@@ -6,12 +6,14 @@ import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrail.guardrail.detector as detector_module
+import calibrail.guardrail.trimmed as trimming
 from calibrail import Example
 from calibrail.data.by_sentence import sentence_examples
 from calibrail.errors import GuardrailError, InputError
@@ -112,6 +114,42 @@ def test_a_sentence_on_which_the_detector_fails_fails_the_answer(policy: str) ->
     detector.raises_on, detector.fails_on = "", "90"
     bad, good = guardrail.decide(answers)
     assert (bad.outcome, bad.failed, good.outcome) == (policy, True, "pass")
+
+
+@pytest.mark.parametrize("policy", ["error", "flag", "review"])
+@pytest.mark.parametrize("step", ["trim", "sentence_examples"])
+def test_an_error_of_calibrail_itself_costs_one_answer_and_is_not_called_the_detectors(
+    policy: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(answer: Any, *rest: Any) -> Any:
+        if "90" in (answer if isinstance(answer, str) else answer.response):
+            raise IndexError("list index out of range")
+        return original(answer, *rest)
+
+    original = getattr(trimming, step)
+    monkeypatch.setattr(trimming, step, breaks)
+    answers = [Example(response=text) for text in ("It is 3. It is 90.", "It is 4. It is 70.")]
+    guardrail = of_sentences(failure=policy)
+    bad, good = guardrail.decide(answers)
+    assert (bad.outcome, bad.text, bad.removed, bad.failed) == (policy, None, (), True)
+    assert bad.reason == f"calibrail failed: IndexError: list index out of range; policy: {policy}"
+    assert bad.without_texts().reason == f"calibrail failed: IndexError; policy: {policy}"
+    assert (good.outcome, good.text) == ("flag", "It is 4.")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("It is 70. However, it is 3.\n\n```\nx = 5\n```\n", "It is 3.\n\n```\nx = 5\n```\n"),
+        ("1. It is 70.\n2. However, it is 3.\n\n~~~\n3\n~~~\n", "1. It is 3.\n\n~~~\n3\n~~~\n"),
+    ],
+)
+def test_an_answer_with_code_loses_a_connective(text: str, left: str) -> None:
+    guardrail = of_sentences()
+    assert check(guardrail, text).text == left
+    stream = guardrail.stream_check()
+    stream.feed(text)
+    assert stream.close().text == left
 
 
 sentences = st.lists(

@@ -18,6 +18,7 @@ from calibrail.guardrail.streaming import StreamCheck
 from calibrail.scores.column import Column
 from calibrail.scores.worst_sentence import WorstSentence
 from calibrail.settings import SplitOptions
+from calibrail.text.answer_sentences import answer_sentences
 from tests.guardrail.sentences import Digits, of_sentences
 
 SENTENCES = ["It is 7.", "It is 49.", "It is 50.", "It is 99!", "No number.", "However, it is 3."]
@@ -80,7 +81,7 @@ def test_every_chunking_decides_as_check_does(
 @units
 @pytest.mark.parametrize("undefined", ["flag", "review", "pass"])
 @given(text=TEXTS, data=st.data())
-def test_what_is_shown_passes_by_itself_and_is_all_of_an_answer_that_passes(
+def test_what_is_shown_was_judged_as_in_the_whole_and_is_all_of_an_answer_that_passes(
     unit: str, undefined: str, text: str, data: st.DataObject
 ) -> None:
     guardrail = made(unit, undefined)
@@ -91,8 +92,16 @@ def test_what_is_shown_passes_by_itself_and_is_all_of_an_answer_that_passes(
     assert text.startswith(shown)
     whole = guardrail.check(response=text)
     assert (shown == text) == (whole.outcome == "pass") or not text
-    if shown:
-        assert guardrail.check(response=shown).outcome == "pass"
+    by_hand = guardrail.stream_check()
+    verdicts = [said for token in tokens for said in by_hand.feed(token)]
+    verdicts += map(by_hand.judge, by_hand.end())
+    items = (whole.evidence or {}).get("items", [])
+    for place, (said, sentence) in enumerate(zip(verdicts, answer_sentences(text), strict=True)):
+        assert (said.start, said.end, said.text) == (sentence.start, sentence.end, sentence.text)
+        if unit == "sentence":
+            assert said.score == items[place]["value"]
+        if said.start < len(shown):
+            assert said.end <= len(shown) and not said.stop and (said.score or 0.0) < 50.0
     # What was not shown begins with a sentence that does not pass.
     by_character = "".join(guardrail.stream_check().show(text))
     assert shown == by_character
@@ -233,6 +242,29 @@ def test_a_sentence_without_a_score_waits_for_one_in_an_answer() -> None:
     stopping = made("sentence").stream_check()
     (first,) = stopping.feed("No number. It ")
     assert (first.outcome, first.stop) == ("flag", True)
+
+
+@units
+def test_an_answer_is_not_decided_before_all_of_its_sentences_are_judged(unit: str) -> None:
+    check = made(unit).stream_check()
+    assert check.feed("It is 9. It is 99") != []
+    (last,) = check.end()
+    for decide in (check.close, check.cut):
+        with pytest.raises(InputError, match=r"^1 sentence that split\(\) or end\(\) returned"):
+            decide()
+    assert (check.decision, check.release()) == (None, "It is 9.")
+    check.judge(last)
+    expected = made(unit).check(response="It is 9. It is 99")
+    assert check.close().line() == expected.line() and expected.flagged
+    with pytest.raises(InputError, match="must be judged once, in the order"):
+        check.judge(last)
+    check = made(unit).stream_check()
+    first, second = check.split("It is 99. It is 9. And so")
+    with pytest.raises(InputError, match=r"judged once, in the order.*It is 9\."):
+        check.judge(second)
+    check.judge(first)
+    # What stops the answer is reason enough to cut it there.
+    assert check.cut().line() == made(unit).check(response="It is 99.").line()
 
 
 def test_an_answer_that_has_ended_takes_no_more() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from calibrail.text.answer_sentences import answer_sentences
 from calibrail.text.connectives import aside, connective, numbered
-from calibrail.text.joins import joins
+from calibrail.text.joins import joins, removed_with, torn
 from calibrail.text.sentences import Sentence
 from calibrail.text.trimming import Trimmed, trim
 from tests.steps import grows_with
@@ -189,6 +189,73 @@ def test_what_is_left_are_the_sentences_that_stay_and_nothing_else(text: str, bi
         assert ends, lowered[at:]
         at = min(ends)
     assert not re.search(r"[^\W_]", MARKS.sub("", lowered[at:]))
+
+
+SENTENCES = ("It is old.", "It has arches.", "Go on foot.", "Is it open?", "It is, too, small.")
+LEADS = ("", "", "However, ", "In addition, ", "First, ", "Second, ", "Also, ", "Therefore, ")
+said = st.builds(str.__add__, st.sampled_from(LEADS), st.sampled_from(SENTENCES))
+paragraphs = st.lists(said, min_size=1, max_size=4).map(" ".join)
+listed = st.builds(
+    lambda mark, items: "\n".join(
+        mark.format(place + 1) + item for place, item in enumerate(items)
+    ),
+    st.sampled_from(["- ", "* ", "{}. ", "{}) "]),
+    st.lists(st.one_of(paragraphs, st.just("")), min_size=1, max_size=3),
+)
+fenced = st.builds(
+    lambda mark, lines: "\n".join([mark, *lines, mark[:3]]),
+    st.sampled_from(["```", "```sh", "~~~"]),
+    st.lists(st.sampled_from(["", "x = 5", "{", "run it.", "3"]), max_size=3),
+)
+OTHERS = (
+    "| a | b |\n|---|---|\n| 1 | 2 |",
+    "|  |  |\n|--|--|\n|  |  |",
+    "# Why",
+    "A\n===",
+    "---",
+)
+quoted = st.builds(str.__add__, st.sampled_from(["> ", ">", "Two reasons:\n"]), paragraphs)
+blocks = st.one_of(paragraphs, paragraphs, listed, fenced, quoted, st.sampled_from(OTHERS))
+laid_out = st.lists(st.tuples(blocks, st.sampled_from(["\n", "\n\n"])), max_size=5).map(
+    lambda parts: "".join(block + between for block, between in parts)
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(laid_out, st.integers(0, 2**25))
+def test_every_layout_is_trimmed_and_loses_what_is_measured(text: str, bits: int) -> None:
+    sentences = answer_sentences(text)
+    removed = np.array([bool(bits >> place & 1) for place in range(len(sentences))], dtype=bool)
+    found = joins(text, sentences)
+    trimmed = trim(text, sentences, removed, found)
+    # What reports count from the joins alone.
+    gone = removed_with(found, removed)
+    assert trimmed.also_removed == tuple(np.flatnonzero(gone & ~removed).tolist())
+    assert (trimmed.text is None) is bool(gone.any() and torn(found, gone).any())
+    if trimmed.text is None:
+        return
+    left = [item for item, lost in zip(sentences, gone, strict=True) if not lost]
+    at, lowered = 0, trimmed.text.casefold()
+    for item in left:
+        places = [lowered.find(form, at) for form in mended(item.text)]
+        assert max(places) >= 0, item.text
+        at = min(place for place in places if place >= 0)
+    # The fences that are left are those of the answer.
+    assert trimmed.text.count("```") % 2 == text.count("```") % 2
+
+
+@pytest.mark.parametrize(
+    ("text", "gone", "left"),
+    [
+        ("One. However, it is.\n\n```\nx = 5\n```\n", [0], "It is.\n\n```\nx = 5\n```\n"),
+        ("1. One.\n2. Also, two.\n\n~~~\n3\n~~~\n", [0], "1. Two.\n\n~~~\n3\n~~~\n"),
+        ("1. One.\n\n```\nx = 5\n```\n2. Two.", [0], "```\nx = 5\n```\n1. Two."),
+    ],
+)
+def test_lines_that_hold_no_sentence_stay_as_they_are(
+    text: str, gone: list[int], left: str
+) -> None:
+    assert without(text, *gone).text == left
 
 
 MARKS = re.compile(r"(?<!\w)\(?\w{1,3}[.)]|```\w*")

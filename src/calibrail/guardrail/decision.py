@@ -18,6 +18,12 @@ Result = Literal["pass", "trimmed", "emptied", "flag", "review", "error"]
 #: How the reason begins where the detector failed.
 FAILED: Final = "the detector failed"
 
+#: And where it did not, but calibrail cannot split or trim the answer: an error of its own.
+NOT_TRIMMED: Final = "calibrail failed"
+
+#: All beginnings of the reasons after which the failure policy decided.
+FAILURES: Final = (FAILED, NOT_TRIMMED)
+
 #: How it begins where there is no score, and the policy for that decided.
 UNDEFINED: Final = "undefined score"
 
@@ -178,8 +184,8 @@ class Decision(Shown):
 
     @property
     def failed(self) -> bool:
-        """Whether the detector failed, so that the failure policy decided."""
-        return self.score is None and self.reason.startswith(FAILED)
+        """Whether the detector, or calibrail itself, failed, so that the failure policy decided."""
+        return self.score is None and self.reason.startswith(FAILURES)
 
     def without_texts(self) -> Self:
         """Return the decision with a reason that quotes nothing of the answer.
@@ -194,8 +200,9 @@ class Decision(Shown):
             return self
         why = UNDEFINED + (f" of column {self.scale.column}" if self.scale.column else "")
         if self.failed:
-            kind = self.reason.removeprefix(f"{FAILED}: ").partition(":")[0]
-            why = f"{FAILED}: {kind}" if kind.isidentifier() else FAILED
+            who = next(name for name in FAILURES if self.reason.startswith(name))
+            kind = self.reason.removeprefix(f"{who}: ").partition(":")[0]
+            why = f"{who}: {kind}" if kind.isidentifier() else who
         return replace(self, reason=f"{why}; policy: {self.outcome}", evidence=None)
 
     def _without_sentences(self) -> Self:

@@ -14,7 +14,7 @@ from calibrail.data.in_memory import Rows
 from calibrail.data.reader import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import InputError
-from calibrail.guardrail.decision import FAILED, Decision, Outcome
+from calibrail.guardrail.decision import FAILED, NOT_TRIMMED, Decision, Outcome
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judge import Verdict
 from calibrail.guardrail.loaded import FrozenGuardrail
@@ -137,19 +137,20 @@ class Guardrail(FrozenGuardrail):
 
     def _trimmed(self, answers: list[Example], alone: bool) -> list[Decision]:
         """Decide about answers by their sentences, all of which are scored together."""
-        # Each is split once.
-        answers = [replace(answer, sentences=sentences_of(answer)) for answer in answers]
-        parts: list[list[Example] | InputError] = []
-        for answer in answers:
+        parts: list[list[Example] | Exception] = []
+        for place, answer in enumerate(answers):
+            # One that cannot be split costs its own decision, not the batch.
             try:
+                # Each is split once.
+                answers[place] = answer = replace(answer, sentences=sentences_of(answer))
                 parts.append(self.sentences(answer))
-            except InputError as error:
+            except Exception as error:
                 parts.append(error)
         rows = [row for part in parts if isinstance(part, list) for row in part]
         verdicts = iter(self.judge.of(rows, alone=alone))
         return [
-            self.failed(answer, part)
-            if isinstance(part, InputError)
+            self.failed(answer, part, _whose(part))
+            if isinstance(part, Exception)
             else self.of_sentences(answer, part, list(islice(verdicts, len(part))))
             for answer, part in zip(answers, parts, strict=True)
         ]
@@ -178,14 +179,17 @@ class Guardrail(FrozenGuardrail):
             refuse_long(answer)
         except InputError as error:
             return self.failed(answer, error)
-        return trimmed(
-            answer,
-            sentences,
-            verdicts,
-            threshold=self.judge.threshold(answer),
-            undefined=self._config.policy.undefined,
-            scale=self.scale,
-        )
+        try:
+            return trimmed(
+                answer,
+                sentences,
+                verdicts,
+                threshold=self.judge.threshold(answer),
+                undefined=self._config.policy.undefined,
+                scale=self.scale,
+            )
+        except Exception as error:
+            return self.failed(answer, error, NOT_TRIMMED)
 
     def stream_check(
         self,
@@ -254,10 +258,13 @@ class Guardrail(FrozenGuardrail):
             self.scale,
         )
 
-    def failed(self, example: Example, error: BaseException) -> Decision:
-        """Return the decision about an answer that could not be judged: the failure policy's."""
+    def failed(self, example: Example, error: BaseException, who: str = FAILED) -> Decision:
+        """Return the decision about an answer that could not be judged: the failure policy's.
+
+        Its reason begins with ``who`` failed: the detector, unless something else is said.
+        """
         policy = self._config.policy.failure
-        reason = f"{FAILED}: {type(error).__name__}: {error}; policy: {policy}"
+        reason = f"{who}: {type(error).__name__}: {error}; policy: {policy}"
         return self.unjudged(example.id, policy, reason, self.judge.threshold(example))
 
     def unjudged(
@@ -268,6 +275,12 @@ class Guardrail(FrozenGuardrail):
         return Decision(
             id, outcome, None, threshold, None, reason, scale=self.scale, removed=removed
         )
+
+
+def _whose(error: Exception) -> str:
+    """Return whose failure it is that an answer has no sentences to judge."""
+    # What the caller gave is refused in words; whatever else is raised is calibrail's own.
+    return FAILED if isinstance(error, InputError) else NOT_TRIMMED
 
 
 def _from_bytes(raw: bytes) -> Guardrail:

@@ -8,6 +8,7 @@ sentence at or above the threshold, and `check` would not let it pass either, wh
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from calibrail.data.example import Example, GivenSentence
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.guardrail.part_by_part import parts_of
+from calibrail.phrases import count
 from calibrail.text.answer_sentences import SentenceStream
 from calibrail.text.sentences import Sentence
 
@@ -96,6 +98,8 @@ class StreamCheck:
         self._splitter = SentenceStream()
         self._written: list[str] = []
         self._places: list[GivenSentence] = []
+        #: Sentences that `split` and `end` have returned, and `judge` has not been given.
+        self._waiting: deque[Sentence] = deque()
         #: Characters that may be shown, and those that `release` has returned.
         self._passed = self._released = 0
         self._failed = False
@@ -139,16 +143,23 @@ class StreamCheck:
         if self.decision is not None:
             raise InputError("this answer has ended; begin another one: guardrail.stream_check()")
         self._written.append(token)
-        return self._splitter.feed(token)
+        return self._noted(self._splitter.feed(token))
 
     def end(self) -> list[Sentence]:
         """End the text; return the sentences that are left, to be given to `judge` in order."""
-        return self._splitter.close()
+        return self._noted(self._splitter.close())
 
     def close(self) -> Decision:
-        """End the answer; return the decision about all of it, as ``Guardrail.check`` would."""
+        """End the answer; return the decision about all of it, as ``Guardrail.check`` would.
+
+        Raises
+        ------
+        InputError
+            If a sentence that `split` or `end` returned was not given to `judge`.
+        """
         if self.decision is not None:
             return self.decision
+        self._require_judged()
         for _ in self._judged(self.end()):
             pass
         return self._decided()
@@ -157,9 +168,16 @@ class StreamCheck:
         """End the answer with the sentence that stopped it; return the decision about that much.
 
         Nothing after that sentence is judged. An answer that was not stopped just ends.
+
+        Raises
+        ------
+        InputError
+            If it was not stopped, and a sentence that `split` or `end` returned was not judged.
         """
         if self.decision is not None:
             return self.decision
+        if self.stopped is None:
+            self._require_judged()
         self._until_stopped(self.end())
         if self.stopped is not None:
             self._written = [self.text[: self.stopped.end]]
@@ -167,9 +185,12 @@ class StreamCheck:
         return self._decided()
 
     def release(self) -> str:
-        """Return what may be shown and was not returned before: judged text, and what is between.
+        """Return what may be shown and was not returned before: judged sentences, what is between.
 
-        After the end of an answer that passes it is all of the rest; otherwise there is none.
+        Each of them was judged as in the whole answer, and none before it stops the answer. Before
+        the end it is no promise about the answer as a whole: a later sentence may stop it, or its
+        decision be "review" or "error". After the end of an answer that passes it is all of the
+        rest; otherwise there is none.
         """
         text = self.text[self._released : self._passed]
         self._released = max(self._released, self._passed)
@@ -217,6 +238,18 @@ class StreamCheck:
         if text := self.release():
             yield text
 
+    def _noted(self, sentences: list[Sentence]) -> list[Sentence]:
+        self._waiting.extend(sentences)
+        return sentences
+
+    def _require_judged(self) -> None:
+        """Refuse to decide about an answer of which a sentence was left out."""
+        if self._waiting and not self._failed:
+            raise InputError(
+                f"{count(len(self._waiting), 'sentence')} that split() or end() returned must be "
+                "given to judge() before the answer is decided; feed() does both"
+            )
+
     def _judged(self, sentences: list[Sentence]) -> Iterator[SentenceVerdict]:
         for sentence in sentences:
             # The answer has failed with its first sentence that could not be judged.
@@ -229,7 +262,19 @@ class StreamCheck:
                 self.judge(sentence)
 
     def judge(self, sentence: Sentence) -> SentenceVerdict:
-        """Return the verdict on a sentence that `split` or `end` returned."""
+        """Return the verdict on the next sentence that `split` or `end` returned.
+
+        Raises
+        ------
+        InputError
+            If it is another one.
+        """
+        if not self._waiting or sentence != self._waiting[0]:
+            raise InputError(
+                "sentences must be judged once, in the order in which split() and end() return "
+                f"them; got {sentence!r:.80}"
+            )
+        self._waiting.popleft()
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)
         verdict = self._parts.verdict(replace(self._asked, response=self.text), place)

@@ -179,7 +179,8 @@ def _composed(
             continue
         pieces += [text[item.start : item.stop] for item in _between(segments, bool(pieces))]
         segments = [[]]
-        if gone[row.first : row.last].any() or edited or row.first in numbers:
+        touched = gone[row.first : row.last].any() or edited or row.first in numbers
+        if touched and not empty:
             pieces.append(_row(text, sentences, row, gone, edited, numbers.get(row.first)))
             pieces.append(text[row.end : row.stop])
         else:

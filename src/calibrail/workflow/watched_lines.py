@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS
-from calibrail.guardrail.decision import FAILED, SEEN, UNDEFINED
+from calibrail.guardrail.decision import FAILURES, SEEN, UNDEFINED
 from calibrail.guardrail.decision_log.cursor import Tally
 from calibrail.guardrail.decision_log.tail import Logged
 from calibrail.guardrail.frozen import FrozenConfig
@@ -138,7 +138,7 @@ class _Judge:
             return self._rule.undefined
         if reason.startswith(_NO_ANSWER):
             return "error"
-        return self._failure if reason.startswith(FAILED) else ""
+        return self._failure if reason.startswith(FAILURES) else ""
 
 
 #: Why a line that should hold a decision of this guardrail cannot be used.
