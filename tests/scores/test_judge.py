@@ -54,8 +54,10 @@ def stated(text: str) -> float:
 
 
 def overlap(text: str) -> float:
-    """Return the share of the answer's words that no document holds, kept off 0 and 1."""
-    answer = re.findall(r"<answer[^>]*>(.*?)</answer", text, re.DOTALL)[-1]
+    """Return the share of the judged words that no document holds, kept off 0 and 1."""
+    asked = re.findall(r"<(answer|sentence)[^>]*>(.*?)</\1", text, re.DOTALL)
+    # A sentence stands behind what its answer says before it.
+    answer = asked[-1][1]
     documents = " ".join(re.findall(r"<document[^>]*>(.*?)</document", text, re.DOTALL))
     words = re.findall(r"\w+", answer.lower())
     known = set(re.findall(r"\w+", documents.lower()))

@@ -21,6 +21,11 @@ _METHOD: Final = "bootstrap-groups, characters"
 # Columns of what is summed up by answer; the first is both.
 _REMOVED: Final = 1
 _MARKED: Final = 2
+#: Why a share without an interval has none, by why it would have no value.
+_FEW: Final = {
+    "nothing_removed": "few_answers_removed",
+    "nothing_marked": "few_answers_marked",
+}
 
 
 def find_spans(
@@ -106,8 +111,8 @@ def find_spans(
             return missing(_METHOD, reason, confidence)
         estimate = float(times * total[0] / (total @ whole))
         if len(np.unique(shared[rows])) < FEWEST:
-            few = f"few_answers_{reason.removeprefix('nothing_')}:{FEWEST}"
-            return Measure(estimate, None, None, _METHOD, confidence, few)
+            few = _FEW[reason]
+            return Measure(estimate, None, None, _METHOD, confidence, f"{few}:{FEWEST}")
         wholes = drawn @ whole
         ratios = times * drawn[wholes > 0, 0] / wholes[wholes > 0]
         tail = (1.0 - confidence) / 2.0
