@@ -4,6 +4,10 @@ import pytest
 
 from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example, GivenSentence
+from calibrail.data.reader import read
+from calibrail.errors import InputError
+from calibrail.guardrail.trimmed import sentences_to_judge
+from calibrail.scores.column import Column
 
 ANSWER = Example("q", ("c",), "It rained. The sun shone.", id="a", group="g", spans=((11, 18),))
 
@@ -11,7 +15,7 @@ ANSWER = Example("q", ("c",), "It rained. The sun shone.", id="a", group="g", sp
 def test_marks_become_labels_by_any_overlap_or_by_a_share() -> None:
     assert [item.label for item in sentence_examples(ANSWER)] == [0, 1]
     assert [item.label for item in sentence_examples(ANSWER, 0.5)] == [0, 1]
-    assert [item.label for item in sentence_examples(ANSWER, 0.51)] == [0, 0]
+    assert [item.label for item in sentence_examples(ANSWER, 0.55)] == [0, 0]
 
 
 def test_sentences_keep_what_their_answer_was_asked_and_given() -> None:
@@ -34,3 +38,39 @@ def test_the_data_s_own_sentences_are_taken() -> None:
     answer = Example(response=ANSWER.response, sentences=given, spans=((11, 13),))
     found = sentence_examples(answer)
     assert [(item.label, item.columns.get("nli")) for item in found] == [(1, 0.5), (1, None)]
+
+
+def test_a_mark_that_is_a_full_stop_too_wide_says_nothing_of_the_neighbour() -> None:
+    wide = Example(response=ANSWER.response, spans=((9, 25),))
+    assert [item.label for item in sentence_examples(wide)] == [0, 1]
+    word = Example(response=ANSWER.response, spans=((8, 25),))
+    assert [item.label for item in sentence_examples(word)] == [1, 1]
+
+
+@pytest.mark.parametrize("bad", ["Infinity", "-Infinity", "NaN", '"0.7"', "true"])
+def test_one_bad_number_leaves_its_sentence_alone_without_a_score(bad: str) -> None:
+    answer = Example(response=ANSWER.response, columns={"nli": f"[0.5, {bad}]"})
+    for sentences in (sentence_examples(answer), sentences_to_judge(answer, ["nli"])):
+        first, second = map(Column(column="nli", higher="hallucinated").value, sentences)
+        assert first == 0.5
+        assert "number 2 of 2" in str(second)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_labelled_data_sets_aside_what_check_makes_an_error(
+    labelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"response": ANSWER.response, "label": 1, "spans": [[11, 18]], "nli": [0.5, 0.1]}
+    wrong = row | {"nli": [0.5, 0.1, 0.2]}
+    long = row | {"response": ANSWER.response * 9, "nli": None}
+    monkeypatch.setattr("calibrail.data.by_sentence.MOST_BEFORE", 100)
+    opened = read([row, wrong, long], keep=["nli"], require=(), labelled=labelled, by_sentence=True)
+    assert len(list(opened)) == 1
+    assert opened.reasons == {
+        ("nli", "not one number for each sentence"): 1,
+        ("response", "too long to judge by sentence"): 1,
+    }
+    with pytest.raises(InputError, match="holds 3 numbers, and the answer has 2 sentences"):
+        sentences_to_judge(Example(response=ANSWER.response, columns={"nli": "[1, 2, 3]"}), ["nli"])
+    with pytest.raises(InputError, match="too long to judge by sentence"):
+        sentences_to_judge(Example(response=ANSWER.response * 9), [])

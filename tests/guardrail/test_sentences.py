@@ -380,4 +380,4 @@ def test_an_answer_that_is_too_long_is_not_judged_and_nothing_of_it_is_shown() -
     assert long.outcome == "pass"
     decision = check(guardrail, "It is 3. " * 8000)
     assert (decision.outcome, decision.text, decision.failed) == ("error", None, True)
-    assert "72,000 characters in 8,000 sentences, too many" in decision.reason
+    assert "72,000 characters in 8,000 sentences: too long" in decision.reason

@@ -2,12 +2,20 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from calibrail.data.example import FAITHFUL, HALLUCINATED, Example, GivenSentence
+from calibrail.data.rows import FieldError
+from calibrail.phrases import count
 from calibrail.text.answer_sentences import answer_sentences
+
+#: Characters that stand before the sentences of an answer, added up over all of them.
+MOST_BEFORE: Final = 100_000_000
+
+_LONG: Final = "check it in parts: each sentence is judged after what stands before it"
+_EACH: Final = "give one for each of them, in their order"
 
 
 def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:
@@ -25,8 +33,8 @@ def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:
         `calibrail.text.answer_sentences` otherwise. A column that holds a JSON list of as many
         numbers as there are sentences gives each its own; another cell is left to all of them.
     share : float
-        A sentence is unsupported where marked spans cover at least this share of its characters,
-        white space apart; 0 for any overlap.
+        A sentence is unsupported where marked spans cover at least this share of its letters and
+        digits; 0 for any of them. A sentence without one counts all that is no white space.
 
     Examples
     --------
@@ -87,17 +95,57 @@ def sentences_of(example: Example) -> tuple[GivenSentence, ...]:
     return tuple(GivenSentence(item.start, item.end) for item in found)
 
 
+def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
+    """Refuse an answer whose sentences cannot each be judged, in labelled data and in production.
+
+    Parameters
+    ----------
+    example : Example
+        The answer.
+    columns : iterable of str
+        Columns that are read of each sentence: a list must hold a number for each.
+
+    Raises
+    ------
+    FieldError
+        What stands before its sentences adds up to more than `MOST_BEFORE`, or a list has another
+        length.
+    """
+    places = sentences_of(example)
+    if sum(place.start for place in places) > MOST_BEFORE:
+        seen = f"{count(len(example.response), 'character')} in {count(len(places), 'sentence')}"
+        raise FieldError("response", "too long to judge by sentence", seen, _LONG)
+    for name in columns:
+        numbers = listed(example.columns.get(name))
+        if numbers is not None and len(numbers) != len(places):
+            seen = f"{count(len(numbers), 'number')}, and the answer has "
+            seen += count(len(places), "sentence")
+            raise FieldError(name, "not one number for each sentence", seen, _EACH)
+
+
+def listed(cell: object) -> list[Any] | None:
+    """Return what a cell with a JSON list holds; None of any other cell."""
+    if not isinstance(cell, str) or not cell.lstrip().startswith("["):
+        return None
+    try:
+        held = json.loads(cell)
+    except (ValueError, RecursionError):
+        return None
+    return held if isinstance(held, list) else None
+
+
 def marked_characters(example: Example, start: int, end: int) -> tuple[int, int]:
     """Return how many characters of a part of the response are marked, and how many there are.
 
     White space is not counted; without spans nothing is marked.
     """
-    text = example.response
-    n = _written(text[start:end])
-    marked = sum(
-        _written(text[max(start, first) : min(end, last)]) for first, last in example.spans or ()
-    )
-    return marked, n
+    return _covered(example, start, end, _written)
+
+
+def _covered(example: Example, start: int, end: int, size: Callable[[str], int]) -> tuple[int, int]:
+    text, spans = example.response, example.spans or ()
+    marked = sum(size(text[max(start, first) : min(end, last)]) for first, last in spans)
+    return marked, size(text[start:end])
 
 
 def sentence_labels(example: Example, share: float = 0.0) -> list[int | None]:
@@ -112,7 +160,10 @@ def sentence_labels(example: Example, share: float = 0.0) -> list[int | None]:
 def _label(example: Example, item: GivenSentence, share: float) -> int | None:
     if item.label is not None or example.spans is None:
         return item.label
-    marked, n = marked_characters(example, item.start, item.end)
+    marked, n = _covered(example, item.start, item.end, _letters)
+    if not n:
+        # Of signs alone, every one is what the sentence says.
+        marked, n = marked_characters(example, item.start, item.end)
     # In whole numbers a share of exactly a half is a half.
     return HALLUCINATED if marked and marked >= share * n else FAITHFUL
 
@@ -121,15 +172,22 @@ def _written(text: str) -> int:
     return sum(not character.isspace() for character in text)
 
 
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
 def _numbers(cell: Any, n: int) -> list[Any] | None:
-    """Return the numbers of a cell that holds a list of n, None of any other cell."""
-    if not isinstance(cell, str) or not cell.lstrip().startswith("["):
+    """Return the numbers of a cell that holds a list of n, None of any other cell.
+
+    What is no finite number is a text that says where it stands.
+    """
+    numbers = listed(cell)
+    if numbers is None or len(numbers) != n:
         return None
-    try:
-        numbers = json.loads(cell)
-    except ValueError:
-        return None
-    return numbers if len(numbers) == n and all(map(_is_number, numbers)) else None
+    return [
+        item if _is_number(item) else f"number {place} of {n}: {item}"
+        for place, item in enumerate(numbers, start=1)
+    ]
 
 
 def _is_number(value: Any) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from calibrail.data.by_sentence import sentence_labels, sentences_of
+from calibrail.data.by_sentence import require_judgeable, sentence_labels, sentences_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, Example, GivenSentence
 from calibrail.data.given_sentences import Given, given_in, placed, shape_error
 from calibrail.data.labels import LabelReader
@@ -144,6 +144,8 @@ class MarkReader:
         """
         if self._by_sentence and not sentences_of(example):
             raise FieldError("response", "holds no sentence", example.response, _WORDS)
+        if self._by_sentence:
+            require_judgeable(example, self._keep)
         if not self._labelled:
             return example
         labelled = [item.label is not None for item in example.sentences or ()]

@@ -1,27 +1,22 @@
 """What does a guardrail of sentences say of an answer, and what of it may be shown?"""
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 
-from calibrail.data.by_sentence import sentence_examples, sentences_of
+from calibrail.data.by_sentence import require_judgeable, sentence_examples, sentences_of
 from calibrail.data.example import Example
+from calibrail.data.rows import FieldError
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision, Removed
 from calibrail.guardrail.judge import Verdict
 from calibrail.guardrail.reasons import NOTHING_LEFT, reason_of_trimming
-from calibrail.phrases import count
 from calibrail.scale import Scale
 from calibrail.scores.base import JSON
 from calibrail.scores.worst_sentence import moved
 from calibrail.settings.promise import Undefined
 from calibrail.text.joins import Place, joins
 from calibrail.text.trimming import trim
-
-#: Characters that stand before the sentences of an answer, added up over all of them.
-MOST_BEFORE: Final = 100_000_000
 
 
 def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]:
@@ -33,15 +28,7 @@ def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]
         If a cell holds a list of another number of values than the answer has sentences, or the
         answer is too long: what stands before each sentence is a part of it.
     """
-    places = sentences_of(answer)
-    refuse_long(answer)
-    for name in columns:
-        given = numbers_in(answer.columns.get(name))
-        if given is not None and given != len(places):
-            raise InputError(
-                f"column {name} holds {count(given, 'number')}, and the answer has "
-                f"{count(len(places), 'sentence')}; give one for each of them, in their order"
-            )
+    _require_judgeable(answer, columns)
     return sentence_examples(answer)
 
 
@@ -53,23 +40,16 @@ def refuse_long(answer: Example) -> None:
     InputError
         The remedy is named.
     """
-    places = sentences_of(answer)
-    if sum(place.start for place in places) > MOST_BEFORE:
-        raise InputError(
-            f"the answer has {count(len(answer.response), 'character')} in "
-            f"{count(len(places), 'sentence')}, too many to judge each after what stands before "
-            "it; check it in parts"
-        )
+    _require_judgeable(answer)
 
 
-def numbers_in(cell: object) -> int | None:
-    """Return how many values a cell with a JSON list holds; None of any other cell."""
-    if not isinstance(cell, str) or not cell.lstrip().startswith("["):
-        return None
+def _require_judgeable(answer: Example, columns: Sequence[str] = ()) -> None:
     try:
-        return len(json.loads(cell))
-    except (ValueError, RecursionError):
-        return None
+        require_judgeable(answer, columns)
+    except FieldError as bad:
+        whose = "the answer" if bad.field == "response" else f"column {bad.field}"
+        what = f"{whose} holds {bad.value}: {bad.reason}; {bad.remedy}"
+        raise InputError(what) from None
 
 
 def trimmed(

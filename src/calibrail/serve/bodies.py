@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from calibrail.data.by_sentence import listed
 from calibrail.data.cell_values import column_value
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.guardrail.trimmed import numbers_in
 from calibrail.scores.base import Score
 from calibrail.scores.column import Column
 from calibrail.serve.problems import WORDS, Problem, misread, pointer
@@ -52,7 +52,7 @@ def _finite(value: object) -> bool:
 
 def _is_number(value: object, unit: Unit) -> bool:
     """Return whether a cell that a score reads is a number, nothing, or a list of them."""
-    if unit == "sentence" and (isinstance(value, list) or numbers_in(value) is not None):
+    if unit == "sentence" and (isinstance(value, list) or listed(value) is not None):
         # How many there must be depends on the answer.
         return True
     if isinstance(value, str):
@@ -149,7 +149,7 @@ class Item(_Body):
                 for name, cell in self.columns.items()
             },
         )
-        if any(numbers_in(cell) is not None for cell in example.columns.values()):
+        if any(listed(cell) is not None for cell in example.columns.values()):
             try:
                 guardrail.sentences(example)  # each of them needs its own
             except InputError as error:
