@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 from detectors import DATA, MODEL
-from numpy.typing import NDArray
 
 from calibrail.data import read
 from calibrail.scores import build, parse_spec
@@ -55,10 +54,11 @@ class Set:
             made[column] = build_column(column, higher="hallucinated")
         return made
 
-    def read(self, scores: Mapping[str, Score]) -> tuple[ScoreTable, SentenceTable]:
+    def read(self, scores: Mapping[str, Score], *, quick: bool) -> tuple[ScoreTable, SentenceTable]:
         """Return the answers and their scored sentences.
 
         Scores are kept in ``KEPT``, by detector and its fingerprint: remove it to compute all anew.
+        Those of `ENTAILMENT` that are not kept have no column where it shall be ``quick``.
         """
         KEPT.mkdir(parents=True, exist_ok=True)
         path = DATA / self.path
@@ -72,15 +72,22 @@ class Set:
             return BySentence().score(answers, some)
 
         table, sentences = scored(())
-        columns: dict[str, NDArray[np.float64]] = {}
+        files: dict[str, Path] = {}
         for score in scores.values():
             pinned = json.dumps(score.fingerprint(), sort_keys=True, default=str)
             name = f"{self.name} {len(sentences)} {key_of(score)} {pinned}"
             digest = hashlib.sha256(name.encode()).hexdigest()
-            file = KEPT / f"{digest[:16]}.npy"
-            if not file.is_file():
-                np.save(file, scored([score])[1].columns[key_of(score)])
-            columns[key_of(score)] = np.load(file)
+            files[key_of(score)] = KEPT / f"{digest[:16]}.npy"
+        new = [score for score in scores.values() if not files[key_of(score)].is_file()]
+        slow = [score for score in new if score.name in ENTAILMENT]
+        for score in new:
+            if score not in slow:
+                np.save(files[key_of(score)], scored([score])[1].columns[key_of(score)])
+        if slow and not quick:
+            # Together: a pair of texts that two of them ask about is read once.
+            for key, values in scored(slow)[1].columns.items():
+                np.save(files[key], values)
+        columns = {key: np.load(file) for key, file in files.items() if file.is_file()}
         return table, replace(sentences, columns=columns)
 
 
