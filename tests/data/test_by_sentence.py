@@ -74,3 +74,13 @@ def test_labelled_data_sets_aside_what_check_makes_an_error(
         sentences_to_judge(Example(response=ANSWER.response, columns={"nli": "[1, 2, 3]"}), ["nli"])
     with pytest.raises(InputError, match="too long to judge by sentence"):
         sentences_to_judge(Example(response=ANSWER.response * 9), [])
+
+
+@pytest.mark.parametrize("spans", [[[0, 9]], []])
+def test_labels_of_sentences_that_spans_contradict_are_set_aside(spans: list[list[int]]) -> None:
+    texts = [{"text": "It rained.", "label": 0}, {"text": "The sun shone.", "label": 1}]
+    row = {"response": ANSWER.response, "label": 1, "sentences": texts}
+    rows = [row | {"spans": [[11, 24]]}, row | {"spans": spans}]
+    opened = read(rows, require=(), by_sentence=True)
+    assert len(list(opened)) == 1
+    assert opened.reasons == {("sentences", "label and spans contradict"): 1}

@@ -29,6 +29,7 @@ _NOTHING: Final = "mark what is unsupported, or label the answer 0"
 _FAITHFUL: Final = "label the answer 1, or take the marks away ([])"
 _ALL: Final = "give every sentence a label of 0 or 1, or mark spans"
 _OUTSIDE: Final = "mark words of the sentences, or label the answer 0"
+_EITHER: Final = "correct one of them, or give sentences or spans alone"
 _WORDS: Final = "give a text with words, or leave the row out"
 
 
@@ -159,6 +160,7 @@ class MarkReader:
         if example.spans is None and not all(labelled):
             seen = f"{labelled.count(False)} of {len(labelled)}"
             raise FieldError("sentences", "without a label", seen, _ALL)
+        self._require_agreement(example)
         touched = any(sentence_labels(example))
         field = "sentences" if any(labelled) else "spans"
         if example.label == FAITHFUL and (touched or example.spans):
@@ -169,3 +171,21 @@ class MarkReader:
         if example.label == HALLUCINATED and not touched:
             raise FieldError(field, "hallucinated, and nothing is marked", None, _NOTHING)
         return replace(example, label=int(any(sentence_labels(example, self._share))))
+
+    def _require_agreement(self, example: Example) -> None:
+        """Refuse labels of sentences that the spans of the same row contradict."""
+        if example.spans is None or example.sentences is None:
+            return
+        bare = tuple(replace(item, label=None) for item in example.sentences)
+        by_spans = replace(example, sentences=bare)
+        pairs = zip(
+            example.sentences,
+            sentence_labels(by_spans),
+            sentence_labels(by_spans, self._share),
+            strict=True,
+        )
+        for number, (item, touched, marked) in enumerate(pairs, start=1):
+            # What spans touch, and cover less of than is asked, may be labelled either way.
+            if item.label is not None and item.label not in (touched, marked):
+                seen = f"sentence {number} of {len(bare)}: label {item.label}"
+                raise FieldError("sentences", "label and spans contradict", seen, _EITHER)
