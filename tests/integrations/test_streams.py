@@ -7,7 +7,9 @@ import json
 import runpy
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,6 +87,79 @@ def test_a_detector_that_takes_too_long_leaves_it_to_the_policy(
     assert "no decision within 0.05 s" in answer.decision.reason
 
 
+WHY = {
+    "model": "the answer did not end: RuntimeError: the model died; policy: error",
+    "reader": "the answer did not end: whoever asked has gone before; policy: error",
+}
+
+
+@pytest.mark.parametrize("who", WHY)
+@pytest.mark.parametrize("loop", [False, True])
+def test_an_answer_that_breaks_off_leaves_a_decision(loop: bool, who: str, tmp_path: Path) -> None:
+    told: list[Any] = []
+    gate = Gate(trimming.guardrail(), log=tmp_path / "log", notify=told.append)
+    answer = Written(gate, **asked(), id="broken")
+
+    def tokens() -> Iterator[str]:
+        yield f"{trimming.KEPT} And so"
+        if who == "model":
+            raise RuntimeError("the model died")
+        yield " on."
+
+    async def atokens() -> AsyncIterator[str]:
+        for token in tokens():
+            yield token
+
+    async def go() -> str:
+        async with aclosing(answer.ashow(atokens())) as texts:
+            async for text in texts:
+                if who == "reader":
+                    return text
+        return ""
+
+    if loop and who == "model":
+        with pytest.raises(RuntimeError, match="the model died"):
+            asyncio.run(go())
+    elif loop:
+        assert asyncio.run(go()) == trimming.KEPT
+    else:
+        texts = answer.show(tokens())
+        assert next(texts) == trimming.KEPT
+        if who == "model":
+            with pytest.raises(RuntimeError, match="the model died"):
+                next(texts)
+        else:
+            texts.close()  # type: ignore[attr-defined]
+    assert [decision.reason for decision in told] == [WHY[who]]
+    assert told == [answer.decision]
+    assert told[0].failed
+    assert told[0].without_texts().reason == "the answer did not end; policy: error"
+    lines = [json.loads(line) for file in (tmp_path / "log").iterdir() for line in file.open()]
+    assert [line["id"] for line in lines if "id" in line] == ["broken"]
+
+
+def test_what_was_stopped_keeps_its_decision_though_nobody_reads_on() -> None:
+    told: list[Any] = []
+    answer = Written(Gate(trimming.guardrail(), notify=told.append), **asked())
+    texts = answer.show([f"{MORE} And"])
+    assert next(texts) == trimming.KEPT
+    texts.close()  # type: ignore[attr-defined]
+    (decision,) = told
+    assert decision == trimming.guardrail().check(**asked(), response=trimming.TRIMMED)
+
+
+def test_of_an_answer_that_never_began_nothing_is_kept() -> None:
+    told: list[Any] = []
+
+    def tokens() -> Iterator[str]:
+        raise RuntimeError("no such model")
+        yield ""
+
+    with pytest.raises(RuntimeError, match="no such model"):
+        list(Written(Gate(trimming.guardrail(), notify=told.append), **asked()).show(tokens()))
+    assert told == []
+
+
 def test_what_cannot_stream_is_refused(scenario: Scenario) -> None:
     with pytest.raises(GuardrailError, match="judges whole answers"):
         Written(scenario.file)
@@ -118,6 +193,29 @@ def test_a_chain_streams_what_passes() -> None:
         return [piece async for piece in chain(MORE).astream(values)]
 
     assert asyncio.run(streamed()) == pieces
+
+    told: list[Any] = []
+
+    def dies(values: Any) -> Iterator[str]:
+        yield f"{trimming.KEPT} And so"
+        raise RuntimeError("the model died")
+
+    async def adies(values: Any) -> AsyncIterator[str]:
+        for text in dies(values):
+            yield text
+
+    gate = Gate(trimming.guardrail(), notify=told.append)
+    broken = guarded_stream(gate, RunnableLambda(dies, afunc=adies))
+    with pytest.raises(RuntimeError, match="the model died"):
+        list(broken.stream(values))
+
+    async def left() -> None:
+        async with aclosing(broken.astream(values)) as texts:  # type: ignore[type-var]
+            async for _ in texts:
+                break
+
+    asyncio.run(left())
+    assert [decision.reason for decision in told] == [WHY["model"], WHY["reader"]]
     with pytest.raises(KeyError, match="no sources under contexts"):
         chain(MORE).invoke({"question": "What?"})
 
@@ -155,6 +253,34 @@ def test_a_run_of_agents_is_stopped() -> None:
     assert said == trimming.KEPT + STOPPED
     expected = trimming.guardrail().check(**asked(), response=trimming.TRIMMED)
     assert decision.line() == expected.line()
+
+    class Dying:
+        """A streamed run whose model writes a sentence, and dies."""
+
+        context_wrapper = None
+
+        async def stream_events(self) -> AsyncIterator[Any]:
+            delta = f"{trimming.KEPT} And so"
+            data = SimpleNamespace(type="response.output_text.delta", delta=delta)
+            yield SimpleNamespace(data=data)
+            raise RuntimeError("the model died")
+
+    told: list[Any] = []
+    guard = SimpleNamespace(
+        gate=Gate(trimming.guardrail(), notify=told.append), asked=lambda wrapper: asked()
+    )
+
+    async def go(leaves: bool) -> None:
+        run: Any = written(Dying(), guard)  # type: ignore[arg-type]
+        async with aclosing(run) as texts:
+            async for _ in texts:
+                if leaves:
+                    break
+
+    with pytest.raises(RuntimeError, match="the model died"):
+        asyncio.run(go(False))
+    asyncio.run(go(True))
+    assert [decision.reason for decision in told] == [WHY["model"], WHY["reader"]]
 
 
 def test_the_example_runs(

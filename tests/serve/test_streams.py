@@ -16,7 +16,9 @@ import pytest
 from calibrail import AsyncClient, Client
 from calibrail.errors import InputError, ServiceError
 from calibrail.guardrail import Guardrail
+from calibrail.guardrail.decision import Unfinished
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.serve.pieces import Pieces
 from calibrail.serve.service import Service
 from tests.guardrail.sentences import of_sentences
 from tests.guardrail.test_streaming import of_worst
@@ -157,6 +159,10 @@ def test_a_line_that_is_no_piece_ends_the_answer(
         assert (name, problem["type"]) == ("error", "urn:calibrail:problem:invalid-request")
         assert says in problem["detail"]
         assert (last, decision["outcome"], decision["id"]) == ("decision", "error", "first")
+        assert decision["reason"].startswith(f"the answer did not end: {says}")
+        metrics = service.metrics.text().decode()
+        assert 'failures_total{guardrail="worst",kind="unfinished"} 1.0' in metrics
+        assert 'failures_total{guardrail="worst",kind="detector"} 0.0' in metrics
 
     visit(go, worst)
 
@@ -281,6 +287,8 @@ def test_one_that_stands_still_or_leaves_is_decided_by_the_failure_policy(
     process: Process,
 ) -> None:
     before = process.metric('calibrail_streams_total{end="failed",guardrail="worst"}')
+    unfinished = 'calibrail_failures_total{guardrail="worst",kind="unfinished"}'
+    counted = process.metric(unfinished)
     slow = Talk(process.port)
     slow.line(GOOD)
     gone = Talk(process.port)
@@ -291,7 +299,9 @@ def test_one_that_stands_still_or_leaves_is_decided_by_the_failure_policy(
     assert told[0][0] == "sentence"
     name, decision = told[-1]
     assert (name, decision["outcome"]) == ("decision", "error")
-    assert "no piece of the answer within 2 s (timeout)" in decision["reason"]
+    assert decision["reason"].startswith(
+        "the answer did not end: no piece of the answer within 2 s (timeout); policy: "
+    )
     until(
         lambda: (
             process.metric('calibrail_streams_total{end="failed",guardrail="worst"}') == before + 2
@@ -300,6 +310,49 @@ def test_one_that_stands_still_or_leaves_is_decided_by_the_failure_policy(
         lambda: process.stderr,
     )
     assert process.metric("calibrail_queue_depth") == 0
+    assert process.metric(unfinished) == counted + 2
+    for kind in ("detector", "timeout"):
+        assert process.metric(f'calibrail_failures_total{{guardrail="worst",kind="{kind}"}}') == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"\n", "no piece of the answer within 0.1 s"),
+        (b'""\n', "no piece of the answer within 0.1 s"),
+        (b" ", "no piece of the answer within 0.1 s"),
+        (b'" "\n', "its pieces took 2 s to come"),
+    ],
+)
+def test_one_that_says_nothing_does_not_go_on_for_ever(line: bytes, says: str) -> None:
+    async def lines() -> AsyncIterator[bytes]:
+        yield b"{}\n"
+        while True:
+            await asyncio.sleep(0.02)
+            yield line
+
+    async def go() -> None:
+        pieces = Pieces(lines(), 0.1, asyncio.Event())
+        assert await pieces.first() == b"{}"
+        with pytest.raises(Unfinished, match=says):
+            async with asyncio.timeout(30):
+                async for _ in pieces:
+                    pass
+
+    asyncio.run(go())
+
+
+def test_half_of_the_queue_is_for_answers_that_are_there(visit: Visiting, worst: Path) -> None:
+    async def go(client: Any, service: Service) -> None:
+        whole = {**ASKED, "response": GOOD}
+        with service.batcher.place(), service.batcher.place():
+            said = await client.post(ROUTE, json=whole)
+            assert (said.status_code, said.headers["retry-after"]) == (429, "1")
+            assert "2 answers are being written" in said.json()["detail"]
+            assert (await client.post("/v1/check", json=whole)).status_code == 200
+        assert (await client.post(ROUTE, json=whole)).status_code == 200
+
+    visit(go, worst, queue=4)
 
 
 def test_one_that_grows_too_large_is_ended(process: Process) -> None:
@@ -390,6 +443,26 @@ def test_a_client_shows_what_passes_and_stops_the_model(
     said, decision = asyncio.run(go(GOOD + BAD + more))
     assert (said, decision) == (GOOD.strip(), written.decision)
     assert asyncio.run(go(GOOD))[0] == GOOD + " "
+
+
+def test_a_client_joins_the_halves_of_a_character(process: Process, guardrail: Guardrail) -> None:
+    pieces = ["Tungsten \ud83d", "", "\ude00 is a metal. It", " is\ud83d", "\ude00."]
+    whole = "Tungsten \U0001f600 is a metal. It is\U0001f600."
+    with Client(process.url, timeout=20) as client:
+        written = client.stream_check(**ASKED)
+        assert "".join(written.show(pieces)) == whole
+        assert written.decision is not None
+    assert written.decision.line() == guardrail.check(**ASKED, response=whole).line()
+
+    async def words() -> AsyncIterator[str]:
+        for piece in pieces:
+            yield piece
+
+    async def go() -> str:
+        async with AsyncClient(process.url, timeout=20) as client:
+            return "".join([piece async for piece in client.stream_check(**ASKED).ashow(words())])
+
+    assert asyncio.run(go()) == whole
 
 
 def test_a_client_says_why_there_is_no_decision(process: Process) -> None:

@@ -21,14 +21,24 @@ FAILED: Final = "the detector failed"
 #: And where it did not, but calibrail cannot split or trim the answer: an error of its own.
 NOT_TRIMMED: Final = "calibrail failed"
 
+#: And where an answer that was being written never ended.
+UNFINISHED: Final = "the answer did not end"
+
 #: All beginnings of the reasons after which the failure policy decided.
-FAILURES: Final = (FAILED, NOT_TRIMMED)
+FAILURES: Final = (FAILED, NOT_TRIMMED, UNFINISHED)
 
 #: How it begins where there is no score, and the policy for that decided.
 UNDEFINED: Final = "undefined score"
 
 #: The whole of it for an answer that is not selected from.
 SEEN: Final = "not judged: the guardrail's threshold was set on this answer (seen_before)"
+
+
+class Unfinished(Exception):  # noqa: N818 - no failure of what decides
+    """Why an answer that was being written has no end; by itself, that nobody waits for one."""
+
+    def __init__(self, why: str = "whoever asked has gone before") -> None:
+        super().__init__(why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +194,13 @@ class Decision(Shown):
 
     @property
     def failed(self) -> bool:
-        """Whether the detector, or calibrail itself, failed, so that the failure policy decided."""
+        """Whether the failure policy decided: what judges failed, or the answer has no end."""
         return self.score is None and self.reason.startswith(FAILURES)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether that is because the answer has no end."""
+        return self.failed and self.reason.startswith(UNFINISHED)
 
     def without_texts(self) -> Self:
         """Return the decision with a reason that quotes nothing of the answer.
@@ -199,7 +214,9 @@ class Decision(Shown):
         if self.score is not None or self.reason == SEEN:
             return self
         why = UNDEFINED + (f" of column {self.scale.column}" if self.scale.column else "")
-        if self.failed:
+        if self.unfinished:
+            why = UNFINISHED
+        elif self.failed:
             who = next(name for name in FAILURES if self.reason.startswith(name))
             kind = self.reason.removeprefix(f"{who}: ").partition(":")[0]
             why = f"{who}: {kind}" if kind.isidentifier() else who

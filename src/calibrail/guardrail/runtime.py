@@ -14,7 +14,14 @@ from calibrail.data.in_memory import Rows
 from calibrail.data.reader import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import InputError
-from calibrail.guardrail.decision import FAILED, NOT_TRIMMED, Decision, Outcome
+from calibrail.guardrail.decision import (
+    FAILED,
+    NOT_TRIMMED,
+    UNFINISHED,
+    Decision,
+    Outcome,
+    Unfinished,
+)
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judge import Verdict
 from calibrail.guardrail.loaded import FrozenGuardrail
@@ -264,7 +271,10 @@ class Guardrail(FrozenGuardrail):
         Its reason begins with ``who`` failed: the detector, unless something else is said.
         """
         policy = self._config.policy.failure
-        reason = f"{who}: {type(error).__name__}: {error}; policy: {policy}"
+        what = f"{who}: {type(error).__name__}"
+        if isinstance(error, Unfinished):
+            what = UNFINISHED
+        reason = f"{what}: {error}; policy: {policy}"
         return self.unjudged(example.id, policy, reason, self.judge.threshold(example))
 
     def unjudged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 from calibrail.integrations.gate import Gate, Guarding
@@ -45,8 +46,9 @@ def guarded_stream(
         yield from begun(values).show(_texts(answer.stream(values)))
 
     async def arun(values: Any) -> AsyncIterator[str]:
-        async for text in begun(values).ashow(_atexts(answer.astream(values))):
-            yield text
+        async with aclosing(begun(values).ashow(_atexts(answer.astream(values)))) as texts:
+            async for text in texts:
+                yield text
 
     return RunnableLambda(run, afunc=arun, name="calibrail")
 

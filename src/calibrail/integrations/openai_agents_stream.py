@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, Final
 
 from calibrail.integrations.missing import needs
@@ -39,8 +40,9 @@ async def written(
     texts = _Texts(result.stream_events())
     while await texts.begin():
         answer = Written(guard.gate, **guard.asked(result.context_wrapper), ending=ending)
-        async for text in answer.ashow(texts.tokens()):
-            yield text
+        async with aclosing(answer.ashow(texts.tokens())) as shown:
+            async for text in shown:
+                yield text
         if answer.over:
             result.cancel()
             return

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -72,6 +73,7 @@ class Written:
         self._example = Example.asked(**asked, columns=columns)
         self._check = self._gate.guardrail.stream_check(**asked, columns=columns)
         self._error: Exception | None = None
+        self._settled = False
         self.decision: Decision | None = None
 
     @property
@@ -80,7 +82,27 @@ class Written:
         return self._error is not None or self._check.stopped is not None
 
     def show(self, tokens: Iterable[str]) -> Iterator[str]:
-        """Yield what may be shown as tokens come; at the stop, close what they come from."""
+        """Yield what may be shown as tokens come; at the stop, close what they come from.
+
+        Where they break off, or nobody takes what is shown, there is a decision, too.
+        """
+        try:
+            yield from self._show(tokens)
+        except BaseException as error:
+            self._broken_off(error)
+            raise
+
+    async def ashow(self, tokens: AsyncIterable[str]) -> AsyncGenerator[str, None]:
+        """Yield as `show` does, while the event loop goes on."""
+        try:
+            async with aclosing(self._ashow(tokens)) as texts:
+                async for text in texts:
+                    yield text
+        except BaseException as error:
+            await asyncio.to_thread(self._broken_off, error)
+            raise
+
+    def _show(self, tokens: Iterable[str]) -> Iterator[str]:
         try:
             for token in tokens:
                 for sentence in self._check.split(token):
@@ -96,8 +118,7 @@ class Written:
             self._wait(sentence)
         yield from self._ended(None if self._error else self._in_turn(self._check.cut).result())
 
-    async def ashow(self, tokens: AsyncIterable[str]) -> AsyncIterator[str]:
-        """Yield as `show` does, while the event loop goes on."""
+    async def _ashow(self, tokens: AsyncIterable[str]) -> AsyncGenerator[str, None]:
         try:
             async for token in tokens:
                 for sentence in self._check.split(token):
@@ -139,8 +160,24 @@ class Written:
     def _late(self) -> None:
         self._error = TimeoutError(f"no decision within {self._gate.timeout:g} s")
 
+    def _broken_off(self, error: BaseException) -> None:
+        """Keep the decision about an answer that has begun and is not shown to its end."""
+        from calibrail.guardrail.decision import Unfinished
+
+        if self._settled or not self._check.text:
+            return
+        decision = None
+        if self._error is None and self._check.stopped is not None:
+            decision = self._in_turn(self._check.cut).result()
+        elif self._error is None:
+            left = isinstance(error, GeneratorExit | asyncio.CancelledError)
+            self._error = Unfinished() if left else Unfinished(f"{type(error).__name__}: {error}")
+        for _ in self._ended(decision):
+            pass
+
     def _ended(self, decision: Decision | None) -> Iterator[str]:
         """Keep the decision, and yield what is left to show."""
+        self._settled = True
         example = replace(self._example, response=self._check.text)
         if decision is None:
             assert self._gate.guardrail is not None and self._error is not None

@@ -71,7 +71,7 @@ class Batcher:
         self._lock = threading.Lock()
         self._lanes: dict[str, Lane] = {}
         self._late = ThreadPoolExecutor(1, "late")
-        self._n = 0
+        self._n = self._n_written = 0
         self._open: set[Request] = set()
         #: Set once nothing more is waited for.
         self.given_up = asyncio.Event()
@@ -145,20 +145,25 @@ class Batcher:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place for an answer that is still being written.
+        """Hold a place for an answer that is still being written; half of them are for these.
 
         Raises
         ------
         Problem
             If there is no room.
         """
+        most = max(1, self._most // 2)
         with self._lock:
+            if self._n_written >= most:
+                raise _full(f"{most:,} answers are being written, as many as may be")
             self._make_room(1)
+            self._n_written += 1
         try:
             yield
         finally:
             with self._lock:
                 self._n -= 1
+                self._n_written -= 1
                 self._metrics.waiting(self._n)
 
     async def step(self, loaded: Loaded, work: Callable[[], Result]) -> Result:
@@ -193,12 +198,7 @@ class Batcher:
 
     def _make_room(self, n: int) -> None:
         if self._n + n > self._most:
-            raise Problem(
-                429,
-                "queue-full",
-                f"{self._n:,} answers wait, of {self._most:,} at most; send this again later",
-                retry_after=RETRY_AFTER,
-            )
+            raise _full(f"{self._n:,} answers wait, of {self._most:,} at most")
         self._n += n
         self._metrics.waiting(self._n)
 
@@ -316,6 +316,10 @@ class Batcher:
             for lane in self._lanes.values():
                 lane.ready.notify_all()
         self._late.shutdown(wait=False)
+
+
+def _full(why: str) -> Problem:
+    return Problem(429, "queue-full", f"{why}; send this again later", retry_after=RETRY_AFTER)
 
 
 def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) -> list[Decision]:

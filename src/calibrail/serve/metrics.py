@@ -173,7 +173,7 @@ class Metrics:
         name = loaded.name
         for outcome in get_args(Outcome):
             self._decisions.labels(name, outcome)
-        for kind in ("detector", "timeout", "log"):
+        for kind in ("detector", "timeout", "unfinished", "log"):
             self._failures.labels(name, kind)
         for end in ("whole", "stopped", "failed"):
             self._streams.labels(name, end)
@@ -219,7 +219,7 @@ class Metrics:
                 self._scores[name].labels(name).observe(decision.score)
             elif decision.failed:
                 kind = "timeout" if TIMEOUT in decision.reason else "detector"
-                self._failures.labels(name, kind).inc()
+                self._failures.labels(name, "unfinished" if decision.unfinished else kind).inc()
             elif decision.reason != SEEN:
                 self._undefined.labels(name).inc()
 

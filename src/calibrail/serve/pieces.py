@@ -5,13 +5,17 @@ import json
 from collections.abc import AsyncIterator
 from typing import Final
 
+from calibrail.guardrail.decision import Unfinished
 from calibrail.serve.metrics import TIMEOUT
 from calibrail.serve.problems import WORDS, Problem
+from calibrail.text.surrogates import joined
 
 _WHAT: Final = (
     "the first line is a JSON object that says what was asked, each further one a JSON text, the "
     "next piece of the answer"
 )
+#: How many pauses of the longest kind an answer may wait for its pieces in all.
+_PAUSES: Final = 20
 
 
 class Pieces:
@@ -22,7 +26,8 @@ class Pieces:
     body : async iterator of bytes
         The body, cut anywhere.
     pause : float
-        Seconds that it may stand still.
+        Seconds until the first line, and then until the next piece that holds something; twenty
+        times as many are waited in all.
     given_up : Event
         Set when nothing more is waited for.
     """
@@ -30,6 +35,9 @@ class Pieces:
     def __init__(self, body: AsyncIterator[bytes], pause: float, given_up: asyncio.Event) -> None:
         self._body, self._pause, self._given_up = body, pause, given_up
         self._rest, self._n = b"", 0
+        self._now = asyncio.get_running_loop().time
+        self._left = _PAUSES * pause
+        self._restart()
 
     async def first(self) -> bytes:
         """Return the first line.
@@ -41,7 +49,7 @@ class Pieces:
         """
         try:
             line = await self._line()
-        except TimeoutError as error:
+        except Unfinished as error:
             raise Problem(408, "too-slow", str(error), close=True) from None
         if not line:
             raise Problem(400, "not-json", f"the body holds no line: {_WHAT}")
@@ -56,18 +64,16 @@ class Pieces:
         ------
         Problem
             If a line is no text.
-        TimeoutError
+        Unfinished
             If none comes in time.
         """
         half = ""
+        self._restart()
         while line := await self._line():
-            text = half + self._text(line)
-            half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
-            text = text[: len(text) - len(half)]
-            if text and not text.isascii():
-                text = self._whole(text)
+            text, half = joined(half + self._text(line))
             if text:
-                yield text
+                yield self._whole(text)
+                self._restart()
         if half:
             raise self._wrong(WORDS["string_unicode"])
 
@@ -82,9 +88,10 @@ class Pieces:
 
     def _whole(self, text: str) -> str:
         try:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+            text.encode()
         except UnicodeError:
             raise self._wrong(WORDS["string_unicode"]) from None
+        return text
 
     def _wrong(self, complaint: str) -> Problem:
         return Problem(422, "invalid-request", f"line {self._n} {complaint}")
@@ -107,19 +114,29 @@ class Pieces:
                 return b"".join(parts).strip()
             parts.append(more)
 
+    def _restart(self) -> None:
+        self._end = self._now() + self._pause
+
     async def _more(self) -> bytes | None:
+        began = self._now()
+        seconds = min(self._end - began, self._left)
         coming = asyncio.ensure_future(anext(self._body, None))
         stopped = asyncio.ensure_future(self._given_up.wait())
         try:
             done, _ = await asyncio.wait(
-                {coming, stopped}, timeout=self._pause, return_when=asyncio.FIRST_COMPLETED
+                {coming, stopped},
+                timeout=seconds,
+                return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
+            self._left -= self._now() - began
             stopped.cancel()
             if not coming.done():
                 coming.cancel()
         if coming in done:
             return coming.result()
         if done:
-            raise TimeoutError(f"the answer had not ended when the service was stopped {TIMEOUT}")
-        raise TimeoutError(f"no piece of the answer within {self._pause:g} s {TIMEOUT}")
+            raise Unfinished(f"the service was stopped before {TIMEOUT}")
+        if self._left <= 0:
+            raise Unfinished(f"its pieces took {_PAUSES * self._pause:g} s to come {TIMEOUT}")
+        raise Unfinished(f"no piece of the answer within {self._pause:g} s {TIMEOUT}")

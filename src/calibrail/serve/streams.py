@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, InputError
-from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision import Decision, Unfinished
 from calibrail.guardrail.streaming import StreamCheck
 from calibrail.serve.bodies import Item, parse
 from calibrail.serve.guardrails import Loaded
@@ -34,8 +34,6 @@ from calibrail.text.sentences import Sentence
 MEDIA_TYPE: Final = "text/event-stream"
 #: Characters of an answer that is there already between two looks at who asked.
 _AT_ONCE: Final = 200
-#: Why an answer has no end.
-_LEFT: Final = "whoever asked has gone before the answer had ended"
 
 
 async def stream(service: Service, loaded: Loaded, request: Request) -> Response:
@@ -122,10 +120,10 @@ class _Told:
                 yield _event("rest", json.dumps({"show": rest}))
         except Problem as problem:
             yield _event("error", json.dumps(problem.to_dict()))
-            error = problem
+            error = Unfinished(problem.detail)
         except ClientDisconnect:
-            error = ConnectionError(_LEFT)
-        except TimeoutError as late:
+            error = Unfinished()
+        except (TimeoutError, Unfinished) as late:
             error = late
         if error is not None:
             decision = self._loaded.guardrail.failed(self._example, error)

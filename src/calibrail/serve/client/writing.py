@@ -19,6 +19,7 @@ from calibrail.errors import CalibrailError, InputError, ServiceError
 from calibrail.guardrail.decision import Decision
 from calibrail.serve.client.attempts import Asking, http, refusal
 from calibrail.serve.client.calls import answer, decision_about, named
+from calibrail.text.surrogates import joined
 
 _PATH: Final = "/v1/check/stream"
 _READ: Final = 2**16
@@ -42,7 +43,7 @@ class Writing:
         self._sent_id, self._first = sent["id"], sent
         self._h11 = http_one()
         self._connection = self._h11.Connection(self._h11.CLIENT)
-        self._written, self._shown = "", 0
+        self._written, self._half, self._shown = "", "", 0
         self._status, self._body, self._events = 0, b"", b""
         self._problem = ""
         self.decision: Decision | None = None
@@ -170,7 +171,8 @@ class Writing:
     def _piece(self, token: str) -> bytes:
         if not isinstance(token, str):
             raise InputError(f"a token must be a text; got {token!r:.80}")
-        self._written += token
+        text, self._half = joined(self._half + token)
+        self._written += text
         return self._line(token)
 
     def _line(self, content: Any) -> bytes:
