@@ -121,7 +121,8 @@ def preface() -> list[str]:
         "overlap with the contexts. nli, sec and claims, where they stand, rest on a small test "
         "model (22 million parameters; its AUROC of whole answers of HaluEval QA is 0.60 at most, "
         "results/detectors.md): their rows judge this model, not entailment. A sentence without a "
-        "claim has no score of claims, and is removed.",
+        "claim has no score of claims, and is removed. Token classifiers and judges have no row: "
+        "no real model of theirs was at hand.",
     ]
 
 

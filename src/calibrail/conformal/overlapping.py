@@ -16,6 +16,11 @@ solution; elsewhere eta_new <= alpha. So eta_new <= alpha - 1{missed}, always, a
 follows. No randomisation is needed for this side: ties and rounding only flag more.
 
 Nothing is promised for intersections of groups.
+
+MAPIE (``mapie.conditional_conformal_prediction``) has the method, too, and does not serve here: its
+exact search for the threshold takes cvxpy and may find no basis to start from where scores are tied
+(a ``ValueError``), as shares of words are; its other one stops within 0.001. Its dual program is
+the oracle of a test, ``tests/conformal/test_quantile_fit.py``.
 """
 
 import itertools
