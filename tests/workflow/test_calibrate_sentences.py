@@ -448,6 +448,7 @@ def test_more_of_a_sentence_may_have_to_be_marked(write: Write) -> None:
         ({"unit": "answer", "min_kept": 0.5}, "min_kept"),
         ({"unit": "clause"}, "unit"),
         ({"min_kept": 1.5}, "min_kept"),
+        ({"min_kept": 0}, r"min_kept must lie in \(0, 1\]"),
     ],
 )
 def test_what_makes_no_sense_of_sentences_is_refused(options: dict[str, Any], named: str) -> None:

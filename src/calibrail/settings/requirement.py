@@ -32,8 +32,8 @@ class Requirement(Record):
     risks : tuple of str
         Find thresholds that keep all of these at once, e.g. ``("precision>=0.9", "recall>=0.8")``.
     min_kept : float or None
-        The share of an answer's supported sentences that must be released, on average; needed for
-        a ``certified`` verdict where sentences are removed.
+        The share of an answer's supported sentences that must be released, on average, above 0;
+        needed for a ``certified`` verdict where sentences are removed.
 
     Raises
     ------
@@ -69,6 +69,10 @@ class Requirement(Record):
         for name in ("min_coverage", "max_fpr", "min_kept"):
             if getattr(self, name) is not None:
                 rate(getattr(self, name), name)
+        if self.min_kept == 0.0:
+            raise InputError(
+                "min_kept must lie in (0, 1]; got 0, and removing every sentence keeps that much"
+            )
         given: object = self.risks
         if isinstance(given, str):
             raise InputError(f"risks must be a list, e.g. [{given!r}]; got one text")
