@@ -13,6 +13,8 @@ import calibrail
 from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.reader import read
 from calibrail.errors import InputError
+from calibrail.report import render_markdown as printed
+from calibrail.report.documents.certify import document
 from tests.command_line import calibrail as command
 from tests.workflow.test_calibrate_sentences import rows
 
@@ -166,14 +168,52 @@ def test_a_detector_that_fails_releases_nothing() -> None:
     run = calibrail.calibrate(rows(200), fails_now_and_then, min_kept=0.2, **PROMISE)
     frozen = run.freeze(score=fails_now_and_then)
     broken = True
-    told = calibrail.certify(frozen, items := fresh(), min_kept=0.01).to_dict()
+    told = (result := calibrail.certify(frozen, items := fresh(), min_kept=0.01)).to_dict()
     n_failing = sum("quark" in item["response"].lower() for item in items)
-    assert told["n_errors"] == told["reviewed"]["count"] == n_failing > 0
+    assert told["n_errors"] == told["failed"]["count"] == n_failing > 0
+    # Nobody is asked to look at them.
+    assert told["reviewed"]["count"] == told["n_undefined"] == 0
+    said = printed(document(told))
+    assert "The detector failed" in said and "count as freed and keep nothing" in said
+    assert any("so as freed, and keep nothing" in item for item in result.warnings)
+
+
+@pytest.mark.parametrize("policy", ["flag", "review", "pass"])
+@pytest.mark.filterwarnings("ignore:The detector")
+def test_sentences_without_a_score_are_counted_in_answers_that_have_others(policy: str) -> None:
+    def silent(text: str) -> bool:
+        return len(text) % 11 == 0
+
+    def now_and_then(example: calibrail.Example) -> float:
+        return float("nan") if silent(example.response) else float(len(example.response) % 7)
+
+    promise: dict[str, Any] = PROMISE | {"undefined": policy, "alpha": 0.4}
+    run = calibrail.calibrate(rows(200), now_and_then, min_kept=0.2, **promise)
+    result = calibrail.certify(run.freeze(score=now_and_then), items := fresh(), min_kept=0.01)
+    told = result.to_dict()
+    counts = [
+        sum(silent(part.response) for part in sentence_examples(answer))
+        for answer in read(items, by_sentence=True)
+    ]
+    assert told["n_undefined_sentences"] == sum(counts) > 0
+    assert told["n_undefined"] == sum(n > 0 for n in counts)
+    named = f"without a score, in {told['n_undefined']} answers; the guardrail's policy is {policy}"
+    assert any(named in warning for warning in result.warnings)
+    said = printed(document(told))
+    assert "Untouched" in said and "Sent to review" in said
+    assert "The detector failed" not in said
 
 
 def test_what_has_to_be_kept_must_be_said(guardrail: calibrail.Guardrail) -> None:
     with pytest.raises(InputError, match=r"min_kept.*must be given"):
         calibrail.certify(guardrail, fresh(20), max_fpr=0.2)
+
+
+def test_removing_everything_is_not_certified_for_keeping_nothing(
+    guardrail: calibrail.Guardrail,
+) -> None:
+    with pytest.raises(InputError, match=r"min_kept must lie in \(0, 1\]; got 0"):
+        calibrail.certify(guardrail, fresh(20), min_kept=0.0)
 
 
 def test_a_guardrail_of_answers_keeps_no_sentences() -> None:

@@ -36,7 +36,8 @@ class Certification(Shown):
         Answers that share their group with an earlier one of their class, and that counted
         nevertheless, since the requirement takes all answers as independent.
     n_undefined, n_errors : int
-        Answers without a score, and answers on which the detector failed; both were not passed.
+        Answers without a score (of a guardrail of sentences: with a sentence without one), and
+        answers on which the detector failed, which were not passed.
     n_quarantined : int
         Rows that could not be read.
     reading : mapping
@@ -63,6 +64,11 @@ class Certification(Shown):
         ``to_dict``, which is the same ever after.
     delivered : Delivered or None
         Of a guardrail of sentences: what is freed, kept, emptied, left whole and reviewed.
+    failed : Bound or None
+        Of a guardrail of sentences: answers on which the detector failed. Nothing of them is shown,
+        so that they count as freed and keep nothing; they are not among the reviewed ones.
+    n_undefined_sentences : int
+        Of a guardrail of sentences: those without a score.
     """
 
     shown_as = "certify"
@@ -87,6 +93,8 @@ class Certification(Shown):
     sequential: Mapping[str, Any] | None = None
     torn: tuple[str, ...] = ()
     delivered: Delivered | None = None
+    failed: Bound | None = None
+    n_undefined_sentences: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -111,7 +119,12 @@ class Certification(Shown):
         sequential = {} if self.sequential is None else {"sequential": dict(self.sequential)}
         trimming = {}
         if self.delivered is not None:
-            trimming = {"unit": "sentence", **self.delivered.to_dict()}
+            trimming = {
+                "unit": "sentence",
+                **self.delivered.to_dict(),
+                "failed": plain(self.failed),
+                "n_undefined_sentences": self.n_undefined_sentences,
+            }
         return {
             "schema": "calibrail.certificate/1",
             **self.certificate.to_dict(),

@@ -195,8 +195,14 @@ def certify(
         freshness=freshness,
         looks=tuple(told(earlier)),
         copies=tally.copies.counted(),
-        delivered=tally.delivered(requirement.confidence) if isinstance(tally, TrimTally) else None,
     )
+    if isinstance(tally, TrimTally):
+        result = replace(
+            result,
+            delivered=tally.delivered(requirement.confidence),
+            failed=tally.failed(requirement.confidence),
+            n_undefined_sentences=tally.n_undefined_sentences,
+        )
     warnings = certify_warnings(
         result.to_dict(),
         same_file=sha256 is not None and sha256 == guardrail.config.data.sha256,

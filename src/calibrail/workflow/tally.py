@@ -62,7 +62,7 @@ class Tally:
         self.looked_at.add(example, decision.score)
         self._known_by.add(example)
         self.n_errors += outcome == "error"
-        self.n_undefined += decision.score is None and outcome != "error"
+        self.n_undefined += self._lacks_a_score(decision)
         self._finder.add(example)
         self._lots.append(lot(int(example.digest(), 16), score, label))
         self._labels.append(label)
@@ -125,6 +125,10 @@ class Tally:
     def _grouped(self) -> NDArray[np.int64]:
         """Return one number per group, copies and all of their groups being one."""
         return united(group_numbers(self._groups, self.n_answers), self.copies.groups)
+
+    def _lacks_a_score(self, decision: Decision) -> bool:
+        """Return whether the detector judged an answer, and its policy for no score decided."""
+        return decision.score is None and decision.outcome != "error"
 
     def _stopped(self) -> NDArray[np.bool_]:
         """Return which answers were not passed, shape (n,)."""

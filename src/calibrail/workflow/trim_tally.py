@@ -7,7 +7,7 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Counts
+from calibrail.conformal import Bound, Counts, exact_bound
 from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
 from calibrail.evaluation.trimmed import Delivered, Outcomes
@@ -19,7 +19,7 @@ class TrimTally(Tally):
     """Counts what a guardrail of sentences leaves, as its decisions say, answer by answer.
 
     A hallucinated answer counts as stopped where no unsupported sentence of it is shown, a faithful
-    one where a sentence of it is not.
+    one where a sentence of it is not. An answer without a score is one with a sentence without.
 
     Parameters
     ----------
@@ -35,11 +35,16 @@ class TrimTally(Tally):
         super().__init__(by, once=once, columns=columns)
         self._share = share
         self._freed, self._emptied, self._reviewed = array("b"), array("b"), array("b")
+        self._failed = array("b")
         self._kept = array("d")
+        self.n_undefined_sentences = 0
 
     def add(self, example: Example, decision: Decision) -> None:
         """Count one answer by the sentences that may be shown."""
         super().add(example, decision)
+        # Also where the failure policy made it another outcome.
+        self.n_errors += decision.failed and decision.outcome != "error"
+        self.n_undefined_sentences += _undefined(decision)
         gone = {(item.start, item.end) for item in decision.removed or ()}
         shown, n_supported = [], 0
         for sentence in sentence_examples(example, self._share):
@@ -51,7 +56,11 @@ class TrimTally(Tally):
         self._freed.append(1 not in shown)
         self._kept.append(shown.count(0) / n_supported if n_supported else nan)
         self._emptied.append(decision.text is not None and not shown)
-        self._reviewed.append(decision.text is None)
+        self._failed.append(decision.failed)
+        self._reviewed.append(decision.text is None and not decision.failed)
+
+    def _lacks_a_score(self, decision: Decision) -> bool:
+        return _undefined(decision) > 0
 
     def _stopped(self) -> NDArray[np.bool_]:
         hallucinated = np.array(self._labels) == 1
@@ -75,6 +84,16 @@ class TrimTally(Tally):
         hallucinated = rows[labels[rows] == 1]
         return self.outcomes.delivered(hallucinated, self._everyone(), confidence)
 
+    def failed(self, confidence: float) -> Bound:
+        """Return the share of the answers that count on which the detector failed.
+
+        Nothing of them is shown: they are freed, and keep nothing.
+        """
+        rows = self._everyone()
+        return exact_bound(
+            int(np.count_nonzero(np.array(self._failed)[rows])), len(rows), confidence
+        )
+
     def kept(self) -> NDArray[np.float64]:
         """Return what is kept of each answer that counts and holds a supported sentence."""
         return self.outcomes.shares(self._everyone())
@@ -95,3 +114,9 @@ class TrimTally(Tally):
     def _by_lot(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return rows in an order that has nothing to do with what is left of them."""
         return rows[np.argsort(np.array(self._lots, np.uint64)[rows], kind="stable")]
+
+
+def _undefined(decision: Decision) -> int:
+    """Return how many sentences of an answer have no score, whatever became of them."""
+    items = (decision.evidence or {}).get("items", ())
+    return sum(item["value"] is None for item in items)

@@ -97,11 +97,7 @@ def _asked(report: Json) -> Json:
 def _more(report: Json) -> Iterator[measures.Line]:
     """Yield what else becomes of answers, and how well the score ranks sentences."""
     test = report["test"]
-    for name, key in (
-        ("Untouched", "untouched"),
-        ("Sent to review", "reviewed"),
-    ):
-        yield measures.share_line(name, test[key], about=" answers")
+    yield from measures.left_whole(test)
     area = test["auroc"]
     if area["estimate"] is None:
         yield "AUROC by sentence", "none", "", "", phrases.plain(area["reason"])

@@ -25,6 +25,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         return label.document(certificate, guardrail=guardrail)
     coverage, verdict = certificate["coverage"], certificate["verdict"]
     lines, trims = measures.rates(certificate, certificate), by_sentence(certificate)
+    more = measures.left_whole(certificate) if trims else ()
     joint, blocked = certificate["confidence"], ""
     in_short = f"{trim_findings.in_short(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
@@ -44,7 +45,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
             section(
                 "On the held-out data",
                 measures.rates_figure(certificate, certificate),
-                measures.table("On the held-out data", lines, coverage["confidence"]),
+                measures.table("On the held-out data", [*lines, *more], coverage["confidence"]),
                 Text(_intervals(joint, trims=trims)),
                 Text(measures.flips(certificate)),
                 Text(blocked),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from calibrail.phrases import count
 from calibrail.report.blocks import Json
 from calibrail.report.documents.data_notes import known_as_copies
+from calibrail.report.documents.unit_words import by_sentence
 from calibrail.report.phrases import group_label
 
 
@@ -67,10 +68,16 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iter
             "source, copies of an answer) and class did, and answers of one group are not "
             "independent"
         )
+    trims = by_sentence(certificate)
     if n := certificate["n_errors"]:
-        yield f"the detector failed on {count(n, 'answer')}, which count as not passed"
+        fate = f"not passed{', so as freed, and keep nothing' if trims else ''}"
+        yield f"the detector failed on {count(n, 'answer')}, which count as {fate}"
     if n := certificate["n_undefined"]:
-        yield f"{count(n, 'answer')} without a score; the guardrail's policy is {policy}"
+        without = f"{count(n, 'answer')} without a score"
+        if trims:
+            sentences = count(certificate["n_undefined_sentences"], "sentence")
+            without = f"{sentences} without a score, in {count(n, 'answer')}"
+        yield f"{without}; the guardrail's policy is {policy}"
     # Groups may be rejected although the verdict about all answers together is not.
     rows = certificate["by_group"]["rows"] if certificate["by_group"] else ()
     rejected = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]

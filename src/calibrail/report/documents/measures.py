@@ -81,8 +81,12 @@ def trim_rates(measured: Json, asked: Json) -> list[Line]:
     left out.
     """
     freed = measured.get("freed") or measured["coverage"]
-    sent = (measured.get("reviewed") or {}).get("count")
-    among = ", those sent to review among them" if sent else ""
+    withheld = [
+        words
+        for name, words in (("reviewed", "sent to review"), ("failed", "that failed"))
+        if (measured.get(name) or {}).get("count")
+    ]
+    among = f", those {' or '.join(withheld)} among them" if withheld else ""
     about = f" hallucinated answers{among}"
     lines = [share_line("Freed", freed, _least(asked["min_coverage"]), about)]
     if kept := measured.get("kept_supported") or measured.get("kept"):
@@ -95,6 +99,18 @@ def trim_rates(measured: Json, asked: Json) -> list[Line]:
     if emptied := measured.get("emptied"):
         lines.append(share_line("Emptied: nothing is left", emptied, about=" answers"))
     return lines
+
+
+def left_whole(measured: Json) -> Iterator[Line]:
+    """Yield how many answers are shown whole, and how many not before a person has looked.
+
+    Of a certificate also those on which the detector failed, if there are any.
+    """
+    yield share_line("Untouched", measured["untouched"], about=" answers")
+    yield share_line("Sent to review", measured["reviewed"], about=" answers")
+    if (failed := measured.get("failed")) and failed["count"]:
+        about = " answers; not shown, so they count as freed and keep nothing"
+        yield share_line("The detector failed", failed, about=about)
 
 
 def tiles(lines: Iterable[Line]) -> Iterator[Tile]:

@@ -47,6 +47,10 @@ def in_short(measured: Json) -> str:
     parts.append(f"{share(emptied)} of answers are emptied")
     if measured["reviewed"]["count"]:
         parts.append(f"{share(measured['reviewed'])} go to review")
+    if (failed := measured.get("failed")) and failed["count"]:
+        parts.append(
+            f"on {share(failed)} the detector failed (they count as freed and keep nothing)"
+        )
     return f"{'; '.join(parts)}."
 
 
