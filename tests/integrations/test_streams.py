@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import runpy
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,6 +138,36 @@ def test_an_answer_that_breaks_off_leaves_a_decision(loop: bool, who: str, tmp_p
     assert told[0].without_texts().reason == "the answer did not end; policy: error"
     lines = [json.loads(line) for file in (tmp_path / "log").iterdir() for line in file.open()]
     assert [line["id"] for line in lines if "id" in line] == ["broken"]
+
+
+def test_whoever_leaves_does_not_wait_for_the_decision_that_is_kept() -> None:
+    told: list[Any] = []
+    answer = Written(Gate(trimming.guardrail(), notify=told.append), **asked())
+    free = threading.Event()
+
+    async def tokens() -> AsyncIterator[str]:
+        yield f"{trimming.KEPT} And so"
+        await asyncio.sleep(60)
+
+    async def read(shown: asyncio.Event) -> None:
+        async for _ in answer.ashow(tokens()):
+            shown.set()
+
+    async def go() -> None:
+        # One thread, and it is busy: nothing is kept at once.
+        loop, shown = asyncio.get_running_loop(), asyncio.Event()
+        reader = loop.create_task(read(shown))
+        await shown.wait()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        loop.run_in_executor(None, free.wait)
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+        assert not told
+        free.set()
+
+    asyncio.run(go())
+    assert [decision.reason for decision in told] == [WHY["reader"]]
 
 
 def test_what_was_stopped_keeps_its_decision_though_nobody_reads_on() -> None:

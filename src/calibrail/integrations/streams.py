@@ -93,13 +93,23 @@ class Written:
             raise
 
     async def ashow(self, tokens: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-        """Yield as `show` does, while the event loop goes on."""
+        """Yield as `show` does, while the event loop goes on.
+
+        Where nobody takes what is shown, a thread of the loop's keeps the decision.
+        """
         try:
             async with aclosing(self._ashow(tokens)) as texts:
                 async for text in texts:
                     yield text
-        except BaseException as error:
+        except Exception as error:
             await asyncio.to_thread(self._broken_off, error)
+            raise
+        except BaseException as error:
+            # Whoever leaves does not wait, and is not asked to: a loop that ends would cancel that.
+            try:
+                asyncio.get_running_loop().run_in_executor(None, self._broken_off, error)
+            except RuntimeError:  # it has ended its threads already
+                self._broken_off(error)
             raise
 
     def _show(self, tokens: Iterable[str]) -> Iterator[str]:
