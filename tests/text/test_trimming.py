@@ -125,6 +125,12 @@ def test_what_is_left(text: str, gone: list[int], left: str) -> None:
         ("Is it open? Yes, daily.", [0], "leans"),
         ("- Fruit.\n  - An apple.\n- Bread.", [0], "leans"),
         ("You need:\n- flour\n- sugar", [0], "leans"),
+        ("The following statements are myths:\n- It rained.\n- It shone.", [0], "leans"),
+        (
+            "No serious historian believes these claims:\n1. It rained.\n2. It shone.",
+            [0, 1],
+            "leans",
+        ),
         ("| a | b |\n|---|---|\n| c | d |", [0], "leans"),
         ("Run it.\n```\nx = 1\ny = 2\n```", [1], "together"),
         ("He said \u201cOne. Two.\u201d Three.", [0], "together"),

@@ -73,6 +73,15 @@ _PLACES: Final = {
     "ninth": 9,
     "tenth": 10,
 }
+#: Words of an introduction that take back, or doubt, what it introduces.
+_DENIES = re.compile(
+    r"\b(?:not|no|none|nobody|never|neither|nor|without|cannot|\w+n['\u2019]t|avoid\w*|except\w*"
+    r"|myths?|misconceptions?|misunderstandings?|errors?|mistakes?|mistaken\w*|lies|hoax\w*|fake"
+    r"|false\w*|untrue|incorrect\w*|inaccura\w+|wrong\w*|unproven|unlikely|unsupported"
+    r"|contrary|contradict\w*|debunk\w*|disput\w+|doubt\w*|refut\w+|den(?:y|ies|ied)|reject\w*"
+    r"|alleg\w+|supposed\w*|claim\w*|rumou?r\w*|believ\w+|beliefs?|pretend\w*)\b",
+    re.IGNORECASE,
+)
 _ASIDE = re.compile(
     r",\s+(?:however|therefore|moreover|furthermore|consequently|nevertheless|nonetheless|thus"
     r"|though|in turn|in contrast|by contrast|on the other hand|for (?:example|instance)),(?=\s)"
@@ -193,3 +202,12 @@ def leans(sentence: str, before: str) -> bool:
         return True
     quote = _QUOTE.match(sentence)
     return quote is not None and connective(sentence[quote.end() :]) > 0
+
+
+def denies(sentence: str) -> bool:
+    """Return whether a sentence takes back or doubts something, so that what it introduces may not.
+
+    >>> denies("The following statements are myths:"), denies("Three reasons:")
+    (True, False)
+    """
+    return _DENIES.search(sentence) is not None

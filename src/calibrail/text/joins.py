@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibrail.text.connectives import leans, numbered
 from calibrail.text.layout import Row, layout
-from calibrail.text.nesting import of_blocks, of_headings, of_lists
+from calibrail.text.nesting import of_blocks, of_headings, of_introductions, of_lists
 from calibrail.text.pairs import spanning
 from calibrail.text.sentences import Sentence
 
@@ -39,7 +39,7 @@ class Joins(NamedTuple):
         where all of them are removed it goes, too. 0 where none.
     leans : ndarray of int32, shape (m,)
         How many sentences before this one the one stands without which it cannot ("The latter",
-        the header of a table, the item above a nested one). 0 where none.
+        the header of a table, the item above a nested one, "These are myths:"). 0 where none.
     together : ndarray of int32, shape (m,)
         How many sentences after this one share its fate: those of a code block, a row of a table,
         a quotation or brackets. 0 where none.
@@ -72,6 +72,7 @@ def joins(text: str, places: Sequence[Place]) -> Joins:
     of_lists(rows, sentences, found)
     of_headings(rows, found)
     of_blocks(rows, found)
+    of_introductions(rows, sentences, found)
     _of_pairs(text, sentences, rows, found)
     return found
 

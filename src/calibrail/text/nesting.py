@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from calibrail.text.connectives import denies
 from calibrail.text.layout import Row
 from calibrail.text.sentences import Sentence
 
@@ -19,6 +20,8 @@ _TITLE = re.compile(r"\*\*[^*]+\*\*|__[^_]+__")
 _ENDED = re.compile(
     r"[.!?\u2026\u3002\uff01\uff1f\u0964][\"'\u201d\u2019)\]*_`]*(?:\s*\[[^\[\]]{0,200}\])*$"
 )
+#: What may stand behind the last mark of a sentence.
+_MARKS: Final = "*_`\"'\u201d)] "
 #: Columns by which a line that continues an item stands in.
 _CONTINUED: Final = 2
 
@@ -53,6 +56,36 @@ def of_headings(rows: Sequence[Row], found: Joins) -> None:
             close(row.level, row.first)
             open_ones.append(row)
     close(0, len(found.leans))
+
+
+def of_introductions(rows: Sequence[Row], sentences: Sequence[Sentence], found: Joins) -> None:
+    """Note that nothing stands without what denies or doubts it: "These are myths:".
+
+    Headings and titles are looked at, too, and questions before a list; an introduction that denies
+    nothing may go. To be called when all is noted that sentences introduce.
+    """
+    lists = {
+        row.last
+        for row, after in pairwise(row for row in rows if row.first < row.last)
+        if after.kind == "item"
+    }
+    open_ones: list[tuple[int, int]] = []
+    for place, sentence in enumerate(sentences):
+        while open_ones and open_ones[-1][1] < place:
+            open_ones.pop()
+        if open_ones:
+            introduction = open_ones[-1][0]
+            before, leant_on = place - introduction, int(found.leans[place])
+            # What leans on a sentence in between falls with that; what leans on one before the
+            # introduction leaves that to it.
+            if not 0 < leant_on <= before:
+                if leant_on and not found.leans[introduction]:
+                    found.leans[introduction] = leant_on - before
+                found.leans[place] = before
+        end = place + int(found.introduces[place])
+        asks = sentence.text.rstrip(_MARKS).endswith(("?", "\uff1f"))
+        if end > place and (place + 1 in lists or not asks) and denies(sentence.text):
+            open_ones.append((place, end))
 
 
 def of_lists(rows: Sequence[Row], sentences: Sequence[Sentence], found: Joins) -> None:
@@ -108,7 +141,7 @@ def of_lists(rows: Sequence[Row], sentences: Sequence[Sentence], found: Joins) -
 
 def _introduces(sentence: str, row: Row) -> bool:
     """Return whether the last sentence of a row announces what follows."""
-    bare = sentence.rstrip("*_`\"'\u201d)] ")
+    bare = sentence.rstrip(_MARKS)
     return bare.endswith((":", "?", "\uff1a", "\uff1f")) or (
         row.kind == "item" and _TITLE.fullmatch(sentence) is not None
     )
