@@ -88,12 +88,17 @@ class Scripted:
         self.requests: list[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def body(self, number: int = -1) -> Any:
         return json.loads(self.requests[number].partition(b"\r\n\r\n")[2])
 
     def close(self) -> None:
+        # Its number may be that of the next listener's as soon as this one is closed.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self._listener.close()
 
     def _accept(self) -> None:
