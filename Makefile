@@ -86,7 +86,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run_all.py
 
 validate: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/validity.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/validity.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/validity_from_files.py
 	$(BIN)/python benchmarks/intervals.py
 

@@ -308,6 +308,8 @@ def test_the_same_seed_gives_the_same_counts() -> None:
     at = Setting("tied", 30, 0.1, 50, seed=3)
     for run in (groups.clustered_marginal, batches.false_discovery_rate, shift.weighted_coverage):
         assert tuple(run(at)) == tuple(run(at))
+    one, two = (observe(runs=20, sizes=(30,), alphas=(0.1,), seed=3, processes=n) for n in (1, 2))
+    assert one == two
 
 
 def test_no_runs_are_refused() -> None:

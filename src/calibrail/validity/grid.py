@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
+from itertools import chain, product
+from multiprocessing import get_context
 from typing import Final, Generic, TypeVar
 
 from calibrail.conformal import Guarantee, minimum_n
@@ -158,6 +161,7 @@ def simulate(
     alphas: Sequence[float] = ALPHAS,
     kinds: Sequence[Kind] = KINDS,
     seed: int = 0,
+    processes: int = 1,
 ) -> tuple[Check, ...]:
     """Simulate every promise in every setting that has enough examples for it.
 
@@ -172,12 +176,14 @@ def simulate(
         distributions.
     seed : int
         Same seed, same counts.
+    processes : int
+        How many work at the same time. The result does not depend on it.
 
     Returns
     -------
     tuple of Check
     """
-    return tuple(_results(PROMISES, runs, list(product(sizes, alphas, kinds)), seed))
+    return tuple(_results(PROMISES, runs, list(product(sizes, alphas, kinds)), seed, processes))
 
 
 def observe(
@@ -186,6 +192,7 @@ def observe(
     sizes: Sequence[int] = SIZES,
     alphas: Sequence[float] = ALPHAS,
     seed: int = 0,
+    processes: int = 1,
 ) -> tuple[Observation, ...]:
     """Simulate what is not promised, on the data of ``simulate`` with the same seed.
 
@@ -195,14 +202,14 @@ def observe(
 
     Parameters
     ----------
-    runs, sizes, alphas, seed
+    runs, sizes, alphas, seed, processes
         As for ``simulate``.
 
     Returns
     -------
     tuple of Observation
     """
-    return tuple(_results(OTHERS, runs, list(product(sizes, alphas, _ONE)), seed))
+    return tuple(_results(OTHERS, runs, list(product(sizes, alphas, _ONE)), seed, processes))
 
 
 def _results(
@@ -210,10 +217,23 @@ def _results(
     runs: int,
     cells: Sequence[tuple[int, float, Kind]],
     seed: int,
+    processes: int,
 ) -> Iterator[_Result]:
     if runs < 1:
         raise InputError(f"runs must be at least 1; got {runs}")
-    for item in simulations:
-        for n, alpha, kind in cells:
-            if item.includes(n, alpha, kind):
-                yield from item.run(Setting(kind, n, alpha, math.ceil(runs / item.each), seed))
+    work = [
+        partial(_done, item.run, Setting(kind, n, alpha, math.ceil(runs / item.each), seed))
+        for item in simulations
+        for n, alpha, kind in cells
+        if item.includes(n, alpha, kind)
+    ]
+    if processes == 1:
+        yield from chain.from_iterable(part() for part in work)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        started = [pool.submit(part) for part in work]
+        yield from chain.from_iterable(result.result() for result in started)
+
+
+def _done(run: Callable[[Setting], Iterator[_Result]], setting: Setting) -> list[_Result]:
+    return list(run(setting))
