@@ -142,10 +142,10 @@ def _offsets(item: object) -> tuple[int, int, str | None] | None:
         start, end, text = (*item, None)[:3]
     else:
         return None
-    numbers = [whole(start), whole(end)]
-    if None in numbers:
+    first, last = whole(start), whole(end)
+    if first is None or last is None:
         return None
-    return numbers[0], numbers[1], text if isinstance(text, str) else None  # type: ignore[return-value]
+    return first, last, text if isinstance(text, str) else None
 
 
 def first_of(item: Mapping[Any, Any], names: Sequence[str]) -> Any:

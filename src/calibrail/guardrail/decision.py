@@ -1,13 +1,12 @@
 """What does a guardrail say about one answer?"""
 
 import json
-import math
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, get_args
 
 from calibrail.errors import InputError
+from calibrail.guardrail.removed import Removed, number_in, trimming_in
 from calibrail.scale import Scale
 from calibrail.shown import Shown
 
@@ -39,63 +38,6 @@ class Unfinished(Exception):  # noqa: N818 - no failure of what decides
 
     def __init__(self, why: str = "whoever asked has gone before") -> None:
         super().__init__(why)
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """A sentence that a guardrail removes from an answer.
-
-    Attributes
-    ----------
-    start, end : int
-        Its characters in the answer, half open.
-    text : str or None
-        What it says; None where no texts are kept.
-    score, p_value : float or None
-        As those of a decision, of this sentence; None where its score is undefined.
-    reason : str
-        Why, in one sentence.
-    """
-
-    start: int
-    end: int
-    text: str | None
-    score: float | None
-    p_value: float | None
-    reason: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields, without the text where there is none."""
-        content = asdict(self)
-        if self.text is None:
-            del content["text"]
-        return content
-
-    @classmethod
-    def from_dict(cls, content: object) -> Self:
-        """Return the sentence of what ``to_dict`` made.
-
-        Raises
-        ------
-        InputError
-            If it is none.
-        """
-        if isinstance(content, Mapping):
-            start, end, text = (content.get(name) for name in ("start", "end", "text"))
-            score, p_value = (_number(content, name) for name in ("score", "p_value"))
-            match content.get("reason"):
-                case str(reason) if (
-                    type(start) is int
-                    and type(end) is int
-                    and 0 <= start < end
-                    and isinstance(text, str | None)
-                    and (score is None) == (p_value is None)
-                ):
-                    return cls(start, end, text, score, p_value, reason)
-        raise InputError(
-            "each of a decision's removed must hold start, end, score, p_value and reason of a "
-            f"sentence; got {content!r:.80}"
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -273,7 +215,7 @@ class Decision(Shown):
                 f"{content['outcome']!r:.80}"
             )
         score, threshold, p_value = (
-            _number(content, name) for name in ("score", "threshold", "p_value")
+            number_in(content, name) for name in ("score", "threshold", "p_value")
         )
         if p_value is not None and not 0.0 < p_value <= 1.0:
             raise InputError(f"a decision's p_value must lie in (0, 1]; got {p_value!r}")
@@ -306,43 +248,12 @@ class Decision(Shown):
             content["reason"],
             evidence,
             scale,
-            *_trimming(content),
+            *trimming_in(content),
         )
 
     def line(self, *, evidence: bool = False) -> str:
         """Return that object as JSON in one line: equal decisions are equal bytes everywhere."""
         return json.dumps(self.to_dict(evidence=evidence), ensure_ascii=False, allow_nan=False)
-
-
-def _number(content: Mapping[str, Any], name: str) -> float | None:
-    """Return a number that must be given, though it may be None."""
-    value = content.get(name, "nothing")
-    if value is None:
-        return None
-    number = math.nan
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(OverflowError):
-            number = float(value)
-    if not math.isfinite(number):
-        raise InputError(f"a decision's {name} must be a finite number or null; got {value!r:.80}")
-    return number
-
-
-def _trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, ...] | None]:
-    """Return the text and the removed sentences of a decision by sentences."""
-    if "removed" not in content:
-        return None, None
-    removed, text, outcome = content["removed"], content.get("text"), content["outcome"]
-    if not isinstance(removed, list | tuple):
-        raise InputError(f"a decision's removed must be a list; got {removed!r:.80}")
-    if not isinstance(text, str | None) or (text is not None and outcome in ("review", "error")):
-        raise InputError(
-            f"a decision's text must be one, or null where nothing may be shown; got {text!r:.80} "
-            f"with the outcome {outcome}"
-        )
-    if removed and outcome == "pass":
-        raise InputError(f"a decision that passes has no sentences removed; got {len(removed)}")
-    return text, tuple(map(Removed.from_dict, removed))
 
 
 def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:
@@ -351,7 +262,7 @@ def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:
         return Scale()
     if not isinstance(column, str):
         raise InputError(f"a decision's column must be a text; got {column!r:.80}")
-    shown = [_number(content, name) for name in ("column_value", "column_threshold")]
+    shown = [number_in(content, name) for name in ("column_value", "column_threshold")]
     for negated in (False, True):
         scale = Scale(column, negated)
         if shown == [scale.in_column(value) for value in kept]:

@@ -8,9 +8,10 @@ from calibrail.data.by_sentence import require_judgeable, sentence_examples, sen
 from calibrail.data.example import Example
 from calibrail.data.rows import FieldError
 from calibrail.errors import InputError
-from calibrail.guardrail.decision import Decision, Removed
+from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.judge import Verdict
 from calibrail.guardrail.reasons import NOTHING_LEFT, reason_of_trimming
+from calibrail.guardrail.removed import Removed
 from calibrail.scale import Scale
 from calibrail.scores.base import JSON
 from calibrail.scores.worst_sentence import moved
