@@ -24,7 +24,7 @@ from calibrail.data import Example, read
 from calibrail.data.splits import CALIBRATION, TEST, group_numbers, split
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.models.backends import n_threads
-from calibrail.models.nli import EntailmentModel, load_nli
+from calibrail.models.nli import EntailmentModel
 from calibrail.scores import build, parse_spec
 from calibrail.scores.registry import ScoreSpec
 from calibrail.settings import Promise
@@ -227,7 +227,7 @@ def pairs_section(examples: list[Example]) -> tuple[list[str], dict[str, Cells]]
     """Return what was measured of a model of pairs, and its cells of the summary."""
     pairs = [("\n".join(item.contexts), item.response) for item in examples[:PAIRS]]
 
-    models = {name: load_nli(str(MODEL), **options) for name, options in KINDS.items()}
+    models = {name: EntailmentModel(str(MODEL), **options) for name, options in KINDS.items()}
     for model in models.values():
         model.judge([("It was opened.", "It is open, and exported where it must be.")])
 

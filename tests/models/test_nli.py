@@ -13,7 +13,7 @@ import pytest
 
 from calibrail.errors import ModelError
 from calibrail.models import nli
-from calibrail.models.nli import EntailmentModel, load_nli
+from calibrail.models.nli import EntailmentModel
 from calibrail.models.nli_heads import HHEM_PROMPT, MINICHECK_PROMPT, label_order
 from tests.tiny_models import (
     CLASSIFIERS,
@@ -377,10 +377,6 @@ class TestMiniCheck:
 
 
 class TestLoading:
-    def test_one_model_a_specification(self) -> None:
-        assert load_nli("x/y") is load_nli(model="x/y", dtype="float32", revision=None)
-        assert load_nli("x/y") is not load_nli("x/y", window=100)
-
     def test_a_missing_model_names_the_way_to_provide_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -389,7 +385,7 @@ class TestLoading:
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
         message = r"'facebook/bart-large-mnli' is not on this machine.*hf download.*model="
         with pytest.raises(ModelError, match=message):
-            load_nli("facebook/bart-large-mnli").judge(PAIRS)
+            EntailmentModel("facebook/bart-large-mnli").judge(PAIRS)
 
     def test_the_extra_is_named_where_torch_is_missing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

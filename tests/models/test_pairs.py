@@ -221,10 +221,10 @@ class TestFingerprint:
     def test_it_loads_no_torch(self, matcher: Path) -> None:
         code = (
             "import sys\n"
-            "from calibrail.models.nli import load_nli\n"
-            "from calibrail.models.reranker import load_reranker\n"
+            "from calibrail.models.nli import EntailmentModel\n"
+            "from calibrail.models.reranker import Reranker\n"
             "from calibrail.models.attention import load_attention\n"
-            f"load_nli({str(matcher)!r}).fingerprint()\n"
+            f"EntailmentModel({str(matcher)!r}).fingerprint()\n"
             "load_attention().fingerprint()\n"
             "sys.exit(', '.join({'torch', 'transformers', 'tokenizers'} & set(sys.modules)) or 0)"
         )

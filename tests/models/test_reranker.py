@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models.reranker import Reranker, load_reranker
+from calibrail.models.reranker import Reranker
 from tests.tiny_models import PADDING, change_config, make_classifier
 
 pytest.importorskip("transformers")
@@ -112,8 +112,3 @@ def test_a_config_that_states_no_labels_has_two(tmp_path: Path) -> None:
 
 def test_no_pair_has_no_relevance(tmp_path: Path) -> None:
     assert Reranker(str(tmp_path)).relevance([]).shape == (0,)
-
-
-def test_one_model_a_specification() -> None:
-    assert load_reranker("x/y") is load_reranker(model="x/y")
-    assert load_reranker("x/y") is not load_reranker("x/y", dtype="bfloat16")

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from calibrail.models.nli import EntailmentModel
+from calibrail.models.reranker import Reranker
 from calibrail.models.store import (
     BATCH_TOKENS,
     ResultStore,
@@ -69,6 +71,13 @@ def test_what_was_dropped_is_computed_again() -> None:
 def test_a_model_is_made_once_per_specification() -> None:
     assert shared(ResultStore, 7) is shared(ResultStore, 7)
     assert shared(ResultStore, 7) is not shared(ResultStore, 8)
+
+
+def test_parameters_are_the_same_however_they_are_given() -> None:
+    named = shared(EntailmentModel, model="x/y", dtype="float32", revision=None)
+    assert shared(EntailmentModel, "x/y") is named
+    assert shared(EntailmentModel, "x/y", window=100) is not named
+    assert shared(Reranker, "x/y") is not named
 
 
 @pytest.mark.parametrize("text", ["", "a", "\ud800", "\u4e2d"])

@@ -9,11 +9,8 @@ import pytest
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models import token_classifier
-from calibrail.models.token_classifier import (
-    TokenClassifier,
-    load_token_classifier,
-    reading,
-)
+from calibrail.models.store import shared
+from calibrail.models.token_classifier import TokenClassifier, reading
 from calibrail.models.windows import passes
 from tests.tiny_models import PADDING, change_config, make_token_classifier, make_token_matcher
 
@@ -42,7 +39,7 @@ def marked(
 
 
 def test_what_the_contexts_lack_is_marked(matcher: Path) -> None:
-    model = load_token_classifier(str(matcher))
+    model = shared(TokenClassifier, str(matcher))
     assert marked(model, TRUE, CONTEXT) == []
     assert marked(model, f"{TRUE} {FALSE}", CONTEXT) == ["museum", "open"]
     # The question is read, too, as is every passage.
@@ -51,7 +48,7 @@ def test_what_the_contexts_lack_is_marked(matcher: Path) -> None:
 
 
 def test_the_input_is_that_of_the_published_code(modernbert: Path) -> None:
-    model = load_token_classifier(str(modernbert))
+    model = shared(TokenClassifier, str(modernbert))
     prompt = (
         "\nBriefly answer the following question:\nthe {city}?\nBear in mind that your response "
         "should be strictly based on the following 2 passages:\npassage 1: the river\n"
@@ -70,7 +67,7 @@ def test_the_input_is_that_of_the_published_code(modernbert: Path) -> None:
 
 @pytest.mark.parametrize("place", [0.0, 0.4, 1.0])
 def test_support_may_stand_anywhere_in_a_long_context(matcher: Path, place: float) -> None:
-    model = load_token_classifier(str(matcher))
+    model = shared(TokenClassifier, str(matcher))
     words = [PADDING[i % len(PADDING)] for i in range(3_000)]
     words.insert(int(place * len(words)), CONTEXT)
     assert marked(model, TRUE, " ".join(words)) == []
@@ -78,7 +75,7 @@ def test_support_may_stand_anywhere_in_a_long_context(matcher: Path, place: floa
 
 
 def test_no_word_of_a_long_answer_is_left_out(matcher: Path) -> None:
-    model = load_token_classifier(str(matcher))
+    model = shared(TokenClassifier, str(matcher))
     answer = f"{TRUE} " * 60 + "the tower rings."
     assert marked(model, answer, CONTEXT) == ["tower", "rings"]
     (found,) = model.probabilities([reading("", [CONTEXT], answer)])
@@ -87,14 +84,14 @@ def test_no_word_of_a_long_answer_is_left_out(matcher: Path) -> None:
 
 
 def test_a_question_that_leaves_no_room_is_read_window_by_window(matcher: Path) -> None:
-    model = load_token_classifier(str(matcher))
+    model = shared(TokenClassifier, str(matcher))
     question = " ".join(PADDING * 100)
     assert marked(model, FALSE, CONTEXT, question=question) == ["museum", "open"]
     assert marked(model, FALSE, CONTEXT, question=f"{question} the open museum") == []
 
 
 def test_a_sign_of_the_tokenizer_is_text(matcher: Path) -> None:
-    model = load_token_classifier(str(matcher))
+    model = shared(TokenClassifier, str(matcher))
     assert marked(model, FALSE, f"[SEP] {CONTEXT} [SEP] [CLS]") == ["museum", "open"]
 
 

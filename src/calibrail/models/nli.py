@@ -10,7 +10,6 @@ import numpy as np
 from calibrail.errors import ModelError
 from calibrail.models import nli_heads as heads
 from calibrail.models.pairs import PairModel
-from calibrail.models.store import shared
 from calibrail.models.windows import cut
 
 #: What a model is asked when it is opened: a premise, and what follows from it, what contradicts
@@ -55,7 +54,7 @@ class Judgement(NamedTuple):
 class EntailmentModel(PairModel):
     """A model of natural language inference: premise (long) and hypothesis (short).
 
-    Use ``load_nli``, which shares one model between all scores of a process.
+    Scores of one process share one: ``shared`` in ``models/store.py``.
 
     Reads sequence classifiers with named classes, vectara/hallucination_evaluation_model (HHEM)
     and MiniCheck-Flan-T5. At the first use three pairs with known answers are judged.
@@ -143,39 +142,3 @@ class EntailmentModel(PairModel):
                 f"{says}. Correct id2label in config.json of a local copy, and give that folder as "
                 "model="
             )
-
-
-def load_nli(
-    model: str,
-    revision: str | None = None,
-    dtype: str = "float32",
-    window: int | None = None,
-    backend: str = "torch",
-    device: str | None = None,
-) -> EntailmentModel:
-    """Return the process's one entailment model of this specification; nothing is loaded yet.
-
-    Parameters
-    ----------
-    model : str
-        Hub name or folder, e.g. ``facebook/bart-large-mnli``.
-    revision : str or None
-        Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
-        Precision of the weights.
-    window : int or None
-        Most tokens of the premise a pass; None for what fits.
-    backend, device : str, str or None
-        See ``Runtime``.
-
-    Raises
-    ------
-    InputError
-        If an argument is outside its domain.
-
-    Examples
-    --------
-    >>> load_nli("facebook/bart-large-mnli") is load_nli(model="facebook/bart-large-mnli")
-    True
-    """
-    return shared(EntailmentModel, model, revision, dtype, window, backend, device)

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from calibrail.errors import ModelError
 from calibrail.models.loading import Architecture
 from calibrail.models.pairs import PairHead, PairModel
-from calibrail.models.store import shared
 
 
 class Reranker(PairModel):
     """A cross-encoder of query (short) and document (long) with one output.
 
-    Use ``load_reranker``, which shares one model between all scores of a process. The output is
-    the raw logit: a sigmoid would saturate, so that logits of 17 and 18 would both be 1.0.
+    Scores of one process share one: ``shared`` in ``models/store.py``. The output is the raw
+    logit: a sigmoid would saturate, so that logits of 17 and 18 would both be 1.0.
 
     Parameters
     ----------
@@ -66,34 +65,3 @@ class Reranker(PairModel):
         self.describe()
         architecture = Architecture("AutoModelForSequenceClassification", "a reranker")
         return self.open_head(architecture, partial(PairHead, long_first=False))
-
-
-def load_reranker(
-    model: str,
-    revision: str | None = None,
-    dtype: str = "float32",
-    window: int | None = None,
-    backend: str = "torch",
-    device: str | None = None,
-) -> Reranker:
-    """Return the process's one reranker of this specification; nothing is loaded yet.
-
-    Parameters
-    ----------
-    model : str
-        Hub name or folder, e.g. ``BAAI/bge-reranker-v2-m3``.
-    revision : str or None
-        Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
-        Precision of the weights.
-    window : int or None
-        Most tokens of the document a pass; None for what fits.
-    backend, device : str, str or None
-        See ``Runtime``.
-
-    Raises
-    ------
-    InputError
-        If an argument is outside its domain.
-    """
-    return shared(Reranker, model, revision, dtype, window, backend, device)

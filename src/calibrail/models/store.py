@@ -5,12 +5,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from inspect import signature
 from threading import Lock
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Model = TypeVar("Model")
+P = ParamSpec("P")
 
 #: Padded tokens per batch: enough to keep the cores busy, small enough for the caches.
 BATCH_TOKENS: Final = 4096
@@ -124,9 +126,18 @@ class ResultStore(Generic[Result]):
             own.pop(self, None)
 
 
-def shared(kind: Callable[..., Model], *specification: Hashable) -> Model:
-    """Return the process's one model of a kind and specification."""
-    model: Model = shared_models(kind, specification)
+def shared(kind: Callable[P, Model], *given: P.args, **named: P.kwargs) -> Model:
+    """Return the process's one model of a kind with these parameters; nothing is loaded yet.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its domain.
+    """
+    # However they are given, and whether those left out are named or not.
+    bound = signature(kind).bind(*given, **named)
+    bound.apply_defaults()
+    model: Model = shared_models(kind, bound.args)
     return model
 
 

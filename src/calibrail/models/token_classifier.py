@@ -12,7 +12,6 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models.loading import Architecture
 from calibrail.models.network import AnyNetwork
 from calibrail.models.nli_heads import CONTRADICTION, NOT_ENTAILMENT, meaning
-from calibrail.models.store import shared
 from calibrail.models.window_model import WindowModel
 from calibrail.models.windows import LEAST_LONG, Tokens, Window, passes, read_framed
 
@@ -104,7 +103,7 @@ class TokenHead:
 class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
     """A token classifier of the LettuceDetect kind: contexts and question, and then the answer.
 
-    Use ``load_token_classifier``, which shares one model between all scores of a process.
+    Scores of one process share one: ``shared`` in ``models/store.py``.
 
     Contexts that do not fit are read in overlapping windows, each with the question and the whole
     answer, and the lowest probability of a token counts: support may stand in any window. The
@@ -272,37 +271,3 @@ def _lowest(rows: Sequence[tuple[int, NDArray[np.float64]]]) -> NDArray[np.float
     for first, row in rows:
         parts[first] = np.minimum(parts[first], row) if first in parts else row
     return np.concatenate([np.zeros(0), *(parts[first] for first in sorted(parts))])
-
-
-def load_token_classifier(
-    model: str,
-    revision: str | None = None,
-    dtype: str = "float32",
-    window: int | None = None,
-    label: str | None = None,
-    backend: str = "torch",
-    device: str | None = None,
-) -> TokenClassifier:
-    """Return the process's one token classifier of this specification; nothing is loaded yet.
-
-    Parameters
-    ----------
-    model : str
-        Hub name or folder, e.g. ``KRLabsOrg/lettucedect-base-modernbert-en-v1``.
-    revision : str or None
-        Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
-        Precision of the weights.
-    window : int or None
-        Most tokens of the contexts a pass; None for what fits.
-    label : str or None
-        The output that means a hallucinated token; None where the outputs' names tell.
-    backend, device : str, str or None
-        See ``Runtime``.
-
-    Raises
-    ------
-    InputError
-        If an argument is outside its domain.
-    """
-    return shared(TokenClassifier, model, revision, dtype, window, backend, device, label)

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
-from calibrail.models.nli import Judgement, load_nli
+from calibrail.models.nli import EntailmentModel, Judgement
+from calibrail.models.store import shared
 from calibrail.scores.base import NO_SENTENCE, Valued
 from calibrail.scores.detector import LocalScore, filled, is_number, joined
 from calibrail.scores.evidence import SPOKEN, judged, nearest, whole_response
@@ -47,7 +48,9 @@ class Entailing(LocalScore):
     versions = (("sentences", sentences_version),)
 
     def __post_init__(self) -> None:
-        self.nli = load_nli(self.model, self.revision, self.dtype, self.window, **self.computed)
+        self.nli = shared(
+            EntailmentModel, self.model, self.revision, self.dtype, self.window, **self.computed
+        )
 
 
 class Nli(Entailing):

@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.models.token_classifier import Reading, load_token_classifier, reading
+from calibrail.models.store import shared
+from calibrail.models.token_classifier import Reading, TokenClassifier, reading
 from calibrail.scores.base import JSON, MOST_READ, TOO_LONG_TO_READ, Valued
 from calibrail.scores.detector import LocalScore, filled, one_of
 from calibrail.scores.evidence import SPOKEN
@@ -57,8 +58,14 @@ class Tokens(LocalScore):
 
     def __post_init__(self) -> None:
         one_of(self.aggregate, "aggregate", get_args(Aggregate))
-        self.classifier = load_token_classifier(
-            self.model, self.revision, self.dtype, self.window, self.label, **self.computed
+        self.classifier = shared(
+            TokenClassifier,
+            self.model,
+            self.revision,
+            self.dtype,
+            self.window,
+            label=self.label,
+            **self.computed,
         )
 
     def lacks(self, example: Example) -> str | None:

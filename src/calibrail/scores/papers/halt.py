@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.models.nli import Judgement, load_nli
+from calibrail.models.nli import EntailmentModel, Judgement
+from calibrail.models.store import shared
 from calibrail.scores import entailment, stacking
 from calibrail.scores.base import JSON, NO_SENTENCE, Score, Scores, prepare
 from calibrail.scores.detector import LocalScore, positive
@@ -60,7 +61,8 @@ class Halt(Learning, LocalScore):
         if specified[0] == specified[1]:
             raise InputError(f"halt combines two models; model and second are both {self.model!r}")
         self.nli = tuple(
-            load_nli(*item, self.dtype, self.window, **self.computed) for item in specified
+            shared(EntailmentModel, *item, self.dtype, self.window, **self.computed)
+            for item in specified
         )
 
     @property

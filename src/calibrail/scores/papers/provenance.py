@@ -12,8 +12,9 @@ from calibrail.errors import InputError
 from calibrail.models.embedding import Encoder
 from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.models.nli import load_nli
-from calibrail.models.reranker import Reranker, load_reranker
+from calibrail.models.nli import EntailmentModel
+from calibrail.models.reranker import Reranker
+from calibrail.models.store import shared
 from calibrail.scores.base import JSON, Demand, Scores, Valued, prepare
 from calibrail.scores.detector import Detector, LocalScore, filled, is_number, one_of, whole
 from calibrail.scores.evidence import filled_places, quoted
@@ -90,10 +91,12 @@ class Provenance(LocalScore):
         if not is_number(self.top_p) or not 0.0 < self.top_p <= 1.0:
             raise InputError(f"top_p must lie in (0, 1]; got {self.top_p!r}")
         self.top_p, self.top_k = float(self.top_p), whole(self.top_k, "top_k")
-        self.nli = load_nli(self.model, self.revision, self.dtype, self.window, **self.computed)
+        self.nli = shared(
+            EntailmentModel, self.model, self.revision, self.dtype, self.window, **self.computed
+        )
         model, revision, dtype = self.relevance_model, self.relevance_revision, self.dtype
         self.ranker: Encoder | Reranker = (
-            load_reranker(model or RELEVANCE, revision, dtype, self.window, **self.computed)
+            shared(Reranker, model or RELEVANCE, revision, dtype, self.window, **self.computed)
             if self.relevance == "cross_encoder"
             else load_encoder(model or DEFAULT_MODEL, revision, "", dtype, **self.computed)
         )

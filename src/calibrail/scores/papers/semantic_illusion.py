@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.models.reranker import load_reranker
+from calibrail.models.reranker import Reranker
+from calibrail.models.store import shared
 from calibrail.scores.base import NO_CONTENT_WORD, Demand, Score, Scores, Valued
 from calibrail.scores.detector import Embedding, LocalScore, filled, is_number, numbers
 from calibrail.scores.embeddings import Rad
@@ -114,8 +115,8 @@ class CrossEncoder(LocalScore):
     uses = ("reranker",)
 
     def __post_init__(self) -> None:
-        self.reranker = load_reranker(
-            self.model, self.revision, self.dtype, self.window, **self.computed
+        self.reranker = shared(
+            Reranker, self.model, self.revision, self.dtype, self.window, **self.computed
         )
 
     def inputs(self, example: Example) -> list[tuple[str, str]]:
