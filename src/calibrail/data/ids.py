@@ -83,6 +83,21 @@ def repeated(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
+def scattered(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers spread evenly, one to one: SplitMix64's finalizer (Steele et al. 2014).
+
+    >>> scattered(np.array([0, 1], np.uint64)).tolist()
+    [16294208416658607535, 10451216379200822465]
+    """
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    # In place: there may be millions.
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return bits
+
+
 def _hash(text: str) -> int:
     """Return 64 bits of the text's digest."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Bound, Counts, exact_bound
 from calibrail.conformal.mean_bound import MeanBound, mean_bound
+from calibrail.data.ids import scattered
 from calibrail.evaluation.sample import TEST, Sample
 from calibrail.evaluation.stats.arrays import Floats, Ints, Mask
 from calibrail.evaluation.stats.measure import Measure, missing
@@ -172,9 +173,9 @@ class Trimmed:
 
     @property
     def hallucinated(self) -> Rows:
-        """The hallucinated test answers that count, one of each group."""
+        """The hallucinated test answers that count, one of each group, in order by lot."""
         sample = self.sample
-        return np.flatnonzero(sample.drawn(TEST, sample.labels) & (sample.labels == 1))
+        return in_order(sample, sample.drawn(TEST, sample.labels) & (sample.labels == 1))
 
     def unsupported(self) -> Ints:
         """Return how many unsupported sentences each of these hallucinated answers holds."""
@@ -182,7 +183,7 @@ class Trimmed:
 
     @property
     def everyone(self) -> Rows:
-        """The test answers that count, one of each group, in the order of their lots."""
+        """The test answers that count, one of each group, in order by lot."""
         return in_order(self.sample, self.sample.drawn(TEST))
 
     @property
@@ -225,6 +226,15 @@ class Trimmed:
 
 
 def in_order(sample: Sample, rows: Mask) -> Rows:
-    """Return some answers in the order of their lots, which has nothing to do with them."""
-    chosen = np.flatnonzero(rows)
-    return chosen[np.argsort(sample.lots[chosen], kind="stable")]
+    """Return some answers in an order that has nothing to do with them."""
+    return shuffled(np.flatnonzero(rows), sample.lots)
+
+
+def shuffled(rows: Rows, lots: NDArray[np.uint64]) -> Rows:
+    """Return rows in an order that has nothing to do with what they are, as bets on a mean need.
+
+    The same in any order of the data: it follows from their lots, shape (n,), but is not theirs.
+    The lowest lot of many answers is lower than that of a few, so that by the lots themselves
+    large groups would come first, whose answers may be easier or harder than others.
+    """
+    return rows[np.argsort(scattered(lots[rows]), kind="stable")]

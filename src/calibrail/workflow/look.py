@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.data.ids import n_repeated, rising
+from calibrail.data.ids import n_repeated, rising, scattered
 from calibrail.data.splits import TEST
 from calibrail.record import Record
 from calibrail.settings import Promise
@@ -194,7 +194,7 @@ def _lowest(
     for start in range(0, len(digests), _AT_A_TIME):
         part = digests[start : start + _AT_A_TIME]
         if scores is not None:
-            part = _mixed(part ^ value_digests(scores[start : start + _AT_A_TIME]))
+            part = scattered(part ^ value_digests(scores[start : start + _AT_A_TIME]))
         if len(lowest) == KEPT:
             part = part[part < lowest[-1]]
         # A sort takes a hundredth of the time that numpy's set of whole numbers does.
@@ -298,7 +298,7 @@ def value_digests(scores: NDArray[np.float64]) -> NDArray[np.uint64]:
     Two computations of one value may differ in the last ones.
     """
     bits = (scores + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)
-    return _mixed((bits + np.uint64(512)) >> np.uint64(10))
+    return scattered((bits + np.uint64(512)) >> np.uint64(10))
 
 
 def _known_by(
@@ -308,10 +308,10 @@ def _known_by(
     if known <= {"texts"}:
         return digests, True
     # Adding zero makes one of both zeros.
-    hashed = _mixed((scores + 0.0).view(np.uint64))
+    hashed = scattered((scores + 0.0).view(np.uint64))
     if not known & {"content", "nothing"}:
         # Another batch may be numbered alike: an id is one answer only together with its score.
-        return _mixed(digests ^ hashed), True
+        return scattered(digests ^ hashed), True
     for numbers in (hashed, digests):
         # The digest of a row that nothing is known of is that of its place.
         if n_repeated(numbers) <= ALIKE * len(numbers) and (
@@ -319,17 +319,6 @@ def _known_by(
         ):
             return numbers, True
     return hashed, False
-
-
-def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return numbers spread evenly, one to one: SplitMix64's finalizer (Steele et al. 2014)."""
-    bits = bits + np.uint64(0x9E3779B97F4A7C15)
-    # In place: there may be millions.
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(factor)
-    bits ^= bits >> np.uint64(31)
-    return bits
 
 
 def _digest(content: Any) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import Bound, Counts, exact_bound
 from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
-from calibrail.evaluation.trimmed import Delivered, Outcomes
+from calibrail.evaluation.trimmed import Delivered, Outcomes, shuffled
 from calibrail.guardrail.decision import Decision
 from calibrail.workflow.tally import Tally
 
@@ -113,7 +113,7 @@ class TrimTally(Tally):
 
     def _by_lot(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return rows in an order that has nothing to do with what is left of them."""
-        return rows[np.argsort(np.array(self._lots, np.uint64)[rows], kind="stable")]
+        return shuffled(rows, np.array(self._lots, np.uint64))
 
 
 def _undefined(decision: Decision) -> int:
