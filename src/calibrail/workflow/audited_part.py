@@ -18,7 +18,7 @@ from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.pool import Pool
 from calibrail.workflow.audited_labels import audited_labels
 from calibrail.workflow.freshness import KnownBy
-from calibrail.workflow.look import LookedAt
+from calibrail.workflow.looked_at import LookedAt
 
 #: Files of a folder of labels that say what the labels are.
 _FILES: Final = ("draws.jsonl", "labels.jsonl")

@@ -31,7 +31,7 @@ from calibrail.workflow.by_sentence import by_sentence
 from calibrail.workflow.context import Context
 from calibrail.workflow.error_examples import ErrorExamples, worst_errors
 from calibrail.workflow.independence import independent
-from calibrail.workflow.look import look_at, reported
+from calibrail.workflow.looked_at import look_at, reported
 from calibrail.workflow.looks import SPLIT, Looks, looked_at
 from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scored import Scored

@@ -25,7 +25,8 @@ from calibrail.workflow.alike import settled, settled_report
 from calibrail.workflow.beside import beside_of
 from calibrail.workflow.context import Context
 from calibrail.workflow.independence import independent
-from calibrail.workflow.look import Earlier, look_at
+from calibrail.workflow.look import Earlier
+from calibrail.workflow.looked_at import look_at
 from calibrail.workflow.looks import SPLIT, Looks, left, looked_at
 from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scored import Scored

@@ -1,4 +1,4 @@
-"""What was looked at, and how much of other data is the same?
+"""How much of what one look at labelled data saw is what others saw?
 
 Data is known again by what it holds: of every look the lowest digests of its answers are kept, a
 fair sample of them all (as in a bottom-k sketch), which estimates the share that two looks have in
@@ -6,9 +6,7 @@ common. Where rows cannot be told apart, only all of them together are. A detect
 its specification, or by its values: the same column under another name is the same detector.
 """
 
-import json
 import re
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -17,13 +15,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.example import Example
-from calibrail.data.ids import n_repeated, rising, scattered
-from calibrail.data.splits import TEST
+from calibrail.data.ids import rising, scattered
 from calibrail.record import Record
-from calibrail.settings import Promise
-from calibrail.workflow.freshness import ALIKE
-from calibrail.workflow.scored import Scored
 
 #: Digests kept of every look.
 KEPT: Final = 256
@@ -194,7 +187,7 @@ def _lowest(
     for start in range(0, len(digests), _AT_A_TIME):
         part = digests[start : start + _AT_A_TIME]
         if scores is not None:
-            part = scattered(part ^ value_digests(scores[start : start + _AT_A_TIME]))
+            part = scattered(part ^ _value_digests(scores[start : start + _AT_A_TIME]))
         if len(lowest) == KEPT:
             part = part[part < lowest[-1]]
         # A sort takes a hundredth of the time that numpy's set of whole numbers does.
@@ -229,104 +222,6 @@ def void(earlier: Earlier) -> bool:
     return sum(share for _, share in earlier) >= VOID - 1e-9
 
 
-class LookedAt:
-    """Collects which answers are looked at, one by one.
-
-    Rows of scores are known by id and score together. Those without an id are known by their
-    scores, which further columns beside them do not change; where many have the same score, by all
-    that the row holds; where many of these are alike, too, not at all.
-    """
-
-    def __init__(self) -> None:
-        self._digests, self._scores, self._labels = array("Q"), array("d"), array("b")
-        self._known: set[str] = set()
-
-    def add(self, example: Example, score: float | None) -> None:
-        """Add one answer."""
-        self._known.add(example.known_by)
-        self._digests.append(int(example.digest(), 16))
-        self._labels.append(int(example.label or 0))
-        self._scores.append(float("nan") if score is None else score)
-
-    @property
-    def digests(self) -> NDArray[np.uint64]:
-        """What identifies every answer, shape (n,)."""
-        return np.array(self._digests, np.uint64)
-
-    def look(self, *, assumed: bool) -> Look:
-        """Return the look at all of them."""
-        scores = np.array(self._scores, np.float64)
-        digests, apart = _known_by(np.array(self._digests, np.uint64), scores, self._known)
-        return Look.at(digests, np.array(self._labels, np.int8), assumed=assumed, apart=apart)
-
-
-def look_at(scored: Scored, key: str, promise: Promise, *, assumed: bool) -> Look:
-    """Return the look at all answers by the detector in this column, for what is promised."""
-    asked = promise.to_dict() | {"clustered": None}
-    return replace(
-        _look_at(scored, key, slice(None), assumed),
-        detector=_digest(scored.specs[key]),
-        question=_digest(asked),
-    )
-
-
-def reported(scored: Scored, *, everyone: bool, verdict: str) -> Look:
-    """Return the look of a guardrail's own report: at the test part by the first detector.
-
-    With ``everyone``, at the faithful calibration answers, too, on which a certificate rests where
-    the coverage is proven by construction.
-    """
-    codes, labels = scored.codes, scored.table.labels
-    rows = (codes == TEST) | (everyone & (codes > 0) & (labels == 0))
-    return replace(_look_at(scored, scored.keys[0], rows), verdict=verdict, reported=True)
-
-
-def _look_at(
-    scored: Scored, key: str, rows: NDArray[np.bool_] | slice, assumed: bool = False
-) -> Look:
-    table, known = scored.table, {kind for kind, n in scored.data["known_by"].items() if n}
-    scores = table.columns[key][rows]
-    digests, apart = _known_by(table.digests[rows], scores, known)
-    seed = scored.data["split"]["seed"]
-    labels, codes = table.labels[rows], scored.codes[rows]
-    return Look.at(digests, labels, codes, seed=seed, assumed=assumed, apart=apart, scores=scores)
-
-
-def value_digests(scores: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return what stands for scores, shape (n,), to about four digits.
-
-    Two computations of one value may differ in the last ones.
-    """
-    bits = (scores + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)
-    return scattered((bits + np.uint64(512)) >> np.uint64(10))
-
-
-def _known_by(
-    digests: NDArray[np.uint64], scores: NDArray[np.float64], known: set[str]
-) -> tuple[NDArray[np.uint64], bool]:
-    """Return the numbers by which answers are known, and whether these tell them apart."""
-    if known <= {"texts"}:
-        return digests, True
-    # Adding zero makes one of both zeros.
-    hashed = scattered((scores + 0.0).view(np.uint64))
-    if not known & {"content", "nothing"}:
-        # Another batch may be numbered alike: an id is one answer only together with its score.
-        return scattered(digests ^ hashed), True
-    for numbers in (hashed, digests):
-        # The digest of a row that nothing is known of is that of its place.
-        if n_repeated(numbers) <= ALIKE * len(numbers) and (
-            numbers is hashed or "nothing" not in known
-        ):
-            return numbers, True
-    return hashed, False
-
-
-def _digest(content: Any) -> str:
-    """Return a short digest of anything that JSON can hold."""
-    text = json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")
-    return sha256(text).hexdigest()[:16]
-
-
 def told(earlier: Earlier) -> list[dict[str, Any]]:
     """Return earlier looks as a report holds them, without digests."""
     return [
@@ -341,3 +236,12 @@ def told(earlier: Earlier) -> list[dict[str, Any]]:
         }
         for look, share in earlier
     ]
+
+
+def _value_digests(scores: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return what stands for scores, shape (n,), to about four digits.
+
+    Two computations of one value may differ in the last ones.
+    """
+    bits = (scores + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)
+    return scattered((bits + np.uint64(512)) >> np.uint64(10))

@@ -15,7 +15,7 @@ from calibrail.data.example import Example
 from calibrail.data.splits import group_numbers
 from calibrail.guardrail.decision import Decision
 from calibrail.workflow.freshness import KnownBy, told_apart
-from calibrail.workflow.look import LookedAt
+from calibrail.workflow.looked_at import LookedAt
 from calibrail.workflow.lot import lot
 
 #: What is kept of an outcome: passed, stopped for review or by an error, flagged.

@@ -172,25 +172,8 @@ def trimmed_examples(
 ) -> TrimmedExamples:
     """Choose answers of every kind, and read these few once more.
 
-    Parameters
-    ----------
-    source : path, str or iterable of Example
-        What was scored; read again up to the last answer that is shown.
-    scored : Scored
-        Its scores, those of its sentences among them; the first detector is the one that decides.
-    rule : Rule
-        What decides.
-    names : sequence of str, optional
-        Each answer's group, where groups have thresholds of their own.
-    reading : ReadOptions, optional
-        How the source was read.
-    text : bool
-        Whether to read the texts at all.
-
-    Returns
-    -------
-    TrimmedExamples
-        What cannot be read or scored again is missing with a note; no request is sent for it.
+    The parameters are those of ``worst_errors``; the answers were scored by their sentences. What
+    cannot be read or scored again is missing with a note; no request is sent for it.
     """
     key, detector, sentences = scored.keys[0], scored.detectors[0], scored.sentences
     if sentences is None:

@@ -10,7 +10,7 @@ from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.scores.base import Fittable, Score
 from calibrail.scores.learned import learns, state_bytes, with_state
-from calibrail.scores.papers.displacement import (
+from calibrail.scores.papers.displacement_references import (
     Dgi,
     ExpectedResponseDeviation,
     Referring,

@@ -1,5 +1,6 @@
 """What does `calibrail calibrate` say about a detector?"""
 
+from dataclasses import replace
 from functools import partial
 
 from calibrail.phrases import count, percent
@@ -34,22 +35,38 @@ def document(
     report : mapping
         ``Report.to_dict()``.
     scores : pair of ndarrays of float64, optional
-        Test scores of the hallucinated and of the faithful answers, for the figures; NaN
-        (undefined) ones are left out.
+        Test scores of the hallucinated and of the faithful answers, or of unsupported and of
+        supported sentences, for the figures; NaN (undefined) ones are left out.
     examples : mapping, optional
-        The worst errors of the test part, ``ErrorExamples.to_dict()``, for the page.
+        Answers of the test part, ``ErrorExamples.to_dict()`` or ``TrimmedExamples.to_dict()``,
+        for the page.
     """
-    if by_sentence(report):
-        return calibrate_trim.document(report, scores, examples)
-    area, lines = report["test"]["auroc"], measures.of_test_part(report)
     scale = Scale.of(report["score"])
     if scores is not None:
         scores = scale.shown(scores[0]), scale.shown(scores[1])
-    return Document(
-        "report for",
+    of_unit = calibrate_trim.of_sentences if by_sentence(report) else _of_answers
+    return replace(
+        of_unit(report, scores, examples),
         subject=phrases.score_name(report),
         headline=report["verdict"].capitalize(),
         verdict=report["verdict"],
+        warnings=[
+            parts.Bullet(item["message"], title(item["code"]).capitalize())
+            for item in report["warnings"]
+        ],
+        notes=report["notes"],
+        reproduce=report["reproduce"],
+        data=report["data"],
+        footer="Every number on this page is in report.json; the texts of answers, where they are "
+        "shown, stand on this page alone.",
+    )
+
+
+def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
+    """Return what only a report about flagging answers says."""
+    area, lines = report["test"]["auroc"], measures.of_test_part(report)
+    return Document(
+        "report for",
         summary=f"{VERDICTS[report['verdict']]} {report['reason']}",
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
@@ -67,19 +84,10 @@ def document(
             ),
             *of_report(report),
             _other_scores(report),
-            None if examples is None else error_examples(examples, scale),
+            None if examples is None else error_examples(examples, Scale.of(report["score"])),
             parts.listing("What the promise rests on", assumptions(report), where="page"),
         ),
-        warnings=[
-            parts.Bullet(item["message"], title(item["code"]).capitalize())
-            for item in report["warnings"]
-        ],
-        notes=report["notes"],
         next_step=next_step(report),
-        reproduce=report["reproduce"],
-        data=report["data"],
-        footer="Every number on this page is in report.json; the texts of answers, where they are "
-        "shown, stand on this page alone.",
     )
 
 

@@ -10,7 +10,7 @@ from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import of_report
-from calibrail.report.documents.calibrate_words import VERDICTS, how_sure, title
+from calibrail.report.documents.calibrate_words import VERDICTS, how_sure
 from calibrail.report.documents.scores_figure import BothScores, scores_figure
 from calibrail.report.documents.trim_findings import (
     assumptions,
@@ -26,29 +26,22 @@ from calibrail.report.figures import distributions_svg
 from calibrail.scale import Scale
 
 
-def document(
-    report: Json, scores: BothScores | None = None, examples: Json | None = None
-) -> Document:
-    """Return what a report about removing sentences says.
+def of_sentences(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
+    """Return what only a report about removing sentences says.
 
     Parameters
     ----------
     report : mapping
         ``Report.to_dict()``.
-    scores : pair of ndarrays of float64, optional
-        Test scores of unsupported and of supported sentences, for the figure.
-    examples : mapping, optional
+    scores : pair of ndarrays of float64, or None
+        Test scores of unsupported and of supported sentences, as they are shown.
+    examples : mapping or None
         Answers of the test part, ``TrimmedExamples.to_dict()``, for the page.
     """
     test, scale = report["test"], Scale.of(report["score"])
     lines, area = measures.rates(test, _asked(report)), test["auroc"]
-    if scores is not None:
-        scores = scale.shown(scores[0]), scale.shown(scores[1])
     return Document(
         "report for",
-        subject=phrases.score_name(report),
-        headline=report["verdict"].capitalize(),
-        verdict=report["verdict"],
         summary=in_short(test),
         lead=[parts.Bullet(f"{VERDICTS[report['verdict']]} {report['reason']}", "Why")],
         tiles=(
@@ -77,16 +70,7 @@ def document(
             None if examples is None else trimmed_examples(examples, scale),
             parts.listing("What the promise rests on", assumptions(report), where="page"),
         ),
-        warnings=[
-            parts.Bullet(item["message"], title(item["code"]).capitalize())
-            for item in report["warnings"]
-        ],
-        notes=report["notes"],
         next_step=next_step(report),
-        reproduce=report["reproduce"],
-        data=report["data"],
-        footer="Every number on this page is in report.json; the texts of answers, where they are "
-        "shown, stand on this page alone.",
     )
 
 
