@@ -36,6 +36,13 @@ def _parts(answers: list[Any]) -> tuple[Any, Any]:
     return scores, np.array([_vector(*row[1:]) for row in answers], dtype=np.int64)
 
 
+def _fitted(answers: list[Any], model: int, topic: int, alpha: float) -> tuple[Any, ...]:
+    """Return the answers' scores and vectors, a new answer's vector and its threshold."""
+    scores, design = _parts(answers)
+    new = np.array(_vector(model, topic), dtype=np.int64)
+    return scores, design, new, QuantileFit(scores, design).threshold(new, Fraction(str(alpha)))
+
+
 def _best(scores: Any, design: Any, new: Any, at: float, alpha: float, lowest: bool) -> float:
     """Return the optimum of the dual with the new answer at a score; NaN where there is none."""
     ends = [(alpha - 1.0, alpha)] * len(scores)
@@ -56,9 +63,7 @@ def _leaves(scores: Any, design: Any, new: Any, at: float, alpha: float) -> bool
 def test_a_program_for_each_score_gives_the_same_threshold(
     answers: list[Any], model: int, topic: int, alpha: float
 ) -> None:
-    scores, design = _parts(answers)
-    new = np.array(_vector(model, topic), dtype=np.int64)
-    threshold = QuantileFit(scores, design).threshold(new, Fraction(str(alpha)))
+    scores, design, new, threshold = _fitted(answers, model, topic, alpha)
     if threshold == -math.inf:
         # At every score, however low; or at none, where too few answers share the groups.
         everywhere = {_leaves(scores, design, new, at, alpha) for at in (-1e4, 0.0, 1e4)}
@@ -75,9 +80,7 @@ def test_mapie_finds_the_same_side(
 ) -> None:
     # Its dual program for one score; its own search for the threshold takes cvxpy, and stops where
     # scores are tied.
-    scores, design = _parts(answers)
-    new = np.array(_vector(model, topic), dtype=np.int64)
-    threshold = QuantileFit(scores, design).threshold(new, Fraction(str(alpha)))
+    scores, design, new, threshold = _fitted(answers, model, topic, alpha)
     if threshold == -math.inf:
         return
     fitted = SimpleNamespace(

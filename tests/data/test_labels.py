@@ -10,7 +10,8 @@ import pandas
 import pytest
 
 from calibrail.data import read
-from calibrail.data.labels import LabelReader, TieError, parse_label
+from calibrail.data.label_words import parse_label
+from calibrail.data.labels import LabelReader, TieError
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
 from tests.rows import Write, good

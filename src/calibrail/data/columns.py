@@ -6,7 +6,6 @@ from typing import Final
 
 from calibrail.data.aliases import ANSWER_LISTS, MARK_FIELDS, aliases_of, tools_named
 from calibrail.data.example import FIELDS, TEXT_FIELDS
-from calibrail.data.formats import PEEKED, Opened
 from calibrail.data.given_sentences import label_key_of
 from calibrail.data.label_columns import Seen, is_spans, label_columns_of
 from calibrail.data.labels import LabelReader
@@ -14,6 +13,7 @@ from calibrail.data.listed import beside_labels
 from calibrail.data.mark_columns import MarkColumns, holds_cell, mark_columns_of
 from calibrail.data.marks import MarkReader
 from calibrail.data.nested import nested_fields
+from calibrail.data.opened import PEEKED, Opened
 from calibrail.data.paths import value_at
 from calibrail.data.text_columns import listing, resolve_columns
 from calibrail.errors import DataError, InputError

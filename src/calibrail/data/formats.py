@@ -1,10 +1,10 @@
 """Which reader fits this source?"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, cast
@@ -23,12 +23,12 @@ from calibrail.data.example import Example
 from calibrail.data.files import data_files, file_labels, table_kind
 from calibrail.data.json_lists import list_start
 from calibrail.data.jsonl import json_rows
+from calibrail.data.opened import OpenColumns, Opened, numbered_batches, peek
 from calibrail.data.rows import (
     Batch,
     Filtered,
     Item,
     OpenTable,
-    Origin,
     ParsedItem,
     Problem,
     Reader,
@@ -41,10 +41,6 @@ from calibrail.data.traces.export import Export, ExportNotes
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings import ReadOptions
 from calibrail.settings.option import option_of
-
-#: Rows looked at before a format, its columns and its fields are settled.
-PEEKED: Final = 100
-_PEEKED_VALUES: Final = 100_000
 
 #: Entry points under which an installed package may offer readers of further formats.
 ENTRY_POINTS: Final = "calibrail.readers"
@@ -78,59 +74,8 @@ _OPTIONS: Final = {
 }
 
 
-OpenColumns: TypeAlias = Callable[..., Iterator[ParsedItem]]
-OpenBatches: TypeAlias = Callable[..., Iterator[Batch]]
 #: Field names of the first rows, and the rows from the first one on.
 Begun: TypeAlias = tuple[Mapping[str, None], Iterator[ParsedItem]]
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A source with the reader that fits it.
-
-    Parameters
-    ----------
-    format : str
-        Name of the format.
-    table : bool
-        Whether the rows carry the user's own column names (else calibrail's).
-    cells : bool
-        Whether texts come from CSV cells.
-    files : tuple of Path
-        The files that are read, for a digest.
-    items : iterator
-        The rows, not begun.
-    digest : callable or None
-        What identifies rows that are in no file; None where the files do.
-    rectangular : bool
-        Whether the first row has all columns.
-    only : callable or None
-        ``only(columns=...)`` gives the rows with these columns alone, where that costs less.
-    batches : callable or None
-        ``batches(columns=..., rows=...)`` gives the rows many at a time, as Arrow has them.
-    origin : Origin or None
-        How its labels came about, where the source says so itself.
-    export : ExportNotes or None
-        What became of its parts, where it is the export of a tool.
-    parts : iterator or None
-        The rows of such an export as they are in the file, not begun.
-    n_rows : int or None
-        How many rows there are in memory; None where that is not known, or the files tell.
-    """
-
-    format: str
-    table: bool
-    cells: bool
-    files: tuple[Path, ...]
-    items: Iterator[ParsedItem]
-    digest: Callable[[], str | None] | None = None
-    rectangular: bool = False
-    only: OpenColumns | None = None
-    batches: OpenBatches | None = None
-    origin: Origin | None = None
-    export: ExportNotes | None = None
-    parts: Iterator[TableItem] | None = None
-    n_rows: int | None = None
 
 
 def plugin_readers() -> dict[str, Reader]:
@@ -215,18 +160,6 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if opened.only is None:
         return opened
     return replace(opened, batches=numbered_batches(partial(_COLUMNAR[table], path, **fixed)))
-
-
-def numbered_batches(read: Callable[..., Iterator[Any]]) -> OpenBatches:
-    """Return what reads record batches as batches whose rows are numbered from 1."""
-
-    def batches(**how: Any) -> Iterator[Batch]:
-        start = 1
-        for batch in read(**how):
-            yield Batch(batch, start)
-            start += batch.num_rows
-
-    return batches
 
 
 def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
@@ -326,32 +259,6 @@ def _begin(open_table: OpenTable, table: str) -> Begun:
     rows = open_table()
     head, fields = peek(rows, rectangular=table in _RECTANGULAR)
     return fields, chain(head, rows)
-
-
-def peek(
-    items: Iterator[ParsedItem], *, rectangular: bool = False, until: str = ""
-) -> tuple[list[ParsedItem], dict[str, None]]:
-    """Take the first items; return them with the field names of their rows, in order.
-
-    Goes on past `PEEKED` items for as long as none could be parsed, 100 times as far at most. Of
-    a table whose first row has all columns, fewer are taken where there are thousands of columns.
-    As far is gone for a name that begins with ``until``.
-    """
-    head: list[ParsedItem] = []
-    fields: dict[str, None] = {}
-    for item in islice(items, 100 * PEEKED):
-        head.append(item)
-        if isinstance(item, Row):
-            fields |= dict.fromkeys(item.values)
-        values = len(head) * len(fields) if rectangular else 0
-        enough = len(head) >= PEEKED or values >= _PEEKED_VALUES
-        if fields and enough and (not until or any(map(_begins(until), fields))):
-            break
-    return head, fields
-
-
-def _begins(prefix: str) -> Callable[[str], bool]:
-    return lambda name: name.startswith(prefix)
 
 
 def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:

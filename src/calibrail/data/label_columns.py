@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from calibrail.data.aliases import aliases_of
-from calibrail.data.formats import Opened
-from calibrail.data.labels import is_of_truth, meaning_of_one
+from calibrail.data.label_words import is_of_truth, meaning_of_one
 from calibrail.data.marked_spans import looks_marked
+from calibrail.data.opened import Opened
 from calibrail.data.paths import nested_names, value_at
 from calibrail.data.texts import parse_cell
 from calibrail.data.traces.export import ANNOTATION, SCORE

@@ -8,7 +8,8 @@ from calibrail.data.aliases import aliases_of
 from calibrail.data.cell_values import column_value
 from calibrail.data.columns import Columns
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
-from calibrail.data.labels import label_key, parse_label, votes_in
+from calibrail.data.label_words import label_key, parse_label
+from calibrail.data.labels import votes_in
 from calibrail.data.paths import nested_names, value_at
 from calibrail.data.texts import chunks_of, parse_cell
 from calibrail.data.traces.export import SCORE

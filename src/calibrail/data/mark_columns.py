@@ -5,10 +5,10 @@ from dataclasses import astuple, dataclass
 from typing import Final
 
 from calibrail.data.aliases import MARK_FIELDS, SENTENCE_TABLES, aliases_of
-from calibrail.data.formats import Opened
 from calibrail.data.given_sentences import given_in
 from calibrail.data.label_columns import Seen, is_spans
 from calibrail.data.marked_spans import looks_marked
+from calibrail.data.opened import Opened
 from calibrail.data.paths import value_at
 from calibrail.data.texts import parse_cell
 from calibrail.settings import ReadOptions
@@ -62,12 +62,8 @@ def mark_columns_of(
 
     Parameters
     ----------
-    seen : Seen
-        The first rows.
-    opened : Opened
-        The source.
-    reading : ReadOptions
-        What the user named.
+    seen, opened, reading
+        See ``label_columns_of``.
     label_columns : sequence of str
         Where labels are: a list of spans, or of as many labels as there are sentences, is no
         answer's label.

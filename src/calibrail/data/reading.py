@@ -17,11 +17,11 @@ from calibrail.data.columnar import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.example import Example
 from calibrail.data.files import count_rows
-from calibrail.data.formats import Opened, peek
 from calibrail.data.gathering import Gatherer
 from calibrail.data.ids import SourceIds
 from calibrail.data.label_check import refuse_others
 from calibrail.data.marks import UNMARKED
+from calibrail.data.opened import Opened, peek
 from calibrail.data.part import Part
 from calibrail.data.paths import value_at
 from calibrail.data.quarantine import Quarantine

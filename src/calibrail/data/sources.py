@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from calibrail.data.files import STANDARD_INPUT, standard_input
-from calibrail.data.formats import Opened, open_files, open_path, open_rows
+from calibrail.data.formats import open_files, open_path, open_rows
 from calibrail.data.in_memory import InMemory, Rows, describe
+from calibrail.data.opened import Opened
 from calibrail.data.rows import Row
 from calibrail.errors import DataError, file_errors
 from calibrail.settings import ReadOptions

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.labels import parse_label
+from calibrail.data.label_words import parse_label
 from calibrail.errors import InputError
 
 #: How an estimator is asked, the first that it has.

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from calibrail.data.labels import LabelReader, TieError, label_key, label_remedy
+from calibrail.data.label_words import label_key
+from calibrail.data.labels import LabelReader, TieError, label_remedy
 from calibrail.errors import InputError
 from calibrail.labelling.lines import Span
 from calibrail.labelling.tasks import Task
