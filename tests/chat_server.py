@@ -137,6 +137,18 @@ def sampled(p: float | Callable[[str], float]) -> Callable[[dict[str, Any]], Rep
     return answer
 
 
+def graded(p_of_messages: Callable[[str], float]) -> Callable[[dict[str, Any]], Reply]:
+    """Answer with the probability itself, as JSON."""
+    return lambda body: Reply(
+        json.dumps({"hallucination": p_of_messages(text_of(body["messages"]))})
+    )
+
+
+def in_mode(mode: str, p: Callable[[str], float]) -> Callable[[dict[str, Any]], Reply]:
+    """Answer as a judge of this mode expects."""
+    return {"votes": sampled, "graded": graded}.get(mode, verdicts)(p)
+
+
 def script(*names: str | None) -> _Faults:
     """Give the n-th attempt of every key the n-th of these faults, later ones none."""
     return lambda key, attempt: names[attempt] if attempt < len(names) else None

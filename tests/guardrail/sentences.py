@@ -51,22 +51,28 @@ class Digits:
         return Scores(values, reasons)
 
 
-def of_sentences(
-    detector: Any = None, *, failure: str = "error", by: str | None = None, **options: Any
-) -> Guardrail:
-    """Return a guardrail that removes sentences with a number of 50 or more."""
-    detector = detector or Digits()
-    answers = [
+def numbered(text: str) -> list[Example]:
+    """Return answers with the numbers 0 to 149; those from 50 on are hallucinated."""
+    return [
         Example(
-            response=f"It is {number}.",
+            response=text.format(number),
             label=int(number >= 50),
             id=f"row-{number}",
             columns={"lang": "en" if number % 2 else "de"},
         )
         for number in range(150)
     ]
+
+
+def of_sentences(
+    detector: Any = None, *, failure: str = "error", by: str | None = None, **options: Any
+) -> Guardrail:
+    """Return a guardrail that removes sentences with a number of 50 or more."""
+    detector = detector or Digits()
     options = {"alpha": 0.02, "by": by, **options}
-    run = calibrate(answers, detector, splitting=SplitOptions(calibration_share=0.9), **options)
+    run = calibrate(
+        numbered("It is {}."), detector, splitting=SplitOptions(calibration_share=0.9), **options
+    )
     return by_sentence(run.freeze(on_failure=failure, score=detector))  # type: ignore[arg-type]
 
 

@@ -19,7 +19,7 @@ from calibrail.scores.column import Column
 from calibrail.scores.worst_sentence import WorstSentence
 from calibrail.settings import SplitOptions
 from calibrail.text.answer_sentences import answer_sentences
-from tests.guardrail.sentences import Digits, of_sentences
+from tests.guardrail.sentences import Digits, numbered, of_sentences
 
 SENTENCES = ["It is 7.", "It is 49.", "It is 50.", "It is 99!", "No number.", "However, it is 3."]
 PIECES = [*SENTENCES, " ", "\n", "- ", "\n\n1. ", "(Passage 1)", "It is", "...", "Second, 60. "]
@@ -30,16 +30,7 @@ def of_worst(detector: Any = None, *, failure: str = "error", **options: Any) ->
     """Return a guardrail of answers whose worst sentence has a number of 50 or more."""
     score = WorstSentence(detector="length")
     score.members = {"detector": detector or Digits()}
-    answers = [
-        Example(
-            response=f"It is 1. It is {number}.",
-            label=int(number >= 50),
-            id=f"row-{number}",
-            columns={"lang": "en" if number % 2 else "de"},
-        )
-        for number in range(150)
-    ]
-    splitting = SplitOptions(calibration_share=0.9)
+    answers, splitting = numbered("It is 1. It is {}."), SplitOptions(calibration_share=0.9)
     run = calibrate(answers, score, splitting=splitting, alpha=0.02, **options)
     return run.freeze(on_failure=failure, score=score)  # type: ignore[arg-type]
 

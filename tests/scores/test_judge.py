@@ -22,6 +22,8 @@ from tests.chat_server import (
     Reply,
     _verdict,
     always,
+    graded,
+    in_mode,
     sampled,
     says,
     script,
@@ -149,10 +151,7 @@ def test_half_of_the_votes_are_not_most() -> None:
 
 
 def test_graded_is_a_number_in_a_shape() -> None:
-    def answer(body: dict[str, Any]) -> Reply:
-        return Reply(json.dumps({"hallucination": stated(text_of(body["messages"]))}))
-
-    with ChatServer(answer) as server:
+    with ChatServer(graded(stated)) as server:
         found = judge(server, mode="graded").score(examples(10))
         np.testing.assert_array_equal(found.values, np.arange(10) / 10)
         body = server.seen[0].body
@@ -162,7 +161,7 @@ def test_graded_is_a_number_in_a_shape() -> None:
         assert found.evidence is not None
         # A grade of 0.1 is no verdict.
         assert found.evidence[1]["items"] == [{"reply": '{"hallucination": 0.1}', "served": "m"}]
-    with ChatServer(answer, reject=("response_format",)) as server:
+    with ChatServer(graded(stated), reject=("response_format",)) as server:
         np.testing.assert_array_equal(
             judge(server, mode="graded").score(examples(10)).values, np.arange(10) / 10
         )
@@ -395,11 +394,7 @@ def test_a_parameter_out_of_its_domain_is_refused(params: dict[str, Any], says: 
 
 @pytest.mark.parametrize("mode", ["auto", "logprob", "verdict", "votes", "graded"])
 def test_the_judge_conforms(mode: str) -> None:
-    graded = lambda body: Reply(  # noqa: E731
-        json.dumps({"hallucination": overlap(text_of(body["messages"]))})
-    )
-    answer = {"votes": sampled(overlap), "graded": graded}.get(mode, verdicts(overlap))
-    with ChatServer(answer) as server:
+    with ChatServer(in_mode(mode, overlap)) as server:
         check_score(judge(server, mode=mode, votes=3), huge=20_000)
 
 

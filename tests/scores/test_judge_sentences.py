@@ -28,8 +28,7 @@ from calibrail.scores.judge_prompts import (
 )
 from calibrail.scores.registry import ScoreSpec, build, spell
 from tests.answers import rows
-from tests.chat_server import ChatServer, sampled, text_of, verdicts
-from tests.chat_server import Reply as ServerReply
+from tests.chat_server import ChatServer, in_mode, text_of, verdicts
 
 pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
 
@@ -60,11 +59,7 @@ def on_the_moon(text: str) -> float:
 
 @pytest.mark.parametrize("mode", ["auto", "logprob", "verdict", "votes", "graded"])
 def test_every_mode_judges_the_sentence_alone(mode: str) -> None:
-    graded = lambda body: ServerReply(  # noqa: E731
-        json.dumps({"hallucination": on_the_moon(text_of(body["messages"]))})
-    )
-    answer = {"votes": sampled(on_the_moon), "graded": graded}.get(mode, verdicts(on_the_moon))
-    with ChatServer(answer) as server:
+    with ChatServer(in_mode(mode, on_the_moon)) as server:
         score = judge(server, mode=mode, votes=16)
         values = score.score(sentence_examples(ANSWER)).values
         n = 16 if mode == "votes" else 1
