@@ -9,7 +9,7 @@ import pytest
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models import attention as attention_module
-from calibrail.models.attention import AttentionModel, load_attention
+from calibrail.models.attention import AttentionModel
 from calibrail.models.location import DEFAULT_MODEL
 from tests.tiny_models import PADDING, make_classifier, make_decoder, make_matcher
 
@@ -218,10 +218,8 @@ class TestOnce:
 
 
 class TestSpecification:
-    def test_the_embedded_encoder_is_the_default(self) -> None:
-        model = load_attention()
-        assert load_attention(DEFAULT_MODEL) is model
-        assert load_attention(layers=2) is not model
+    def test_the_embedded_encoder_tells_what_is_grounded(self) -> None:
+        model = AttentionModel(DEFAULT_MODEL)
         found = model.fingerprint()
         assert json.loads(json.dumps(found)) == found
         assert (found["model"], found["layers"], found["max_length"]) == (DEFAULT_MODEL, 4, 512)

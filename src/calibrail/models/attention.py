@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.loading import Architecture
-from calibrail.models.location import DEFAULT_MODEL, full_name
 from calibrail.models.network import Network
 from calibrail.models.reading import ReadingModel
-from calibrail.models.store import BATCH_TOKENS, batches, shared
+from calibrail.models.store import BATCH_TOKENS, batches
 from calibrail.models.windows import Tokens, Window, passes, read
 
 #: Documents, and the response.
@@ -75,7 +74,7 @@ class AttentionShare(NamedTuple):
 class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]):
     """A transformer whose attention is looked at while it reads documents and a response.
 
-    Use ``load_attention``, which shares one model between all scores of a process.
+    Scores of one process share one: ``shared`` in ``models/store.py``.
 
     The model reads the documents and then the response, each on lines of its own. For each
     response token and each head of the last layers, the attention on document tokens is divided by
@@ -257,45 +256,4 @@ def summary(
             TokenShare(start, end, float(share))
             for (start, end), share in zip(tokens.short.offsets, by_token.sum(axis=1), strict=True)
         ),
-    )
-
-
-def load_attention(
-    model: str = DEFAULT_MODEL,
-    revision: str | None = None,
-    dtype: str = "float32",
-    layers: int = 4,
-    window: int | None = None,
-    backend: str = "torch",
-    device: str | None = None,
-) -> AttentionModel:
-    """Return the process's one attention model of this specification; nothing is loaded yet.
-
-    Parameters
-    ----------
-    model : str
-        Hub name or folder. ``all-MiniLM-L6-v2`` is short for the embedded default.
-    revision : str or None
-        Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16"}
-        Precision of the weights.
-    layers : int
-        How many of the last layers count.
-    window : int or None
-        Most tokens of the documents a pass; None for what fits.
-    backend, device : str, str or None
-        See ``Runtime``; the backend must be torch.
-
-    Raises
-    ------
-    InputError
-        If an argument is outside its domain.
-
-    Examples
-    --------
-    >>> load_attention("all-MiniLM-L6-v2") is load_attention()
-    True
-    """
-    return shared(
-        AttentionModel, full_name(model), revision, dtype, window, backend, device, layers
     )

@@ -3,8 +3,9 @@
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.models.attention import load_attention
-from calibrail.models.location import DEFAULT_MODEL
+from calibrail.models.attention import AttentionModel
+from calibrail.models.location import DEFAULT_MODEL, full_name
+from calibrail.models.store import shared
 from calibrail.scores.base import Valued
 from calibrail.scores.detector import LocalScore, filled
 from calibrail.scores.evidence import supported
@@ -47,8 +48,14 @@ class Redeep(LocalScore):
     versions = (("sentences", sentences_version),)
 
     def __post_init__(self) -> None:
-        self.attention = load_attention(
-            self.model, self.revision, self.dtype, self.layers, self.window, **self.computed
+        self.attention = shared(
+            AttentionModel,
+            full_name(self.model),
+            self.revision,
+            self.dtype,
+            self.window,
+            layers=self.layers,
+            **self.computed,
         )
         self.model = self.attention.model
 
