@@ -73,6 +73,7 @@ def test_a_whole_answer_is_told_sentence_by_sentence(
     log = DecisionLog(tmp_path / "log", texts=True)
 
     async def go(client: Any, service: Service) -> None:
+        n_sentences = 0
         for response in (GOOD, GOOD + BAD + GOOD, "", "---\n"):
             said = await client.post(ROUTE, json={**ASKED, "response": response})
             assert said.status_code == 200
@@ -86,9 +87,11 @@ def test_a_whole_answer_is_told_sentence_by_sentence(
             assert decision == check.decision.to_dict()
             assert "".join(data["show"] for _, data in told) == shown
             assert [name for name, _ in told].count("stop") == (check.stopped is not None)
-        assert 'calibrail_streams_total{end="stopped",guardrail="worst"} 1.0' in (
-            service.metrics.text().decode()
-        )
+            n_sentences += check.n_sentences
+        counted = service.metrics.text().decode()
+        assert 'calibrail_streams_total{end="stopped",guardrail="worst"} 1.0' in counted
+        for name in ("stream_sentences_total", "stream_sentence_seconds_count"):
+            assert f'calibrail_{name}{{guardrail="worst"}} {n_sentences}.0' in counted
         assert service.batcher.depth == 0
 
     visit(go, worst, log=log)

@@ -75,7 +75,9 @@ class Report(Shown, Record):
         How trivial baselines rank beside the score (``calibrail.evaluation.sections.baselines``).
     sentences : mapping or None
         Where sentences are removed: what of the test part, and what something simpler would do
-        (``calibrail.evaluation.sections.sentences``). ``unit`` stands in the dictionary, too.
+        (``calibrail.evaluation.sections.sentences``). ``unit`` stands in the dictionary, too. Where
+        answers could be stopped while they are written, and somebody marked them, what a stream
+        shows of them (``calibrail.workflow.streamed``).
     """
 
     shown_as = "calibrate"

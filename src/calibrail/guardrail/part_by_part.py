@@ -17,6 +17,7 @@ from calibrail.scores.base import Score, Scores
 from calibrail.scores.column import Column
 from calibrail.scores.registry import spell
 from calibrail.scores.worst_sentence import WorstSentence, worst
+from calibrail.settings import Promise
 
 if TYPE_CHECKING:
     from calibrail.guardrail.runtime import Guardrail
@@ -51,21 +52,28 @@ def parts_of(guardrail: Guardrail) -> Parts:
         If it cannot.
     """
     score = guardrail.score
+    if why := why_no_parts(score, guardrail.config.promise):
+        raise GuardrailError(why)
+    if isinstance(score, WorstSentence) and guardrail.unit == "answer":
+        return _Worst(guardrail, score)
+    return _Sentences(guardrail)
+
+
+def why_no_parts(score: Score, promise: Promise) -> str | None:
+    """Return why a guardrail of a score cannot judge sentence by sentence; None where it can."""
     if (column := _column(score)) is not None:
-        raise GuardrailError(
+        return (
             f"this guardrail reads the column {column}, which nobody has computed while an answer "
             "is still being written; " + _REMEDY.format("NAME")
         )
-    if reads_length(guardrail.config.promise.by):
-        raise GuardrailError(
+    if reads_length(promise.by):
+        return (
             "this guardrail's thresholds depend on how long an answer is, which nobody knows while "
             f"it is being written; calibrate without {LENGTH} among the groups (by)"
         )
-    if guardrail.unit == "sentence":
-        return _Sentences(guardrail)
-    if isinstance(score, WorstSentence):
-        return _Worst(guardrail, score)
-    raise GuardrailError(
+    if promise.unit == "sentence" or isinstance(score, WorstSentence):
+        return None
+    return (
         f"this guardrail judges whole answers by {score.name}, so that it cannot say anything of "
         "one that is still being written; " + _REMEDY.format(spell(score))
     )

@@ -142,6 +142,9 @@ class Metrics:
         self._fpr = figure("guardrail_fpr", f"False alarm rate {what}", by, "bound")
         self._streams = counter("streams", "Answers that came in pieces.", by, "end")
         self._stream_sentences = counter("stream_sentences", "Their sentences.", by)
+        self._sentence_seconds = histogram(
+            "stream_sentence_seconds", "Time of their sentences.", by, _SECONDS
+        )
         self._rejected = counter("rejected", "Requests refused.", "reason")
         self._reloads = counter("reloads", "Guardrail files that changed.", by, "result")
         self._log_lines = counter("log_lines", "Lines of the decision log.")
@@ -178,6 +181,7 @@ class Metrics:
         for end in ("whole", "stopped", "failed"):
             self._streams.labels(name, end)
         self._stream_sentences.labels(name)
+        self._sentence_seconds.labels(name)
         for result in ("swapped", "refused"):
             self._reloads.labels(name, result)
         for reason in ("bad", *_REASONS.values(), *_PROBLEMS.values()):
@@ -247,6 +251,11 @@ class Metrics:
         """Count an answer that came in pieces: ``whole``, ``stopped`` or ``failed``."""
         self._streams.labels(loaded.name, end).inc()
         self._stream_sentences.labels(loaded.name).inc(sentences)
+
+    @_harmless
+    def judged(self, loaded: Loaded, seconds: float) -> None:
+        """Count one sentence of such an answer by how long it waited to be judged, and was."""
+        self._sentence_seconds.labels(loaded.name).observe(seconds)
 
     @_harmless
     def waiting(self, depth: int) -> None:

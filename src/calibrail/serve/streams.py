@@ -8,6 +8,7 @@ answer that is there already is a JSON object with its ``response``, and gets th
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import replace
 from functools import partial
@@ -137,7 +138,9 @@ class _Told:
     async def _judged(self, sentence: Sentence) -> bytes:
         """Return the event of a sentence, once it is its turn to be judged."""
         step = partial(self._check.judge, sentence)
+        begun = time.perf_counter()
         verdict = await self._service.batcher.step(self._loaded, step)
+        self._service.metrics.judged(self._loaded, time.perf_counter() - begun)
         return _event(
             "stop" if verdict.stop else "sentence",
             json.dumps({**verdict.to_dict(), "show": self._check.release()}),

@@ -36,6 +36,7 @@ from calibrail.workflow.looks import SPLIT, Looks, looked_at
 from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scored import Scored
 from calibrail.workflow.scoring import score_by_sentence, score_only, score_source
+from calibrail.workflow.streamed import streamed
 from calibrail.workflow.trimmed_examples import TrimmedExamples, trimmed_examples
 from calibrail.workflow.usable import require_usable
 from calibrail.workflow.wording import worded
@@ -159,6 +160,12 @@ def calibrate(
     )
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
+    if scored.sentences is None:
+        confidence = requirement.confidence
+        seen = streamed(
+            source, scored, sample, rule, promise, names, reading=reading, confidence=confidence
+        )
+        report = replace(report, sentences=seen)
     report = settled_report(report)
     state = state_bytes(detector)
     look = look_at(scored, key, promise, assumed=requirement.assume_independent)

@@ -6,16 +6,21 @@ import numpy as np
 
 from calibrail.conformal import exact_bound
 from calibrail.conformal.mean_bound import mean_bound
+from calibrail.conformal.pvalues import add_tolerance
 from calibrail.evaluation.sample import TEST
-from calibrail.evaluation.stats.arrays import Ints, Mask
+from calibrail.evaluation.stats.arrays import Floats, Ints, Mask
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.resampling import draws_for
 from calibrail.evaluation.trimmed import Rows, Trimmed
 from calibrail.scores.sentence_table import SentenceTable
+from calibrail.settings.promise import Undefined
 
 #: Numbers drawn at once.
 _CHUNK: Final = 2_000_000
 _METHOD: Final = "bootstrap, by answer"
+
+#: Why a judge's sentences are not measured.
+MORE_REQUESTS: Final = "more_requests"
 
 
 def streaming(trimmed: Trimmed, confidence: float) -> dict[str, Any]:
@@ -29,6 +34,46 @@ def streaming(trimmed: Trimmed, confidence: float) -> dict[str, Any]:
         faithful=np.flatnonzero(sample.drawn(TEST, sample.labels) & faithful),
         confidence=confidence,
     )
+
+
+def stops_of_worst(
+    sentences: SentenceTable,
+    key: str,
+    thresholds: Floats,
+    undefined: Undefined,
+    tolerance: float,
+) -> Mask:
+    """Return which sentences are not shown where an answer's value is its highest sentence score.
+
+    Parameters
+    ----------
+    sentences : SentenceTable
+        The m sentences of n answers.
+    key : str
+        The score of sentences.
+    thresholds : ndarray of float64, shape (n,)
+        Those of answers: a sentence is not shown at ``score + tolerance >= threshold``.
+    undefined : {"flag", "review", "pass"}
+        Of answers without a score. Unless these pass, the sentences before the first one with a
+        score wait for it: they are not shown where it reaches the threshold, or never comes.
+    tolerance : float
+        As the score's.
+
+    Returns
+    -------
+    ndarray of bool, shape (m,)
+        Whoever reads along has seen what stands before the first of them.
+    """
+    scores = sentences.columns[key]
+    lost = np.isnan(scores)
+    above = add_tolerance(scores, tolerance) >= np.repeat(thresholds, np.diff(sentences.first))
+    reached = above & ~lost
+    if undefined == "pass":
+        return reached
+    judged = _first(sentences, ~lost)
+    withheld = np.append(reached, True)[judged] | (judged == sentences.first[1:])
+    waits = np.arange(len(sentences)) < np.repeat(judged, np.diff(sentences.first))
+    return np.asarray(reached | (waits & np.repeat(withheld, np.diff(sentences.first))))
 
 
 def stopped_streams(

@@ -19,6 +19,7 @@ from calibrail.report.documents.calibrate_words import (
 )
 from calibrail.report.documents.error_examples import error_examples
 from calibrail.report.documents.scores_figure import BothScores, scores_figure
+from calibrail.report.documents.trim_stream import stopped_streams
 from calibrail.report.documents.unit_words import by_sentence
 from calibrail.report.figures import CURVE_RANGE, curve_svg
 from calibrail.report.slider import operating_points
@@ -82,6 +83,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
                 parts.folded("More measures", measures.details(report)),
                 parts.Text(measures.flips(report["certificate"])),
             ),
+            stopped_streams(report),
             *of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples, Scale.of(report["score"])),

@@ -64,7 +64,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
             other_thresholds(report),
             beside(report),
             against_marks(report["sentences"].get("spans"), report["confidence"]),
-            stopped_streams(report["sentences"].get("stream"), report["confidence"]),
+            stopped_streams(report),
             *of_report(report),
             None if examples is None else trimmed_in_terminal(examples, scale),
             None if examples is None else trimmed_examples(examples, scale),

@@ -53,6 +53,9 @@ WORDS: Final = {
     "no_supported": "no answer holds a supported sentence",
     "sentences_of_one_answer": "sentences of one answer are not independent",
     "sentences_without_labels": "not every sentence has a label",
+    "more_requests": (
+        "the sentences' scores are not in the cache, and a report sends no requests of its own"
+    ),
     "few_groups_for_strata": "too few groups for so many strata",
 }
 
