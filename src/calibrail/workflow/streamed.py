@@ -21,6 +21,7 @@ from calibrail.errors import DataError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.sections.streaming import MORE_REQUESTS, stopped_streams, stops_of_worst
+from calibrail.evaluation.trimmed import in_order
 from calibrail.guardrail.part_by_part import why_no_parts
 from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.scores.registry import key_of
@@ -106,7 +107,8 @@ def streamed(
     stream = stopped_streams(
         sentences,
         reached,
-        hallucinated=np.flatnonzero(table.labels == 1),
+        # Bets on a mean need an order that has nothing to do with the answers.
+        hallucinated=np.searchsorted(rows, in_order(measured, counted & (sample.labels == 1))),
         faithful=np.flatnonzero(table.labels == 0),
         confidence=confidence,
     )
