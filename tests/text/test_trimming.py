@@ -132,6 +132,8 @@ def test_what_is_left(text: str, gone: list[int], left: str) -> None:
             "leans",
         ),
         ("| a | b |\n|---|---|\n| c | d |", [0], "leans"),
+        ('It is about music. " The Bell" is a film. It is old.', [0], "together"),
+        ('It is about music. " The Bell" is a film. It is old.', [1], "together"),
         ("Run it.\n```\nx = 1\ny = 2\n```", [1], "together"),
         ("He said \u201cOne. Two.\u201d Three.", [0], "together"),
         ("(One. Two.) Three.", [1], "together"),

@@ -94,17 +94,36 @@ _CLAUSE: Final = re.compile(r";|:\s|,\s+(?:and|but|while|whereas|although|which)
 _VERB: Final = (
     r"(?:is|are|was|were|has|have|had|can|could|will|would|may|might|must|should|does|do|did)\b"
 )
+#: "That same year", "Two days later": a time that is counted from the sentence before.
+_TIME: Final = (
+    r"(?:year|month|week|weekend|day|night|morning|afternoon|evening|spring|summer|autumn|winter"
+    r"|season|decade|century|period)\b"
+)
+_THEN: Final = (
+    rf"(?:(?:later|earlier) )?(?:(?:in|on|by|during|from|since|until|before|after) )?"
+    rf"(?:that|the same|that same|this same|the (?:following|next|previous|preceding)) {_TIME}"
+    rf"|during this (?:time\b|{_TIME})|(?:at|by|during|since|until) that time\b"
+    r"|(?:a|an|one|two|three|four|five|six|seven|eight|nine|ten|several|some|many|(?:a|just a) few"
+    r"|\d+) (?:year|month|week|day|hour|minute|decade)s? (?:later|earlier|afterwards?)\b"
+    r"|(?:ever since|since then|by then|until then|before then|from then on|thereafter)\b"
+)
+#: A verb behind "This", by its ending, and what else ends so: "This lowers it", "This species".
+_THIRD_PERSON: Final = (
+    r"(?-i:(?!(?:series|species|news|lens|gas|sales|sports)\b)[a-z]*[a-hj-rtv-z]s)\b"
+)
 _LEANS = re.compile(
     rf"(?:(?:in|for|of|from|to|with|by|as for|unlike) )?the (?:latter|former)"
     rf"(?: (?:{_VERB}|case|one|two)|[,.;:'\u2019])"
     r"|both\b(?!.*\band\b)|neither\b(?!.*\bnor\b)|either\b(?!.*\bor\b)"
     r"|(?:each|all|some|most|many|none|one|two|three|several|few|both|neither|either|any)"
     r" of (?:them|these|those)\b|of (?:these|those)\b"
-    rf"|the (?:two|three|four|others?) {_VERB}"
+    rf"|the (?:two|three|four|others?|first(?: one)?) {_VERB}|the first(?: one)?,"
+    r"|the (?:other|remaining) (?:one|two|three|four|five|six)\b"
     r"|otherwise\b|nor\b|vice versa\b|if (?:so|not)\b|in (?:this|that|such|either|these) cases?\b"
     r"|to do (?:this|that|so)\b|(?:in|by) doing (?:this|that|so)\b"
     r"|(?:once|when|after|if) (?:this|that) (?:is|has|was|happens|occurs)\b"
     rf"|the same (?:is|goes|applies|holds|was|can|may)\b|so {_VERB}"
+    rf"|{_THEN}|(?:this|that) (?:also |then |in turn )?{_THIRD_PERSON}"
     rf"|(?:this|that|these|those) (?:{_VERB}|(?:also )?(?:means?|makes?|includes?|helps?|leads?"
     r"|causes?|allows?|ensures?|suggests?|indicates?|explains?|refers?|shows?|depends?|involves?"
     r"|results?|requires?|happens?|occurs?|provides?|creates?|gives?|led|made|meant|caused"

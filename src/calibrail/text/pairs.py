@@ -47,8 +47,14 @@ def spanning(text: str, start: int, end: int, borders: Sequence[int]) -> Iterato
         if mark == "\u201c" and waiting["\u201e"]:
             opener = "\u201e"
         elif mark in _OPENS or (mark not in _CLOSES and not waiting[mark]):
-            # A mark that may do either opens only where something follows it.
-            if mark in _OPENS or not text[match.end() : match.end() + 1].isspace():
+            # A mark that may do either opens where something follows it, or nothing stands before
+            # it ('music. " The Thicket" is'): behind a word it closes, or means inches.
+            before = text[match.start() - 1 : match.start()]
+            if (
+                mark in _OPENS
+                or not text[match.end() : match.end() + 1].isspace()
+                or (mark == '"' and before.isspace())
+            ):
                 stack.append((mark, match.start()))
                 waiting[mark] += 1
             continue
