@@ -82,11 +82,11 @@ def test_spans_are_told_and_the_command_runs(tmp_path: Path) -> None:
     ):
         assert part in shown
     assert "from --alpha 0.1 on: add --unit sentence --min-kept 0.7 to calibrail calibrate" in shown
-    words = [*command_in(shown), "--unit", "sentence", "--min-kept", "0.7"]
-    done = calibrail(*words, "-o", tmp_path / "run")
-    assert done.returncode in (0, 3, 4), done.stderr
-    report = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
-    assert report["unit"] == "sentence"
+    assert shown.count("calibrail calibrate ") == 3 and "or, sentence by sentence:" in shown
+    assert run_as_printed(shown, tmp_path)["data"]["n_examples"] == N - 2
+    # The other one is about whole answers.
+    whole, _, _ = shown.rpartition("or, sentence by sentence:")
+    assert "--unit" not in command_in(whole)
 
 
 def test_a_share_of_the_sentence_is_told(tmp_path: Path) -> None:
@@ -98,10 +98,19 @@ def test_a_share_of_the_sentence_is_told(tmp_path: Path) -> None:
 
 
 def command_in(shown: str) -> list[str]:
-    """Return the words of the next step, without the command's name and its folder."""
-    words = shlex.split(shown.rpartition("Next: ")[2])
-    assert words[:2] == ["calibrail", "calibrate"] and words[-2:] == ["-o", "run"]
+    """Return the words of the last command, without the name of the program and the folder."""
+    words = shlex.split(shown[shown.rindex("calibrail calibrate ") :])
+    assert words[-2:] == ["-o", "run"]
     return words[1:-2]
+
+
+def run_as_printed(shown: str, folder: Path) -> dict[str, Any]:
+    """Run the last command, and return its report, which is by sentence."""
+    done = calibrail(*command_in(shown), "-o", folder / "run")
+    assert done.returncode in (0, 3, 4), done.stderr
+    report: dict[str, Any] = json.loads((folder / "run" / "report.json").read_text("utf-8"))
+    assert report["unit"] == "sentence"
+    return report
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -132,10 +141,7 @@ def test_rows_that_are_sentences_are_told(tmp_path: Path, known: bool) -> None:
     )
     assert "a row for each sentence, gathered to answers" in shown
     assert "--map contexts" not in shown
-    done = calibrail(*command_in(shown), "-o", tmp_path / "run")
-    assert done.returncode in (0, 3, 4), done.stderr
-    report = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
-    assert (report["unit"], report["data"]["n_examples"]) == ("sentence", N)
+    assert run_as_printed(shown, tmp_path)["data"]["n_examples"] == N
     # Taken whole a row is an answer, unless it is said which answer it belongs to.
     assert found["usable"] == (3 * N if known else N)
 

@@ -142,6 +142,11 @@ def marked_characters(example: Example, start: int, end: int) -> tuple[int, int]
     return _covered(example, start, end, _written)
 
 
+def marked_letters(example: Example, start: int, end: int) -> tuple[int, int]:
+    """Return how many letters and digits of a part of the response are marked, and how many are."""
+    return _covered(example, start, end, _letters)
+
+
 def _covered(example: Example, start: int, end: int, size: Callable[[str], int]) -> tuple[int, int]:
     text, spans = example.response, example.spans or ()
     marked = sum(size(text[max(start, first) : min(end, last)]) for first, last in spans)
@@ -160,7 +165,7 @@ def sentence_labels(example: Example, share: float = 0.0) -> list[int | None]:
 def _label(example: Example, item: GivenSentence, share: float) -> int | None:
     if item.label is not None or example.spans is None:
         return item.label
-    marked, n = _covered(example, item.start, item.end, _letters)
+    marked, n = marked_letters(example, item.start, item.end)
     if not n:
         # Of signs alone, every one is what the sentence says.
         marked, n = marked_characters(example, item.start, item.end)

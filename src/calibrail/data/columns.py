@@ -46,6 +46,8 @@ class Needs:
         Whether a row whose id stood there before is of use, too.
     by_sentence : bool
         Whether marks are read; and, of labelled answers, whether every sentence needs a label.
+    any_length : bool
+        Whether a column that is kept may list more or fewer numbers than an answer has sentences.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Needs:
     expect: tuple[str, ...] = ()
     repeats: bool = False
     by_sentence: bool = False
+    any_length: bool = False
 
     def keeping(self, names: Collection[str], columns: "Columns") -> "Needs":
         """Return the needs with every column that is neither a field nor a label by its name."""
@@ -271,6 +274,7 @@ def _marks(
         gives_labels=gives_labels,
         labelled=needs.labelled,
         by_sentence=needs.by_sentence,
+        any_length=needs.any_length,
         share=reading.span_share,
     )
 

@@ -79,6 +79,60 @@ class Support(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class SentenceColumn(Record):
+    """A column that may hold another detector's score of each sentence.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    n, missing : int
+        Sentences with a number and without.
+    set_aside : int
+        Answers that cannot be used with it: it lists another number of values than they have
+        sentences.
+    auroc : float or None
+        As of `NumericColumn`, of unsupported sentences against supported ones.
+    tells_label : bool
+        As of `NumericColumn`.
+    """
+
+    name: str
+    n: int
+    missing: int
+    set_aside: int
+    auroc: float | None
+    tells_label: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WideMarks(Record):
+    """How many sentences only the edge of a neighbour's mark makes unsupported.
+
+    Parameters
+    ----------
+    n : int
+        Sentences of which at most ``letters`` letters and digits are marked, by spans that lie in
+        other sentences for the most part.
+    of : int
+        All sentences that spans make unsupported.
+    letters : int
+        What is few.
+    share : float
+        A ``span_share`` that takes nearly all of them as supported.
+    taken_back, others : int
+        How many of the n it takes as supported, and how many of the rest.
+    """
+
+    n: int
+    of: int
+    letters: int
+    share: float
+    taken_back: int
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
 class MarkLook(Record):
     """What marks say of the sentences of a file.
 
@@ -101,6 +155,10 @@ class MarkLook(Record):
         Answers that cannot be used sentence by sentence, by what is wrong with them.
     supports : tuple of Support
         Guarantees at the default half split.
+    columns : tuple of SentenceColumn
+        Candidates for ``--score-column``.
+    wide : WideMarks or None
+        Marks that touch neighbours; None where no span makes a sentence unsupported.
     """
 
     kind: str
@@ -115,6 +173,8 @@ class MarkLook(Record):
     span_share: float
     set_aside: tuple[tuple[str, str, int], ...]
     supports: tuple[Support, ...]
+    columns: tuple[SentenceColumn, ...] = ()
+    wide: WideMarks | None = None
 
 
 @dataclass(frozen=True, slots=True)

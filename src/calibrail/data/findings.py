@@ -20,6 +20,10 @@ _SEPARATES: Final = 0.1
 _MANY_COPIES: Final = 0.2
 _FEW: Final = 10
 
+# A sentence or two are touched in any set of marks (FaithBench: 1 of 891).
+_FEW_WIDE: Final = 3
+_MANY_WIDE: Final = 0.05
+
 # Among fewer examples a separation without a mistake may be luck.
 ENOUGH: Final = 40
 
@@ -209,7 +213,9 @@ def _marks(facts: Diagnosis) -> Iterator[Finding]:
     marks = facts.marks
     if marks is None:
         return
-    if n := sum(count for _, _, count in marks.set_aside):
+    # Where sentences say what an answer is, what is wrong with them was said of the answers.
+    n = sum(count for _, _, count in marks.set_aside)
+    if n and marks.set_aside != facts.reasons:
         field, reason, count = marks.set_aside[0]
         yield Finding(
             "marks_unclear",
@@ -221,4 +227,25 @@ def _marks(facts: Diagnosis) -> Iterator[Finding]:
             "marked_outside",
             f"{marks.outside_chars:,} of {said(marks.marked_chars, 'marked character')} are in no "
             "sentence (in list marks, or words without a letter): no threshold can remove them",
+        )
+    for column in marks.columns:
+        if column.set_aside:
+            yield Finding(
+                "column_lengths",
+                f"{said(column.set_aside, 'answer')} of {marks.n:,} cannot be used with column "
+                f"{column.name!r}: it lists more or fewer numbers than the answer has sentences. "
+                "Where another program parted the sentences, list their texts, too "
+                f"({option_of(ReadOptions, 'mapping', {'sentences': 'COLUMN'})})",
+            )
+    wide = marks.wide
+    if wide is not None and wide.n >= max(_FEW_WIDE, _MANY_WIDE * wide.of):
+        verb = "is" if wide.n == 1 else "are"
+        also = f", and {wide.others:,} more of which as little is marked" if wide.others else ""
+        yield Finding(
+            "marks_too_wide",
+            f"{wide.n:,} of {said(wide.of, 'unsupported sentence')} {verb} touched by no more than "
+            f"{wide.letters} letters of a mark that lies in a neighbour: marks are a little too "
+            f"wide, and make neighbours unsupported. "
+            f"{option_of(ReadOptions, 'span_share', wide.share)} takes {wide.taken_back:,} of them "
+            f"as supported{also}",
         )

@@ -12,6 +12,8 @@ from calibrail.data.rows import FieldError
 from calibrail.data.texts import parse_cell
 
 _TEXTS: Final = ("text", "sentence", "content", "claim")
+#: How a sentence calls its text and its place.
+NAMED: Final = (*_TEXTS, *STARTS, *ENDS)
 
 _SHAPE: Final = (
     "write a list of texts or of {'text': ..., 'label': ...}, in the order in which they stand in "

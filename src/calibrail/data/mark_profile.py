@@ -1,13 +1,16 @@
 """What of the answers of a whole file did people mark as unsupported?"""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.by_sentence import marked_characters, sentence_labels, sentences_of
 from calibrail.data.example import Example
+from calibrail.data.sentence_columns import SentenceColumns
+from calibrail.data.wide_marks import WideMarkLook
 
 
 class MarkSurvey:
@@ -19,6 +22,8 @@ class MarkSurvey:
         Read once; every sentence has a label.
     share : float
         As in `sentence_labels`.
+    columns : sequence of str
+        The further columns that the examples carry.
 
     Attributes
     ----------
@@ -32,17 +37,28 @@ class MarkSurvey:
         As in the examples.
     digests : ndarray of uint64, shape (n,)
         What tells answers apart.
+    columns : SentenceColumns
+        What the further columns say of sentences.
+    wide : WideMarkLook
+        Marks that touch neighbours.
     """
 
-    def __init__(self, examples: Iterable[Example], share: float) -> None:
+    def __init__(
+        self, examples: Iterable[Example], share: float, columns: Sequence[str] = ()
+    ) -> None:
+        self.columns, self.wide = SentenceColumns(columns), WideMarkLook()
         sentences, unsupported, digests = array("Q"), array("Q"), array("Q")
         self.groups: list[str | None] = []
         self.marked = self.outside = 0
-        for example in examples:
+        for read in examples:
+            # An answer is parted once, whoever asks for its sentences.
+            example = replace(read, sentences=sentences_of(read))
             labels = sentence_labels(example, share)
+            self.columns.add(example, labels)
+            self.wide.add(example, labels)
             sentences.append(len(labels))
             unsupported.append(sum(label == 1 for label in labels))
-            digests.append(int(example.digest(), 16))
+            digests.append(int(read.digest(), 16))
             self.groups.append(example.group)
             marked, _ = marked_characters(example, 0, len(example.response))
             inside = (

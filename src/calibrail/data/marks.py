@@ -50,6 +50,8 @@ class MarkReader:
         Whether every answer needs a label.
     by_sentence : bool
         Whether every sentence needs one, too.
+    any_length : bool
+        Whether a column that is kept may list more or fewer numbers than an answer has sentences.
     share : float
         What of a sentence spans must cover for it to be unsupported; 0 for any part.
 
@@ -68,12 +70,14 @@ class MarkReader:
         gives_labels: bool = False,
         labelled: bool = True,
         by_sentence: bool = True,
+        any_length: bool = False,
         share: float = 0.0,
     ) -> None:
         self.columns, self.labels, self.gives_labels = columns, labels, gives_labels
         self.n_marked = 0
         self._keep, self._labelled, self._share = keep, labelled, share
         self._by_sentence = by_sentence
+        self._judged = () if any_length else keep
         self._sentences = GATHERED if columns.answer_id is not None else columns.sentences
 
     def given(self, values: Mapping[str, object]) -> list[Given] | None:
@@ -146,7 +150,7 @@ class MarkReader:
         if self._by_sentence and not sentences_of(example):
             raise FieldError("response", "holds no sentence", example.response, _WORDS)
         if self._by_sentence:
-            require_judgeable(example, self._keep)
+            require_judgeable(example, self._judged)
         if not self._labelled:
             return example
         labelled = [item.label is not None for item in example.sentences or ()]

@@ -30,6 +30,7 @@ def read(
     expect: Collection[str] = (),
     repeats: bool = False,
     by_sentence: bool = False,
+    any_length: bool = False,
     **fields: Unpack[ReadShort],
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
@@ -60,6 +61,9 @@ def read(
         Whether `Example.spans` and `Example.sentences` are read. Of labelled answers every sentence
         then needs a label, and the answer's is that of its sentences: 1 where one is unsupported.
         Rows that are sentences are gathered to their answers.
+    any_length : bool
+        Whether a column in ``keep`` may list more or fewer numbers than an answer has sentences;
+        otherwise such an answer cannot be used by sentence.
     **fields
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
@@ -99,7 +103,14 @@ def read(
     [('row-1', 'q', 1)]
     """
     needs = Needs(
-        tuple(keep), tuple(require), labelled, allow_none, tuple(expect), repeats, by_sentence
+        tuple(keep),
+        tuple(require),
+        labelled,
+        allow_none,
+        tuple(expect),
+        repeats,
+        by_sentence,
+        any_length,
     )
     reading = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
     opened = open_source(source, reading)

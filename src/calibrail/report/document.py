@@ -83,6 +83,8 @@ class Document:
         Further remarks.
     next_step : str
         What to do now. RUN, GUARDRAIL and DATA in it stand for what `naming` knows.
+    alternative : str
+        Another way on, where there are two; as the next step.
     reproduce, data : mapping
         How to get this again, and from what; shown on the page, leaf by leaf.
     footer : str
@@ -103,6 +105,7 @@ class Document:
     warnings: Sequence[Bullet] = ()
     notes: Sequence[str] = ()
     next_step: str = ""
+    alternative: str = ""
     reproduce: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     footer: str = "Every number on this page is in what --json prints."
@@ -124,15 +127,15 @@ class Document:
             name: shlex.join(map(str, value if isinstance(value, list) else [value]))
             for name, value in names.items()
         }
-        named = re.sub(r"\b[A-Z]+\b", lambda word: words.get(word[0], word[0]), self.next_step)
-        return replace(self, next_step=named)
+        named, other = (
+            re.sub(r"\b[A-Z]+\b", lambda word: words.get(word[0], word[0]), step)
+            for step in (self.next_step, self.alternative)
+        )
+        return replace(self, next_step=named, alternative=other)
 
-    def step_and_command(self) -> tuple[str, str]:
-        """Return the next step without the command that it ends with, and that command."""
-        said, found, command = f": {self.next_step}".rpartition(": calibrail ")
-        if not found:
-            return self.next_step, ""
-        return f"{said[2:]}:" if said else "", f"calibrail {command}"
+    def steps_and_commands(self) -> list[tuple[str, str]]:
+        """Return the next step and its alternative: each without its command, and that command."""
+        return [_step_and_command(step) for step in (self.next_step, self.alternative) if step]
 
 
 def all_blocks(blocks: Iterable[Block | None]) -> Iterator[Block]:
@@ -142,6 +145,13 @@ def all_blocks(blocks: Iterable[Block | None]) -> Iterator[Block]:
             yield block
         if isinstance(block, Section | Folded):
             yield from all_blocks(block.blocks)
+
+
+def _step_and_command(step: str) -> tuple[str, str]:
+    said, found, command = f": {step}".rpartition(": calibrail ")
+    if not found:
+        return step, ""
+    return f"{said[2:]}:" if said else "", f"calibrail {command}"
 
 
 def _visible(blocks: Iterable[Block | None], medium: str) -> tuple[Block, ...]:

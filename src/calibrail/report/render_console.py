@@ -90,9 +90,9 @@ def print_document(document: Document, console: Console) -> None:
     title = count(len(document.warnings), "warning")
     warnings = parts.Bullets(title, document.warnings, "warning")
     _blocks((*document.blocks, warnings, parts.Bullets("Notes", document.notes)), console)
-    if document.next_step:
-        step, command = document.step_and_command()
-        console.print(Group(Line("Next: ", style="bold").append(plain(step), style="not bold")))
+    for number, (step, command) in enumerate(document.steps_and_commands()):
+        head = Line("" if number else "Next: ", style="bold")
+        console.print(Group(head.append(plain(step), style="not bold")))
         if command:
             # On a line of its own, as long as it is, so that it can be copied.
             console.print(Line(f"  {plain(command)}"), soft_wrap=True)

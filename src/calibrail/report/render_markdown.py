@@ -110,10 +110,10 @@ def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:
     body = _blocks(document.blocks, 2, "")
     if document.notes:
         body += ["## Notes", "", *bullets(document.notes), ""]
-    end = []
-    if document.next_step:
-        step, command = document.step_and_command()
-        end = [f"Next: {_text(step)}".rstrip(), "", *(_code(command) if command else ())]
+    end: list[str] = []
+    for number, (step, command) in enumerate(document.steps_and_commands()):
+        head = "" if number else "Next: "
+        end += [f"{head}{_text(step)}".rstrip(), "", *(_code(command) if command else ())]
     for heading, mapping in (("Reproduce", document.reproduce), ("Data", document.data)):
         if facts := [(str(key), str(value)) for key, value in _leaves(mapping)]:
             body += [*_fold(heading), *_facts(facts), "", "</details>", ""]

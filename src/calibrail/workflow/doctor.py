@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.copies import counted_copies, find_copies, united
-from calibrail.data.diagnosis import Diagnosis, MarkLook, NumericColumn, ScoreSupport, Support
+from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Support
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.findings import ENOUGH, findings
+from calibrail.data.findings import findings
 from calibrail.data.label_check import holds_others, map_to_fill
 from calibrail.data.layout import looks, suggest
-from calibrail.data.mark_profile import MarkSurvey
 from calibrail.data.profile import (
     Survey,
     by_class,
@@ -25,19 +24,15 @@ from calibrail.data.profile import (
 )
 from calibrail.data.reader import read
 from calibrail.data.sources import Source, names_of, reusable
-from calibrail.data.splits import CALIBRATION, group_numbers, split
-from calibrail.evaluation.stats.auroc import auroc
+from calibrail.data.splits import group_numbers, split
 from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.scores.registry import build, parse_specs
 from calibrail.settings import ReadOptions, ReadShort
 from calibrail.settings.checks import optional
 from calibrail.settings.option import flags
-
-#: Guarantees that are looked up, each at every one of these tolerated miss rates.
-ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
-GUARANTEES: Final = ("marginal", "pac")
-DELTA: Final = 0.1
+from calibrail.workflow.doctor_marks import further_columns, look_at_marks
+from calibrail.workflow.doctor_measures import area_of, supports_at, tells_label
 
 # Answers of each class that are looked at to see whether labels are inverted.
 _LOOKED_AT: Final = 500
@@ -72,14 +67,11 @@ def diagnose(
     how = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
     source = reusable(source)
     first = read(source, how, require=(), labelled=False, allow_none=True)
-    present = first.columns.present
-    used = {first.columns.by_field[field] for field in present}
-    used |= {*first.columns.label_columns, *first.columns.marked.names}
-    keep = tuple(name for name in first.fields if name not in used)
+    present, marks = first.columns.present, first.columns.marks
+    keep = further_columns(first)
     require = ("response",) if "response" in present else ()
-    opened = read(
-        source, how, keep=keep, require=require, labelled="label" in present, allow_none=True
-    )
+    has_labels = "label" in present or (marks is not None and marks.gives_labels)
+    opened = read(source, how, keep=keep, require=require, labelled=has_labels, allow_none=True)
     overlap = _Overlap()
     survey = Survey(map(overlap.watch, opened), keep)
     labelled = bool((survey.labels >= 0).any())
@@ -122,7 +114,7 @@ def diagnose(
         contradictory=contradictory,
         copies=counted_copies(copies),
         cross_split=cross_split,
-        length_auroc=_area(np.where(response_chars, response_chars, np.nan), survey.labels),
+        length_auroc=area_of(np.where(response_chars, response_chars, np.nan), survey.labels),
         supports=supports,
         scores=_score_support(survey),
         numeric_columns=_numeric_columns(survey),
@@ -135,40 +127,9 @@ def diagnose(
         context_is_answer=by_class(survey.copies, survey.labels),
         context_holds_answer=by_class(survey.quotes, survey.labels),
         warnings=(),
-        marks=_marks(source, how, require),
+        marks=look_at_marks(source, how, require),
     )
     return findings(facts)
-
-
-def _marks(source: Source, how: ReadOptions, require: tuple[str, ...]) -> MarkLook | None:
-    """Return what is marked in the answers; None where there is no column of marks."""
-    how = replace(how, quarantine=None, strict=False)
-    looked = read(source, how, require=(), labelled=False, allow_none=True, by_sentence=True)
-    marked, present = looked.columns.marked, looked.columns.present
-    if not {"spans", "sentences", "answer_id"} & present:
-        return None
-    kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
-    opened = read(source, how, require=require, allow_none=True, by_sentence=True)
-    survey = MarkSurvey(opened, how.span_share)
-    supports: tuple[Support, ...] = ()
-    if len(survey.labels):
-        groups = group_numbers(survey.groups, len(survey.groups))
-        supports = _supports(survey.labels, split(survey.labels, groups, ids=survey.digests))
-    median, p95 = median_and_p95(survey.sentences)
-    return MarkLook(
-        kind=kind,
-        n=len(survey.labels),
-        hallucinated=int(survey.labels.sum()),
-        sentences=int(survey.sentences.sum()),
-        unsupported=int(survey.unsupported.sum()),
-        median_sentences=median,
-        p95_sentences=p95,
-        marked_chars=survey.marked,
-        outside_chars=survey.outside,
-        span_share=how.span_share,
-        set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
-        supports=supports,
-    )
 
 
 class _Overlap:
@@ -220,24 +181,11 @@ def _at_the_default_split(
     groups = united(group_numbers(named, len(named)), copies[labelled])
     labels = survey.labels[labelled]
     codes = split(labels, groups, ids=survey.digests[labelled])
-    supports = _supports(labels, codes)
+    supports = supports_at(labels, codes)
     if not survey.sketches.exact.any() or len(labelled) < len(survey.labels):
         return None, supports
     ids = survey.ids
     return cross_split_duplicates(survey.sketches, codes, groups, ids=ids), supports
-
-
-def _supports(labels: NDArray[np.int8], codes: NDArray[np.int8]) -> tuple[Support, ...]:
-    """Return the guarantees for which a split leaves enough hallucinated answers."""
-    from calibrail.conformal import minimum_n
-
-    available = int(np.count_nonzero((codes == CALIBRATION) & (labels == 1)))
-    return tuple(
-        Support(alpha, guarantee, needed, available, available >= needed)
-        for guarantee in GUARANTEES
-        for alpha in ALPHAS
-        for needed in (minimum_n(alpha, guarantee, DELTA),)
-    )
 
 
 def _score_support(survey: Survey) -> tuple[ScoreSupport, ...]:
@@ -255,13 +203,7 @@ def _numeric_columns(survey: Survey) -> tuple[NumericColumn, ...]:
     for name, values in survey.columns.items():
         known = values[~np.isnan(values)]
         counts = len(known), len(values) - len(known), len(np.unique(known))
-        area = _area(values, survey.labels)
-        tells = area in (0.0, 1.0) and np.count_nonzero(survey.labels >= 0) >= ENOUGH
-        columns.append(NumericColumn(name, *counts, area, bool(tells)))
+        area = area_of(values, survey.labels)
+        tells = tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
+        columns.append(NumericColumn(name, *counts, area, tells))
     return tuple(columns)
-
-
-def _area(values: NDArray[np.float64], labels: NDArray[np.int8]) -> float | None:
-    """Return the AUROC of the examples that have a value and a label; None without both classes."""
-    there = ~np.isnan(values)
-    return auroc(values[there & (labels == 1)], values[there & (labels == 0)]).estimate

@@ -7,8 +7,13 @@ from typing import Final
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Bullet, Column, Facts, Json, Table, section, texts
 from calibrail.report.document import Document
-from calibrail.report.documents.doctor_commands import calibrating, higher, lowest_alpha, named
-from calibrail.report.documents.doctor_marks import BY_SENTENCE, MARKED, mark_facts, removable_from
+from calibrail.report.documents.doctor_commands import (
+    calibrating,
+    lowest_alpha,
+    named,
+    what_column_does,
+)
+from calibrail.report.documents.doctor_marks import MARKED, calibrating_sentences, mark_facts
 from calibrail.report.documents.export_words import export_facts
 from calibrail.report.phrases import plain
 
@@ -55,6 +60,7 @@ def document(diagnosis: Json) -> Document:
         texts("Column", "Holds", "Values seen", "Examples", "Read as"),
         looks[:_LISTED],
     )
+    step, *others = _next_steps(diagnosis)
     is_understood = _n_labelled(diagnosis) and (
         "response" in read_as or diagnosis["numeric_columns"]
     )
@@ -74,7 +80,8 @@ def document(diagnosis: Json) -> Document:
             section(MARKED, Facts(list(mark_facts(diagnosis)))) if diagnosis.get("marks") else None,
         ),
         warnings=[Bullet(item["message"]) for item in diagnosis["warnings"]],
-        next_step=_next_step(diagnosis),
+        next_step=step,
+        alternative=others[0] if others else "",
     )
 
 
@@ -86,7 +93,23 @@ def _both_classes(diagnosis: Json) -> bool:
     return bool(diagnosis["n_faithful"] and diagnosis["n_hallucinated"])
 
 
-def _next_step(diagnosis: Json) -> str:
+def _next_steps(diagnosis: Json) -> list[str]:
+    """Return what to do now, and the other way on where sentences are marked."""
+    if (hindrance := _hindrance(diagnosis)) is not None:
+        return [hindrance]
+    by_sentence = calibrating_sentences(diagnosis)
+    if by_sentence is not None and diagnosis["marks"]["kind"] == "rows":
+        # A row that is a sentence is no answer.
+        return [by_sentence]
+    if (alpha := lowest_alpha(diagnosis["supports"])) is None:
+        few = "Label more hallucinated examples: there are too few for any alpha listed here."
+        return [by_sentence or few]
+    whole = f"{calibrating(diagnosis, diagnosis['numeric_columns'])} --alpha {alpha:g} -o run"
+    return [whole, f"or, sentence by sentence: {by_sentence}"] if by_sentence else [whole]
+
+
+def _hindrance(diagnosis: Json) -> str | None:
+    """Return what is to be done before anything can be calibrated; None where nothing is."""
     if diagnosis["suggested"]:
         words = ["calibrail", "doctor", *named(diagnosis), *diagnosis["suggested"]]
         return shlex.join(words) + _to_check(diagnosis["suggested"])
@@ -100,13 +123,7 @@ def _next_step(diagnosis: Json) -> str:
         return f"{command}  (no person said anything of these answers yet)"
     if not _both_classes(diagnosis):
         return "Both classes need labelled examples before anything can be calibrated."
-    marks = diagnosis.get("marks")
-    if marks and marks["kind"] == "rows" and (alpha := removable_from(marks)) is not None:
-        # A row that is a sentence is no answer.
-        return f"{calibrating(diagnosis)} {BY_SENTENCE} --alpha {alpha:g} -o run"
-    if (alpha := lowest_alpha(diagnosis["supports"])) is None:
-        return "Label more hallucinated examples: there are too few for any alpha listed here."
-    return f"{calibrating(diagnosis)} --alpha {alpha:g} -o run"
+    return None
 
 
 def _without(words: Sequence[str], *options: str) -> list[str]:
@@ -177,13 +194,7 @@ def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
     columns = diagnosis["numeric_columns"]
     telling = sorted(columns, key=lambda item: -abs((item["auroc"] or 0.5) - 0.5))[:_TELLING]
     for item in columns if len(columns) <= _TELLING else telling:
-        area, detail = item["auroc"], "no AUROC without both classes"
-        if item["tells_label"]:
-            detail = f"no detector's score: AUROC {area:.0f}, probably made from the label"
-        elif area is not None:
-            detail = f"AUROC {max(area, 1 - area):.3f} with --higher {higher(area)}"
-        missing = f", {item['missing']:,} missing" if item["missing"] else ""
-        yield f"Column {item['name']}", detail + missing
+        yield f"Column {item['name']}", what_column_does(item)
     if len(columns) > _TELLING:
         rest = f"{len(columns) - _TELLING:,} more hold numbers and separate the classes less"
         yield "Further columns", f"{rest}; --json lists all"

@@ -5,7 +5,11 @@ from typing import Final
 
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Json
-from calibrail.report.documents.doctor_commands import lowest_alpha
+from calibrail.report.documents.doctor_commands import (
+    calibrating,
+    lowest_alpha,
+    what_column_does,
+)
 
 MARKED: Final = "What is marked, sentence by sentence"
 
@@ -43,14 +47,31 @@ def mark_facts(diagnosis: Json) -> Iterator[tuple[str, str]]:
         outside = marks["outside_chars"]
         rest = f", {outside:,} of them in no sentence" if outside else ""
         yield "Marked", f"{count(marks['marked_chars'], 'character')} without white space{rest}"
-    for field, reason, n in marks["set_aside"]:
+    same = marks["set_aside"] == diagnosis["reasons"]
+    for field, reason, n in () if same else marks["set_aside"]:
         yield "Cannot be used", f"{n:,} x {field}: {reason}"
+    # Of rows that are sentences the columns stand above already.
+    listed = {item["name"] for item in diagnosis["numeric_columns"]}
+    for item in marks["columns"]:
+        if item["name"] not in listed:
+            detail = what_column_does(item, " by sentence")
+            if aside := item["set_aside"]:
+                detail += f"; not for {count(aside, 'answer')}: not one number for each sentence"
+            yield f"Column {item['name']}", detail
     alpha = removable_from(marks)
     if alpha is None:
         yield "Sentences can be removed", "not yet: there are too few answers of either class"
     else:
         command = f"add {BY_SENTENCE} to calibrail calibrate"
         yield "Sentences can be removed", f"from --alpha {alpha:g} on: {command}"
+
+
+def calibrating_sentences(diagnosis: Json) -> str | None:
+    """Return the command that removes sentences; None where they cannot be removed."""
+    marks = diagnosis.get("marks")
+    if not marks or (alpha := removable_from(marks)) is None:
+        return None
+    return f"{calibrating(diagnosis, marks['columns'])} {BY_SENTENCE} --alpha {alpha:g} -o run"
 
 
 def removable_from(marks: Json) -> float | None:

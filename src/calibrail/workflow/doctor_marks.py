@@ -1,0 +1,77 @@
+"""What does a file support, sentence by sentence?"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from calibrail.data.diagnosis import MarkLook, SentenceColumn, Support
+from calibrail.data.mark_profile import MarkSurvey
+from calibrail.data.profile import median_and_p95
+from calibrail.data.reader import read
+from calibrail.data.reading import Reading
+from calibrail.data.sentence_columns import SentenceColumns, cells_of_sentences
+from calibrail.data.sources import Source
+from calibrail.data.splits import group_numbers, split
+from calibrail.settings import ReadOptions
+from calibrail.workflow.doctor_measures import area_of, supports_at, tells_label
+
+
+def look_at_marks(source: Source, how: ReadOptions, require: tuple[str, ...]) -> MarkLook | None:
+    """Return what is marked in the answers; None where there is no column of marks."""
+    how = replace(how, quarantine=None, strict=False)
+    looked = read(source, how, require=(), labelled=False, allow_none=True, by_sentence=True)
+    marked, present = looked.columns.marked, looked.columns.present
+    if not {"spans", "sentences", "answer_id"} & present:
+        return None
+    kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
+    keep = (*further_columns(looked), *cells_of_sentences(looked.head, marked.sentences))
+    opened = read(
+        source,
+        how,
+        keep=tuple(dict.fromkeys(keep)),
+        require=require,
+        allow_none=True,
+        by_sentence=True,
+        any_length=True,
+    )
+    survey = MarkSurvey(opened, how.span_share, keep)
+    supports: tuple[Support, ...] = ()
+    if len(survey.labels):
+        groups = group_numbers(survey.groups, len(survey.groups))
+        supports = supports_at(survey.labels, split(survey.labels, groups, ids=survey.digests))
+    median, p95 = median_and_p95(survey.sentences)
+    return MarkLook(
+        kind=kind,
+        n=len(survey.labels),
+        hallucinated=int(survey.labels.sum()),
+        sentences=int(survey.sentences.sum()),
+        unsupported=int(survey.unsupported.sum()),
+        median_sentences=median,
+        p95_sentences=p95,
+        marked_chars=survey.marked,
+        outside_chars=survey.outside,
+        span_share=how.span_share,
+        set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
+        supports=supports,
+        columns=_sentence_columns(survey.columns),
+        wide=survey.wide.finish(),
+    )
+
+
+def further_columns(opened: Reading) -> tuple[str, ...]:
+    """Return the columns that are no field, no label and no mark."""
+    columns = opened.columns
+    used = {columns.by_field[field] for field in columns.present}
+    used |= {*columns.label_columns, *columns.marked.names}
+    return tuple(name for name in opened.fields if name not in used)
+
+
+def _sentence_columns(seen: SentenceColumns) -> tuple[SentenceColumn, ...]:
+    """Return the columns that hold numbers for sentences, with their AUROC by sentence."""
+    columns = []
+    for name, (values, labels) in seen.values().items():
+        area, missing = area_of(values, labels), int(np.isnan(values).sum())
+        tells = tells_label(area, len(labels))
+        aside = seen.set_aside[name]
+        columns.append(SentenceColumn(name, len(values) - missing, missing, aside, area, tells))
+    return tuple(columns)
