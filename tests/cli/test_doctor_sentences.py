@@ -203,3 +203,18 @@ def test_marks_that_reach_a_neighbour_are_noticed_by_themselves(tmp_path: Path) 
     found, _ = looked_at(path, "--span-share", "0.1")
     assert (found["marks"]["unsupported"], found["marks"]["wide"]["n"]) == (31, 0)
     assert "marks_too_wide" not in [item["code"] for item in found["warnings"]]
+
+
+def test_of_answers_that_share_a_group_one_counts(tmp_path: Path) -> None:
+    # Ten answers to a question: 30 hallucinated ones of six questions, as calibrate counts them.
+    rows = [row | {"group": f"q{i // 10}"} for i, row in enumerate(answers())]
+    path = lines(tmp_path / "answers.jsonl", rows)
+    found, shown = looked_at(path)
+    for supports in (found["supports"], found["marks"]["supports"]):
+        assert {item["available"] for item in supports} == {3}
+        assert not any(item["possible"] for item in supports)
+    assert "Label more hallucinated examples" in shown and "calibrail calibrate DATA" not in shown
+    done = calibrail(
+        "calibrate", path, "--score", "novelty", "--alpha", "0.2", "-o", tmp_path / "r"
+    )
+    assert done.returncode == 1 and "come from 3 groups" in done.stderr

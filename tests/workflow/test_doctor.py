@@ -76,7 +76,7 @@ def test_what_the_calibration_half_supports(write: Write) -> None:
     assert (pac[0.05].needed, pac[0.05].possible) == (45, False)
     few = diagnose(write(*_rows(20)))
     (finding,) = [f for f in few.warnings if f.code == "too_few"]
-    assert "5 hallucinated examples" in finding.message
+    assert "5 groups with a hallucinated example" in finding.message
     assert "alpha 0.2 is the smallest" in finding.message
 
 

@@ -66,7 +66,7 @@ class Support(Record):
     guarantee : str
         ``marginal``, or ``pac`` at delta 0.1.
     needed, available : int
-        Hallucinated examples for calibration.
+        Hallucinated examples for calibration, one of each group.
     possible : bool
         Whether there are enough.
     """

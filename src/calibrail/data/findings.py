@@ -104,11 +104,14 @@ def _classes(facts: Diagnosis) -> Iterator[Finding]:
     if facts.n_hallucinated and len(short) > 1:
         best = min((s.alpha for s in marginal if s.possible), default=None)
         reach = "no listed alpha is possible" if best is None else f"alpha {best:g} is the smallest"
+        noun: tuple[str, ...] = ("hallucinated example",)
+        if facts.groups.largest > 1:
+            noun = ("group with a hallucinated example", "groups with a hallucinated example")
         needed = ", ".join(f"{s.needed} for alpha {s.alpha:g}" for s in short)
         yield Finding(
             "too_few",
-            f"half of the file leaves {said(short[0].available, 'hallucinated example')} for "
-            f"calibration; {reach} (needed: {needed})",
+            f"half of the file leaves {said(short[0].available, *noun)} for calibration; {reach} "
+            f"(needed: {needed})",
         )
     if facts.groups.largest > max(1, labelled // 10):
         yield Finding(

@@ -127,9 +127,15 @@ def diagnose(
         context_is_answer=by_class(survey.copies, survey.labels),
         context_holds_answer=by_class(survey.quotes, survey.labels),
         warnings=(),
-        marks=look_at_marks(source, how, require),
+        marks=look_at_marks(source, how, require, _by_digest(survey, copies)),
     )
     return findings(facts)
+
+
+def _by_digest(survey: Survey, copies: NDArray[np.int64]) -> dict[int, int]:
+    """Return the group of copies of each answer that has some, by what tells answers apart."""
+    copied = np.flatnonzero(copies >= 0)
+    return dict(zip(survey.digests[copied].tolist(), copies[copied].tolist(), strict=True))
 
 
 class _Overlap:
@@ -181,7 +187,7 @@ def _at_the_default_split(
     groups = united(group_numbers(named, len(named)), copies[labelled])
     labels = survey.labels[labelled]
     codes = split(labels, groups, ids=survey.digests[labelled])
-    supports = supports_at(labels, codes)
+    supports = supports_at(labels, codes, groups)
     if not survey.sketches.exact.any() or len(labelled) < len(survey.labels):
         return None, supports
     ids = survey.ids

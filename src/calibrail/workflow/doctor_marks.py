@@ -1,9 +1,11 @@
 """What does a file support, sentence by sentence?"""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from calibrail.data.copies import united
 from calibrail.data.diagnosis import MarkLook, SentenceColumn, Support
 from calibrail.data.mark_profile import MarkSurvey
 from calibrail.data.profile import median_and_p95
@@ -16,8 +18,20 @@ from calibrail.settings import ReadOptions
 from calibrail.workflow.doctor_measures import area_of, supports_at, tells_label
 
 
-def look_at_marks(source: Source, how: ReadOptions, require: tuple[str, ...]) -> MarkLook | None:
-    """Return what is marked in the answers; None where there is no column of marks."""
+def look_at_marks(
+    source: Source, how: ReadOptions, require: tuple[str, ...], copies: Mapping[int, int]
+) -> MarkLook | None:
+    """Return what is marked in the answers; None where there is no column of marks.
+
+    Parameters
+    ----------
+    source, how
+        What is read.
+    require : tuple of str
+        The text fields that every row needs.
+    copies : mapping of int to int
+        The group of copies of each answer that has some, by its digest.
+    """
     how = replace(how, quarantine=None, strict=False)
     looked = read(source, how, require=(), labelled=False, allow_none=True, by_sentence=True)
     marked, present = looked.columns.marked, looked.columns.present
@@ -37,8 +51,11 @@ def look_at_marks(source: Source, how: ReadOptions, require: tuple[str, ...]) ->
     survey = MarkSurvey(opened, how.span_share, keep)
     supports: tuple[Support, ...] = ()
     if len(survey.labels):
-        groups = group_numbers(survey.groups, len(survey.groups))
-        supports = supports_at(survey.labels, split(survey.labels, groups, ids=survey.digests))
+        copied = np.array([copies.get(digest, -1) for digest in survey.digests.tolist()], np.int64)
+        groups = united(group_numbers(survey.groups, len(survey.groups)), copied)
+        supports = supports_at(
+            survey.labels, split(survey.labels, groups, ids=survey.digests), groups
+        )
     median, p95 = median_and_p95(survey.sentences)
     return MarkLook(
         kind=kind,

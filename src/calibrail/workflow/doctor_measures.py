@@ -16,11 +16,16 @@ GUARANTEES: Final = ("marginal", "pac")
 DELTA: Final = 0.1
 
 
-def supports_at(labels: NDArray[np.int8], codes: NDArray[np.int8]) -> tuple[Support, ...]:
-    """Return the guarantees for which a split leaves enough hallucinated answers."""
+def supports_at(
+    labels: NDArray[np.int8], codes: NDArray[np.int8], groups: NDArray[np.int64]
+) -> tuple[Support, ...]:
+    """Return the guarantees for which a split leaves enough hallucinated answers.
+
+    Of answers that share a group one counts, as for a threshold.
+    """
     from calibrail.conformal import minimum_n
 
-    available = int(np.count_nonzero((codes == CALIBRATION) & (labels == 1)))
+    available = len(np.unique(groups[(codes == CALIBRATION) & (labels == 1)]))
     return tuple(
         Support(alpha, guarantee, needed, available, available >= needed)
         for guarantee in GUARANTEES

@@ -64,7 +64,9 @@ def document(diagnosis: Json) -> Document:
     is_understood = _n_labelled(diagnosis) and (
         "response" in read_as or diagnosis["numeric_columns"]
     )
-    heads = texts("Catch at least", "Guarantee", "Hallucinated needed", "There are")
+    # Of answers that share a group one counts.
+    there_are = "Groups with one" if diagnosis["groups"]["largest"] > 1 else "There are"
+    heads = texts("Catch at least", "Guarantee", "Hallucinated needed", there_are)
     return Document(
         "diagnosis of",
         subject=f"{plain(diagnosis['source'])}, {count(diagnosis['usable'], 'answer')}",
