@@ -68,6 +68,12 @@ def test_what_leads_nowhere_is_refused(value: Any, reason: str) -> None:
     assert caught.value.remedy
 
 
+def test_a_cell_that_is_no_list_is_named_as_it_stands() -> None:
+    with pytest.raises(FieldError) as caught:
+        read_spans("sentence two", TEXT)
+    assert caught.value.value == "sentence two"
+
+
 def test_a_text_far_from_its_offsets_is_no_matter_of_white_space() -> None:
     far = [{"start": 0, "end": 3, "text": "hen"}]
     with pytest.raises(FieldError, match="text is not at its offsets"):

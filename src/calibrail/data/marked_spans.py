@@ -62,9 +62,9 @@ def read_spans(value: object, response: str) -> tuple[Span, ...] | None:
     if isinstance(value, str):
         if not value.strip():
             return None
-        value = parse_cell(value)
+        cell, value = value, parse_cell(value)
         if value is None:
-            raise FieldError("spans", "wrong type", value, _SHAPE)
+            raise FieldError("spans", "wrong type", cell, _SHAPE)
     if value is None:
         return None
     if not isinstance(value, list | tuple):

@@ -73,8 +73,9 @@ class SentenceWarnings:
         """Say how many sentences have no score."""
         n, policy = self.report["sentences"]["n_undefined"], self.report["undefined"]["policy"]
         fate = {"flag": "are removed", "review": "send their answers to review"}
+        counted = f"{n:,}" if n else "none"
         return (
-            f"The score is undefined for some sentences, {n:,} of them in test answers that count; "
-            f"such sentences {fate.get(policy, 'are never removed')} (policy {policy}). "
+            f"The score is undefined for some sentences, {counted} of them in test answers that "
+            f"count; such sentences {fate.get(policy, 'are never removed')} (policy {policy}). "
             "--undefined changes that."
         )
