@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from calibrail.models.call_limits import (
     account,
     default_cache,
     limit_calls,
+    no_calls,
 )
 
 
@@ -141,3 +143,13 @@ def test_the_cost_so_far_is_that_of_the_tokens_that_were_counted() -> None:
     free.spend()
     free.answered((1, 1))
     assert free.dollars() is None
+
+
+def test_nothing_is_sent_where_no_call_may_be_made_and_the_cache_stays(tmp_path: Path) -> None:
+    limits = CallLimits(max_calls=5, cache=tmp_path / "cache.sqlite")
+    with limit_calls(limits) as outer:
+        with no_calls() as spent, pytest.raises(BudgetError):
+            assert spent.limits == replace(limits, max_calls=0)
+            account().spend()
+        account().spend()
+    assert (outer.n_sent, spent.n_sent) == (1, 0)

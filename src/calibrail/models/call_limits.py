@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -233,3 +233,11 @@ def limit_calls(
         yield spent
     finally:
         _current.reset(token)
+
+
+def no_calls() -> AbstractContextManager[Account]:
+    """Send nothing within the block: what was answered before is looked up.
+
+    What would be sent raises `BudgetError`.
+    """
+    return limit_calls(replace(account().limits, max_calls=0))

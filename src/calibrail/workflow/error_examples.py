@@ -11,7 +11,7 @@ from calibrail.conformal.rule import DECISIONS, Rule
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.sources import Source
 from calibrail.data.splits import TEST
-from calibrail.models.call_limits import account, limit_calls
+from calibrail.models.call_limits import no_calls
 from calibrail.record import Record
 from calibrail.settings import ReadOptions
 from calibrail.workflow.once_more import CHANGED, evidence_of, read_again
@@ -158,8 +158,7 @@ def worst_errors(
         texts = {name: getattr(example, name) for name in TEXT_FIELDS}
         return replace(item, **texts, evidence=evidence, note=reason)
 
-    # What a language model said is looked up in the cache; nothing new is asked.
-    with limit_calls(replace(account().limits, max_calls=0)):
+    with no_calls():
         return ErrorExamples(
             misses=tuple(map(error, misses)),
             alarms=tuple(map(error, alarms)),

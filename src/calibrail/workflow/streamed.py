@@ -23,7 +23,7 @@ from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.sections.streaming import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.evaluation.trimmed import in_order
 from calibrail.guardrail.part_by_part import why_no_parts
-from calibrail.models.call_limits import BudgetError, account, limit_calls
+from calibrail.models.call_limits import BudgetError, no_calls
 from calibrail.scores.registry import key_of
 from calibrail.scores.worst_sentence import WorstSentence
 from calibrail.settings import Promise, ReadOptions
@@ -92,7 +92,7 @@ def streamed(
     by_sentence = BySentence(marks.share, promise.undefined)
     examples = (example for row, example in marks if counted[row])
     try:
-        with limit_calls(replace(account().limits, max_calls=0)):
+        with no_calls():
             table, sentences = by_sentence.score(examples, [member])
     except BudgetError:
         return {"n_answers": 0, **about, "stream": None, "reason": MORE_REQUESTS}

@@ -12,7 +12,7 @@ from calibrail.data.by_sentence import sentence_examples, sentences_of
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.sources import Source
 from calibrail.data.splits import TEST
-from calibrail.models.call_limits import account, limit_calls
+from calibrail.models.call_limits import no_calls
 from calibrail.record import Record
 from calibrail.scores.base import Score
 from calibrail.scores.sentence_table import SentenceTable, Trimming
@@ -203,8 +203,7 @@ def trimmed_examples(
         item = _with_texts(item, answer)
         return _with_evidence(item, answer, detector) if kind in _WRONG else item
 
-    # What a language model said is looked up in the cache; nothing new is asked.
-    with limit_calls(replace(account().limits, max_calls=0)):
+    with no_calls():
         kinds = {
             kind: KindOfExamples(tuple(example(*item, kind) for item in some), n)
             for kind, (some, n) in chosen.items()
