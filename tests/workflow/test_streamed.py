@@ -14,10 +14,11 @@ import pytest
 from calibrail import Example, Guardrail, calibrate
 from calibrail.data import read
 from calibrail.data.splits import TEST
+from calibrail.engine import use_engine
 from calibrail.models.call_limits import CallLimits, limit_calls
 from calibrail.scores.registry import ScoreSpec, build
 from calibrail.scores.worst_sentence import WorstSentence
-from calibrail.settings import SplitOptions
+from calibrail.settings import EngineOptions, ReadOptions, SplitOptions
 from calibrail.text.answer_sentences import answer_sentences
 from calibrail.workflow.run import Run
 from tests.answers import write
@@ -242,6 +243,35 @@ def test_what_cannot_be_measured_is_left_out(score: str) -> None:
     source = examples if score == "novelty" else iter(examples)
     report = calibrate(source, score, alpha=0.3, splitting=splitting, baselines=False).report
     assert report.sentences is None
+
+
+def test_rows_that_are_sentences_of_other_answers_are_not_measured(tmp_path: Path) -> None:
+    """As tables of sentences are read where they are answers each, by their columns' names."""
+    items = [
+        {"id": f"{item['id']}-{place}", "group": item["id"], "response": text, "grade": "x"}
+        | {"label": item["label"], "question": item["question"], "contexts": item["contexts"]}
+        for item in rows(60)
+        for place, text in enumerate([item["response"], "Summer and winter."])
+    ]
+    data = write(tmp_path / "sentences.jsonl", items)
+    assert calibrate(data, NOVELTY, alpha=0.3).report.sentences is None
+    mapped = ReadOptions(mapping={"answer_id": "group"})
+    report = calibrate(data, NOVELTY, alpha=0.3, reading=mapped).report.to_dict()
+    assert report["sentences"]["stream"]["stopped"]["at"]["n"] == report["test"]["n_hallucinated"]
+
+
+def test_shards_of_the_run_stay_its_own(tmp_path: Path) -> None:
+    data, shards = write(tmp_path / "answers.jsonl", rows(60)), tmp_path / "shards"
+    with use_engine(EngineOptions(shards=shards)):
+        run = calibrate(data, NOVELTY, alpha=0.3)
+    assert run.report.sentences is not None
+    manifests = [
+        json.loads((folder / "manifest.json").read_text())
+        for folder in (shards, shards / "sentences")
+    ]
+    assert [item["what"][0]["score"] for item in manifests] == [NOVELTY, "novelty"]
+    assert manifests[0]["n_rows"] == 60
+    assert run.report.sentences == calibrate(data, NOVELTY, alpha=0.3).report.sentences
 
 
 def test_lengths_as_groups_cannot_be_streamed_and_are_not_measured() -> None:

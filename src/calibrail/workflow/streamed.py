@@ -6,6 +6,7 @@ Marks play no part in thresholds and verdicts: the answers are read again for th
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from calibrail.data.by_sentence import sentence_labels, sentences_of
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source
+from calibrail.engine.current import engine, use_engine
 from calibrail.errors import DataError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.sample import TEST
@@ -92,7 +94,7 @@ def streamed(
     by_sentence = BySentence(marks.share, promise.undefined)
     examples = (example for row, example in marks if counted[row])
     try:
-        with no_calls():
+        with no_calls(), _other_shards():
             table, sentences = by_sentence.score(examples, [member])
     except BudgetError:
         return {"n_answers": 0, **about, "stream": None, "reason": MORE_REQUESTS}
@@ -113,6 +115,14 @@ def streamed(
         confidence=confidence,
     )
     return {"n_answers": len(table), **about, "stream": stream}
+
+
+def _other_shards() -> AbstractContextManager[object]:
+    """Keep shards of sentences, where shards are kept, apart from those that the run is made of."""
+    options = engine()
+    if options.shards is None:
+        return nullcontext()
+    return use_engine(replace(options, shards=options.shards / "sentences"))
 
 
 class _Marks:
@@ -152,7 +162,11 @@ class _Marks:
             labels = sentence_labels(answer, self.share)
             if None not in labels and (1 in labels) == (table.labels[row] == 1):
                 yield row, answer
-        self.there = opened.columns.marks is not None and opened.columns.marks.n_marked > 0
+        marks = opened.columns.marks
+        # Rows that were answers may be sentences of others.
+        gathered = opened.columns.marked.answer_id is not None
+        same = not gathered or "answer_id" in self._scored.data["reading"]["columns"]
+        self.there = same and marks is not None and marks.n_marked > 0
 
 
 def _usable(opened: Reading) -> Iterator[Example]:
