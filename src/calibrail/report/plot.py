@@ -15,6 +15,7 @@ from calibrail.report.phrases import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import BboxBase
 
 #: Stand-ins that matplotlib draws with, since the page's style sheet decides on the colours: the
 #: name there, and the colour in a file that stands alone on white.
@@ -106,7 +107,11 @@ class Plot:
     def svg(self, label: str) -> str:
         """Return the figure as one inline element without date, metadata or addresses."""
         buffer = io.StringIO()
-        self.figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        metadata = {"Date": None}
+        part = laid_out(self.figure)
+        self.figure.savefig(
+            buffer, format="svg", bbox_inches=part, transparent=True, metadata=metadata
+        )
         text = buffer.getvalue()
         text = text[text.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
@@ -119,6 +124,23 @@ class Plot:
         for stand_in, (variable, _) in COLOURS.items():
             text = text.replace(stand_in, variable)
         return text.rstrip() + "\n"
+
+
+def laid_out(figure: Figure) -> BboxBase:
+    """Place what a figure holds; return the part of it that is drawn on, in inches.
+
+    ``savefig`` does both, too, by drawing all of the figure once more.
+    """
+    from matplotlib import rcParams
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    # Texts are measured as the file shows them.
+    FigureCanvasSVG(figure)
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
+        figure.set_layout_engine(None)
+    part: BboxBase = figure.get_tightbbox().padded(rcParams["savefig.pad_inches"])
+    return part
 
 
 @contextmanager
@@ -147,7 +169,7 @@ def drawing(width: float, height: float, ink: str = INK, quiet: str = QUIET) -> 
         "ytick.labelcolor": ink,
     }
     with rc_context(style):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(width, height), dpi=72.0, layout="constrained")
         yield Plot(figure, figure.add_subplot())
 
 
