@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 from pathlib import Path
@@ -218,3 +219,58 @@ def test_of_answers_that_share_a_group_one_counts(tmp_path: Path) -> None:
         "calibrate", path, "--score", "novelty", "--alpha", "0.2", "-o", tmp_path / "r"
     )
     assert done.returncode == 1 and "come from 3 groups" in done.stderr
+
+
+def table(path: Path, rows: list[list[Any]], names: list[str]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([names, *rows])
+    return path
+
+
+NAMES = ["passage", "row", "sentence", "label", "number", "nli"]
+
+
+def sentences() -> list[list[Any]]:
+    """Return 40 answers of three sentences, a row each."""
+    return [
+        [f"p{i}", f"p{i}-{j}", f"Sentence {i} of {j}.", int(i % 2 and j == 1), j, (i * j % 7) / 7]
+        for i in range(40)
+        for j in range(3)
+    ]
+
+
+def test_rows_out_of_order_are_named_by_what_numbers_them(tmp_path: Path) -> None:
+    options = ("--map", "answer_id=passage,response=sentence")
+    path = table(tmp_path / "sentences.csv", sentences(), NAMES)
+    found, shown = looked_at(path, *options)
+    kept = [{"name": "number", "n": 40, "unsorted": 0, "gaps": 0, "twice": 0}]
+    assert found["marks"]["numbered"] == kept
+    # What numbers sentences is no score of theirs.
+    assert [item["name"] for item in found["marks"]["columns"]] == ["nli"]
+    assert "sentences_out_of_order" not in [item["code"] for item in found["warnings"]]
+    assert run_as_printed(shown, tmp_path)["score"]["key"] == "column:nli"
+    rows = sentences()
+    rows[0], rows[2] = rows[2], rows[0]
+    del rows[4]
+    rows.insert(9, rows[8])
+    found, shown = looked_at(table(path, rows, NAMES), *options)
+    assert found["marks"]["numbered"] == [
+        {"name": "number", "n": 40, "unsorted": 1, "gaps": 1, "twice": 1}
+    ]
+    assert "of 40 answers there are 1 with rows in another order (sort the file by it)" in shown
+
+
+def test_a_row_twice_is_refused_where_rows_have_names(tmp_path: Path) -> None:
+    rows = sentences()
+    path = table(tmp_path / "sentences.csv", [*rows, *rows[3:5]], NAMES)
+    options = ("--map", "answer_id=passage,response=sentence", "--id-column", "row")
+    found, _ = looked_at(path, *options)
+    assert found["marks"]["set_aside"] == [["id", "duplicate", 1]]
+    words = ("--unit", "sentence", "--score-column", "nli", "--higher", "hallucinated")
+    done = calibrail(
+        "calibrate", path, *options, *words, "--strict", "--alpha", "0.2", "-o", tmp_path
+    )
+    assert done.returncode == 1
+    # The row of the file, and what to do about it.
+    assert "row 122, field id: duplicate, got 'p1-0'" in done.stderr
+    assert "Leave out the rows that stand twice" in done.stderr

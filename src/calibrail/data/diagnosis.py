@@ -106,6 +106,28 @@ class SentenceColumn(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class NumberedRows(Record):
+    """A column that numbers the sentences of each answer, where rows are sentences.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    n : int
+        Answers of two or more sentences.
+    unsorted, gaps, twice : int
+        Those of them whose rows stand in another order, which lack a number, and in which one
+        stands twice.
+    """
+
+    name: str
+    n: int
+    unsorted: int
+    gaps: int
+    twice: int
+
+
+@dataclass(frozen=True, slots=True)
 class WideMarks(Record):
     """How many sentences only the edge of a neighbour's mark makes unsupported.
 
@@ -159,6 +181,8 @@ class MarkLook(Record):
         Candidates for ``--score-column``.
     wide : WideMarks or None
         Marks that touch neighbours; None where no span makes a sentence unsupported.
+    numbered : tuple of NumberedRows
+        Columns that number the sentences of answers; they are no candidates.
     """
 
     kind: str
@@ -175,6 +199,7 @@ class MarkLook(Record):
     supports: tuple[Support, ...]
     columns: tuple[SentenceColumn, ...] = ()
     wide: WideMarks | None = None
+    numbered: tuple[NumberedRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

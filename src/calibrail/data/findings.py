@@ -231,6 +231,19 @@ def _marks(facts: Diagnosis) -> Iterator[Finding]:
             f"{marks.outside_chars:,} of {said(marks.marked_chars, 'marked character')} are in no "
             "sentence (in list marks, or words without a letter): no threshold can remove them",
         )
+    for numbered in marks.numbered:
+        wrong = (
+            (numbered.unsorted, "with rows in another order (sort the file by it)"),
+            (numbered.gaps, "without one of the numbers (add the rows that are missing)"),
+            (numbered.twice, "with a number twice (remove the copies)"),
+        )
+        if which := [f"{n:,} {what}" for n, what in wrong if n]:
+            yield Finding(
+                "sentences_out_of_order",
+                f"column {numbered.name!r} numbers the sentences of an answer, and an answer is "
+                f"read as its rows in the order of the file: of {said(numbered.n, 'answer')} there "
+                f"are {', '.join(which)}",
+            )
     for column in marks.columns:
         if column.set_aside:
             yield Finding(

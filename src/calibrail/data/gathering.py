@@ -14,6 +14,7 @@ _SHARED: Final = ("question", "contexts", "group", "samples")
 
 _NAME: Final = "give every row the name of its answer"
 _TEXT: Final = "give every row the text of its sentence"
+_ONCE: Final = "leave out the rows that stand twice, or name another id column"
 _ONE: Final = "give all sentences of an answer the same {field}, or name another answer_id column"
 
 
@@ -61,6 +62,7 @@ class Gatherer:
                 yield bad.problem(rows[0].number, file)
 
     def _answer(self, name: object, rows: Sequence[Row]) -> Row:
+        self._require_rows_once(rows)
         shared = {field: self._shared(field, rows) for field in _SHARED}
         names = dict.fromkeys(name for row in rows for name in row.values)
         values: dict[str, object] = {}
@@ -71,6 +73,17 @@ class Gatherer:
         emptied = dict.fromkeys((*self._label_columns, self._by_field["response"]))
         values |= emptied | own | {self._by_field["id"]: name, GATHERED: self._sentences(rows)}
         return replace(rows[0], values=values)
+
+    def _require_rows_once(self, rows: Sequence[Row]) -> None:
+        """Refuse an answer in which a row stands twice, where rows have names of their own."""
+        names = [value_at(row.values, self._by_field["id"]) for row in rows]
+        if all(name == names[0] for name in names):
+            return
+        seen: set[str] = set()
+        for name, row in zip(names, rows, strict=True):
+            if name is not None and str(name) in seen:
+                raise FieldError("id", "duplicate", name, _ONCE, row.number)
+            seen.add(str(name))
 
     def _sentences(self, rows: Sequence[Row]) -> list[Given]:
         sentences = []

@@ -23,6 +23,8 @@ _ORDER: Final = (
     "sentences must stand in the response word for word, in their order, none within another"
 )
 
+_WORDS: Final = "give the text of every sentence, or leave out those without one"
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -140,6 +142,8 @@ def placed(
     at, result = 0, list[GivenSentence]()
     for number, item in enumerate(sentences, start=1):
         name = f"sentence {number} of {len(sentences)}"
+        if item.start is None and not item.text.strip():
+            raise FieldError("sentences", "empty", name, _WORDS, item.row)
         if item.start is not None and item.end is not None:
             start, end = item.start, item.end
             there = response[start:end]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from calibrail.data.by_sentence import marked_characters, sentence_labels, sentences_of
 from calibrail.data.example import Example
 from calibrail.data.sentence_columns import SentenceColumns
+from calibrail.data.sentence_numbers import NumberLook
 from calibrail.data.wide_marks import WideMarkLook
 
 
@@ -41,12 +42,15 @@ class MarkSurvey:
         What the further columns say of sentences.
     wide : WideMarkLook
         Marks that touch neighbours.
+    numbers : NumberLook
+        Columns that number sentences.
     """
 
     def __init__(
         self, examples: Iterable[Example], share: float, columns: Sequence[str] = ()
     ) -> None:
         self.columns, self.wide = SentenceColumns(columns), WideMarkLook()
+        self.numbers = NumberLook(columns)
         sentences, unsupported, digests = array("Q"), array("Q"), array("Q")
         self.groups: list[str | None] = []
         self.marked = self.outside = 0
@@ -56,6 +60,7 @@ class MarkSurvey:
             labels = sentence_labels(example, share)
             self.columns.add(example, labels)
             self.wide.add(example, labels)
+            self.numbers.add(example)
             sentences.append(len(labels))
             unsupported.append(sum(label == 1 for label in labels))
             digests.append(int(read.digest(), 16))

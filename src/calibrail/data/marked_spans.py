@@ -14,11 +14,11 @@ _TEXTS: Final = ("text", "quote", "span", "span_text")
 
 _SHAPE: Final = (
     "write a list of [start, end] or {'start': ..., 'end': ...}, [] where nothing is unsupported; "
-    "offsets count characters from 0, the end is the first one behind"
+    "offsets are whole numbers, which count characters from 0, the end is the first one behind"
 )
 _ELSEWHERE: Final = (
-    "offsets count characters (not bytes, not tokens) of this very response, the end is the first "
-    "one behind; mark it again, or leave the text out if the offsets are right"
+    "offsets count characters (not bytes, not UTF-16 units, not tokens) of this very response, the "
+    "end is the first one behind; mark it again, or leave the text out if the offsets are right"
 )
 
 Span = tuple[int, int]

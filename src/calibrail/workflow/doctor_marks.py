@@ -1,6 +1,6 @@
 """What does a file support, sentence by sentence?"""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -57,6 +57,7 @@ def look_at_marks(
             survey.labels, split(survey.labels, groups, ids=survey.digests), groups
         )
     median, p95 = median_and_p95(survey.sentences)
+    numbered = survey.numbers.finish() if kind == "rows" else ()
     return MarkLook(
         kind=kind,
         n=len(survey.labels),
@@ -70,8 +71,9 @@ def look_at_marks(
         span_share=how.span_share,
         set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
         supports=supports,
-        columns=_sentence_columns(survey.columns),
+        columns=_sentence_columns(survey.columns, {item.name for item in numbered}),
         wide=survey.wide.finish(),
+        numbered=numbered,
     )
 
 
@@ -83,10 +85,14 @@ def further_columns(opened: Reading) -> tuple[str, ...]:
     return tuple(name for name in opened.fields if name not in used)
 
 
-def _sentence_columns(seen: SentenceColumns) -> tuple[SentenceColumn, ...]:
+def _sentence_columns(
+    seen: SentenceColumns, numbering: Collection[str]
+) -> tuple[SentenceColumn, ...]:
     """Return the columns that hold numbers for sentences, with their AUROC by sentence."""
     columns = []
     for name, (values, labels) in seen.values().items():
+        if name in numbering:
+            continue
         area, missing = area_of(values, labels), int(np.isnan(values).sum())
         tells = tells_label(area, len(labels))
         aside = seen.set_aside[name]
