@@ -14,7 +14,7 @@ import pytest
 
 import calibrail as library
 from calibrail.settings import Promise
-from tests.cli.test_doctor_marks import answers, lines, looked_at, run_as_printed
+from tests.cli.test_doctor_marks import N, answers, lines, looked_at, run_as_printed
 from tests.command_line import calibrail
 
 #: What is wrong with an answer as a whole, sentence by sentence.
@@ -153,6 +153,23 @@ def test_sentences_with_labels_are_read_and_their_command_runs(
     assert shown.count("sentences: without a label") == 2
     report = run_as_printed(shown, tmp_path)
     assert report["data"]["n_examples"] == len(rows) - 1
+
+
+def test_words_that_no_listed_sentence_holds_are_told(tmp_path: Path) -> None:
+    rows = []
+    for row in answers():
+        first, second = row["response"].removeprefix("1. ").split(". ")
+        listed = [{"text": f"{first}.", "label": 0}, {"text": second, "label": row["label"]}]
+        rows.append({"id": row["id"], "response": row["response"], "sentences": listed})
+    path = lines(tmp_path / "answers.jsonl", rows)
+    # The mark of a list is no statement.
+    found, _ = looked_at(path)
+    assert found["marks"]["unlisted"] == 0
+    for row in rows[:3]:
+        row["response"] += " The walls are high."
+    found, shown = looked_at(lines(path, rows))
+    assert found["marks"]["unlisted"] == 3
+    assert f"3 answers of {N} have words in none of the sentences" in shown
 
 
 def test_the_folder_of_labels_and_its_command(tmp_path: Path) -> None:
