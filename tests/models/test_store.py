@@ -10,9 +10,11 @@ from calibrail.models.reranker import Reranker
 from calibrail.models.store import (
     BATCH_TOKENS,
     ResultStore,
+    alone,
     apart,
     batches,
     blocks,
+    run_key,
     shared,
     text_key,
 )
@@ -127,3 +129,46 @@ def test_what_is_computed_apart_neither_knows_nor_tells() -> None:
             # Another thread is not apart.
             assert pool.submit(store.get, b"known").result() == 1
     assert store.get(b"known") == 1 and store.get(b"further") is None
+
+
+def test_what_ran_together_alone_is_taken_up_by_the_same_inputs_together() -> None:
+    store, run = ResultStore[int](10), run_key([b"one", b"two"])
+    assert run not in (run_key([b"two", b"one"]), run_key([b"one"]), text_key("one", "two"))
+    store.put(b"one", 0)
+    store.note(run, [b"one"])
+    # Results of other batches may have other digits.
+    assert not store.repeat(run)
+    with alone():
+        assert not store.repeat(run) and store.get(b"one") is None
+        store.put(b"one", 1)
+        store.put(b"two", 2)
+        store.note(run, [b"one", b"two"])
+    with alone():
+        assert store.get(b"one") is None
+        assert not store.repeat(run_key([b"one"]))
+        assert store.repeat(run) and (store.get(b"one"), store.get(b"two")) == (1, 2)
+        with alone():
+            assert store.get(b"one") is None and store.repeat(run) and store.get(b"one") == 1
+        store.clear()
+        assert store.get(b"one") is None and store.repeat(run)
+    with apart():
+        assert not store.repeat(run)
+        with alone():
+            assert not store.repeat(run)
+            store.note(run, [])
+    assert store.get(b"one") == 0
+    with alone():
+        assert store.repeat(run) and store.get(b"two") == 2
+    store.clear()
+    with alone():
+        assert not store.repeat(run)
+
+
+def test_what_ran_together_counts_for_the_budget() -> None:
+    store = ResultStore[int](10)
+    for row in range(4):
+        with alone():
+            store.put(b"key", row, size=4)
+            store.note(run_key([bytes([row])]), [b"key"])
+    with alone():
+        assert [store.repeat(run_key([bytes([row])])) for row in range(4)] == [0, 0, 1, 1]

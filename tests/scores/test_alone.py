@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 from calibrail import Example
+from calibrail.data.by_sentence import sentence_examples
 from calibrail.scores import build, parse_spec
-from calibrail.scores.alone import scored_alone
+from calibrail.scores.alone import background_of, scored_alone
 from calibrail.scores.base import Scores
 from tests.chat_server import ChatServer, verdicts
 
@@ -32,14 +34,66 @@ def test_what_others_made_known_is_kept_and_not_taken_up() -> None:
     fresh = []
     for answer in ANSWERS:
         score.forget()
-        fresh.append(score.score([answer]).values[0])
+        fresh.append(scored_alone(score, answer).values[0])
     score.forget()
     batch = score.score(ANSWERS).values
     assert batch.tolist() != fresh
-    assert [scored_alone(score, answer).values[0] for answer in ANSWERS] == fresh
+    np.testing.assert_allclose(batch, fresh, atol=score.tolerance, rtol=0.0)
+    assert [scored_alone(score, answer).values[0] for answer in reversed(ANSWERS)] == fresh[::-1]
     known = score.encoder.n_embedded
     np.testing.assert_array_equal(score.score(ANSWERS).values, batch)
+    # What ran together alone does not run again, nor does it for an answer to the same contexts.
+    assert [scored_alone(score, answer).values[0] for answer in ANSWERS] == fresh
     assert score.encoder.n_embedded == known
+    other = replace(ANSWERS[0], response="It has bridges.")
+    assert scored_alone(score, other).values[0] != fresh[0]
+    assert score.encoder.n_embedded == known + 1
+
+
+@pytest.mark.parametrize(
+    "name", ["rad:level=sentence", "rad:weighting=question", "sgi", "local_sgi", "worst_sentence:"]
+)
+def test_the_sentences_of_an_answer_share_what_is_no_part_of_them(name: str) -> None:
+    if name.endswith(":"):
+        name += "detector=rad"
+    score: Any = build(parse_spec(name))
+    encoder = getattr(score, "member", score).encoder
+    encoder.forget()
+    answer = replace(ANSWERS[0], response="Rain fell in May. The bridges of city 0 are older yet.")
+    parts = sentence_examples(answer)
+    assert background_of(score, answer) == background_of(score, parts[1]) != ()
+    n_texts = len(set(score.demands(parts)[0].parts[0]))
+    known = encoder.n_embedded
+    first = [scored_alone(score, part).values[0] for part in parts]
+    assert encoder.n_embedded == known + n_texts
+    encoder.forget()
+    assert [scored_alone(score, part).values[0] for part in reversed(parts)] == first[::-1]
+    assert encoder.n_embedded == known + 2 * n_texts
+    if "detector" in name:
+        assert scored_alone(score, answer).values[0] == max(first)
+        assert encoder.n_embedded == known + 2 * n_texts
+
+
+def test_what_has_no_value_asks_for_nothing() -> None:
+    for name in ("sgi", "rad", "worst_sentence:detector=rad"):
+        score: Any = build(parse_spec(name))
+        encoder = getattr(score, "member", score).encoder
+        known = encoder.n_embedded
+        asked = Example("", ("A context that nobody reads.",), "")
+        assert np.isnan(scored_alone(score, asked).values[0])
+        assert (background_of(score, asked), encoder.n_embedded) == ((), known)
+
+
+def test_an_endpoint_is_asked_for_contexts_once() -> None:
+    with ChatServer() as server:
+        address = f'model="openai:m@{server.url}"'
+        score: Any = build(parse_spec(f"rad:{address}"))
+        parts = [replace(ANSWERS[0], response=f"Sentence {row}.") for row in range(4)]
+        values = [scored_alone(score, part).values[0] for part in parts]
+        # The two contexts in one call, and each sentence in one.
+        assert [len(asked.body["input"]) for asked in server.seen] == [2, 1, 1, 1, 1]
+        assert [scored_alone(score, part).values[0] for part in parts] == values
+        assert len(server.seen) == 5
 
 
 def test_threads_that_score_alone_take_nothing_from_each_other() -> None:

@@ -18,7 +18,7 @@ from calibrail.guardrail.judged import judge
 from calibrail.guardrail.reasons import reason_of
 from calibrail.models.call_limits import BudgetError
 from calibrail.scale import Scale
-from calibrail.scores.alone import scored_alone
+from calibrail.scores.alone import background_of, scored_alone
 from calibrail.scores.base import DetectorFailure, Score, Scores
 from calibrail.scores.registry import scale_of
 
@@ -114,10 +114,11 @@ class Judge:
         alone : bool
             Whether the one row was scored with nothing remembered.
         """
-        said = judge(self._rule, scores.values, self._groups(rows), self._score.tolerance)
+        groups, tolerance = self._groups(rows), self._score.tolerance
+        said = judge(self._rule, scores.values, groups, tolerance, alone=alone)
         scale, verdicts = self.scale, []
         for place, row in enumerate(rows):
-            if not (alone or said.certain[place]):
+            if not said.certain[place]:
                 verdicts.append(self._alone(row))
                 continue
             if isinstance(why := scores.reasons.get(place), DetectorFailure):
@@ -142,6 +143,14 @@ class Judge:
             for by in (-tolerance, tolerance)
         )
         return bool(low[0] == high[0])
+
+    def alone_costs_no_more(self, row: Example) -> bool:
+        """Return whether sentences like this are best scored alone at once.
+
+        Nothing runs beside the one that a model has just written, and a near tie would be scored
+        alone after all.
+        """
+        return self._score.tolerance > 0.0 and background_of(self._score, row) is not None
 
     def threshold(self, row: Example) -> float | None:
         """Return the threshold of a row's group; None where everything is flagged."""

@@ -69,7 +69,14 @@ def frozen_rule(config: FrozenConfig) -> Rule:
     return rule
 
 
-def judge(rule: Rule, values: NDArray[np.float64], groups: Groups, tolerance: float) -> Judged:
+def judge(
+    rule: Rule,
+    values: NDArray[np.float64],
+    groups: Groups,
+    tolerance: float,
+    *,
+    alone: bool = False,
+) -> Judged:
     """Return what a rule says of scores, and of which of them it would say it in any batch.
 
     Parameters
@@ -82,6 +89,8 @@ def judge(rule: Rule, values: NDArray[np.float64], groups: Groups, tolerance: fl
         The answers' groups, where the rule has thresholds by group.
     tolerance : float
         How far two computations of one score may differ.
+    alone : bool
+        Whether each was scored by itself, so that there is no other score to be told apart from.
     """
     missing = np.isnan(values)
 
@@ -96,6 +105,9 @@ def judge(rule: Rule, values: NDArray[np.float64], groups: Groups, tolerance: fl
     digits = _digits(tolerance)
     rounded = np.round(values, digits)
     faithful = rule.decide(rounded, groups, tolerance) == codes
+    shown = np.where(faithful, rounded, values)
+    if alone:
+        return Judged(codes, thresholds, p_values, shown, np.ones(len(values), dtype=np.bool_))
     certain = missing | faithful
     # What does not change from the lowest to the highest value changes nowhere between.
     moved = _MOVED * tolerance
@@ -103,7 +115,7 @@ def judge(rule: Rule, values: NDArray[np.float64], groups: Groups, tolerance: fl
     for before, after in zip(said(low), said(high), strict=True):
         certain &= missing | (before == after)
     certain &= missing | (np.round(low, digits) == np.round(high, digits))
-    return Judged(codes, thresholds, p_values, np.where(faithful, rounded, values), certain)
+    return Judged(codes, thresholds, p_values, shown, certain)
 
 
 def shown_within(tolerance: float) -> float:

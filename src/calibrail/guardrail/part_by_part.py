@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import numpy as np
-
 from calibrail.conformal.group_keys import LENGTH, reads_length
 from calibrail.data.by_sentence import sentence_example
 from calibrail.data.example import Example, GivenSentence
 from calibrail.errors import GuardrailError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.judge import Verdict
+from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import Score, Scores
 from calibrail.scores.column import Column
 from calibrail.scores.registry import spell
-from calibrail.scores.worst_sentence import WorstSentence, worst
+from calibrail.scores.worst_sentence import WorstSentence, together
 from calibrail.settings import Promise
 
 if TYPE_CHECKING:
@@ -43,8 +42,15 @@ class Parts(Protocol):
         """Return the decision of ``check`` about an answer with the first of these sentences."""
 
 
-def parts_of(guardrail: Guardrail) -> Parts:
+def parts_of(guardrail: Guardrail, asked: Example) -> Parts:
     """Return what judges sentences as a guardrail does.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        The guardrail.
+    asked : Example
+        The answer, of which nothing is written yet.
 
     Raises
     ------
@@ -55,8 +61,8 @@ def parts_of(guardrail: Guardrail) -> Parts:
     if why := why_no_parts(score, guardrail.config.promise):
         raise GuardrailError(why)
     if isinstance(score, WorstSentence) and guardrail.unit == "answer":
-        return _Worst(guardrail, score)
-    return _Sentences(guardrail)
+        return _Worst(guardrail, score, asked)
+    return _Sentences(guardrail, asked)
 
 
 def why_no_parts(score: Score, promise: Promise) -> str | None:
@@ -93,13 +99,14 @@ class _Sentences:
 
     stops_at_undefined = True
 
-    def __init__(self, guardrail: Guardrail) -> None:
+    def __init__(self, guardrail: Guardrail, asked: Example) -> None:
         self._guardrail = guardrail
         self._judged: list[tuple[Example, Verdict]] = []
+        self._alone = guardrail.judge.alone_costs_no_more(asked)
 
     def verdict(self, answer: Example, place: GivenSentence) -> Verdict:
         sentence = sentence_example(answer, place, len(self._judged) + 1)
-        (verdict,) = self._guardrail.judge.of([sentence])
+        (verdict,) = self._guardrail.judge.of([sentence], alone=self._alone)
         self._judged.append((sentence, verdict))
         return verdict
 
@@ -117,21 +124,24 @@ class _Worst:
 
     stops_at_undefined = False
 
-    def __init__(self, guardrail: Guardrail, score: WorstSentence) -> None:
+    def __init__(self, guardrail: Guardrail, score: WorstSentence, asked: Example) -> None:
         self._guardrail, self._score = guardrail, score
+        self._alone = guardrail.judge.alone_costs_no_more(asked)
         self._judged: list[tuple[Example, Scores | BaseException]] = []
         self._passes = guardrail.config.policy.undefined == "pass"
 
     def verdict(self, answer: Example, place: GivenSentence) -> Verdict:
         judge = self._guardrail.judge
         sentence = sentence_example(answer, place, len(self._judged) + 1)
+        member = self._score.member
         try:
-            scores = self._score.member.score([sentence])
+            scores = scored_alone(member, sentence) if self._alone else member.score([sentence])
         except Exception as error:
             self._judged.append((sentence, error))
             return judge.failed(sentence, error)
-        # Only the answer's own digits are shown to be certain, once, at its end.
-        (verdict,) = judge.judged([sentence], scores, alone=judge.holds(sentence, scores))
+        # Otherwise only the answer's own digits are shown to be certain, once, at its end.
+        certain = self._alone or judge.holds(sentence, scores)
+        (verdict,) = judge.judged([sentence], scores, alone=certain)
         self._judged.append((sentence, verdict.error or scores))
         # Sentences without a score do not count beside one that has one.
         self._passes = self._passes or verdict.score is not None
@@ -150,18 +160,6 @@ class _Worst:
         if not judged or self._score.lacking([answer]):
             (verdict,) = guardrail.judge.of([answer])
             return guardrail.of_answer(answer, verdict)
-        found = worst(answer, [sentence for sentence, _ in judged], _together(parts))
-        if isinstance(found, str):
-            scored = Scores(np.array([np.nan]), {0: found})
-        else:
-            scored = Scores(np.array([found[0]]), {}, (found[1],))
-        (verdict,) = guardrail.judge.judged([answer], scored)
+        scored = together(answer, [sentence for sentence, _ in judged], parts)
+        (verdict,) = guardrail.judge.judged([answer], scored, alone=self._alone)
         return guardrail.of_answer(answer, verdict)
-
-
-def _together(parts: list[Scores]) -> Scores:
-    """Return the scores of sentences as if they had been scored at once."""
-    evidence = [part.evidence[0] if part.evidence else {} for part in parts]
-    reasons = {row: part.reasons[0] for row, part in enumerate(parts) if part.reasons}
-    values = np.concatenate([part.values for part in parts])
-    return Scores(values, reasons, tuple(evidence) if any(evidence) else None)

@@ -93,7 +93,7 @@ class StreamCheck:
                     f"column {name} holds a list, and how many sentences there will be is not "
                     "known; give one value for all of them"
                 )
-        self._parts = parts_of(guardrail)
+        self._parts = parts_of(guardrail, asked)
         self._guardrail, self._asked = guardrail, asked
         self._splitter = SentenceStream()
         self._written: list[str] = []

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.models.store import ResultStore, text_key
+from calibrail.models.store import ResultStore, run_key, text_key
 
 #: Texts tokenised at a time.
 _CHUNK: Final = 2048
@@ -87,14 +87,26 @@ class Encoder:
                 wanted[text] = False
         items = list(wanted.items())
         for start in range(0, len(items), _CHUNK):
-            self.embed(items[start : start + _CHUNK])
+            self._together(items[start : start + _CHUNK])
+
+    def _together(self, items: Sequence[tuple[str, bool]]) -> None:
+        """Embed texts, or take up what they were when they were embedded together, and alone."""
+        keys = [text_key(text) for text, _ in items]
+        run = run_key(key + bytes([words]) for key, (_, words) in zip(keys, items, strict=True))
+        if not (self._sentences.repeat(run) and self._words.repeat(run)):
+            self.embed(items)
+            self._sentences.note(run, keys)
+            self._words.note(run, keys)
 
     def sentences(self, texts: Sequence[str], *, normal: bool = True) -> NDArray[np.float64]:
         """Return L2-normalised sentence vectors, float64, shape (n, d); else as the model gives."""
-        self.prepare(texts)
+        keys = list(map(text_key, texts))
+        known = [self._sentences.get(key) for key in keys]
+        if None in known:
+            self.prepare(texts)
         rows = [
-            self._sentences.get_or(text_key(text), partial(self.embed, [(text, False)]))
-            for text in texts
+            row or self._sentences.get_or(key, partial(self.embed, [(text, False)]))
+            for key, text, row in zip(keys, texts, known, strict=True)
         ]
         if not rows:
             return np.zeros((0, 0))

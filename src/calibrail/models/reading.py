@@ -5,7 +5,7 @@ from functools import cached_property, partial
 from typing import Any, Final, Generic, TypeVar
 
 from calibrail.models.loading import LocalModel
-from calibrail.models.store import ResultStore, blocks, text_key
+from calibrail.models.store import ResultStore, blocks, run_key, text_key
 
 Item = TypeVar("Item", bound=Sequence[Any])
 Head = TypeVar("Head")
@@ -91,7 +91,10 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
             item for item in dict.fromkeys(items) if self._store.get(self._key(item)) is None
         ]
         for block in blocks(unknown, self._characters, self.block, self.block_characters):
-            self.compute(block)
+            keys = list(map(self._key, block))
+            if not self._store.repeat(run := run_key(keys)):
+                self.compute(block)
+                self._store.note(run, keys)
 
     def results(self, items: Sequence[Item]) -> list[Result]:
         """Return the result of each item, computed where it is not known."""

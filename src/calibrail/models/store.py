@@ -29,6 +29,11 @@ def text_key(*texts: str) -> bytes:
     )
 
 
+def run_key(keys: Iterable[bytes]) -> bytes:
+    """Return what stands for inputs that run together, in their order; no `text_key` is like it."""
+    return b"run" + hashlib.blake2b(b"".join(keys), digest_size=16).digest()
+
+
 class _Recent(Generic[Result]):
     """Results by key, the least recently used ones dropped beyond a budget; for any thread."""
 
@@ -50,6 +55,10 @@ class _Recent(Generic[Result]):
         with self._lock:
             return self._kept.get(key, (None, 0))[0]
 
+    def entry(self, key: bytes) -> tuple[Result, int] | None:
+        with self._lock:
+            return self._kept.get(key)
+
     def put(self, key: bytes, result: Result, size: int) -> None:
         with self._lock:
             self._size += size - self._kept.pop(key, (None, 0))[1]
@@ -64,6 +73,10 @@ _apart: ContextVar[dict["ResultStore[Any]", _Recent[Any]] | None] = ContextVar(
 )
 
 
+#: Whether what ran together in such a block is taken up where the same runs together again.
+_repeats: ContextVar[bool] = ContextVar("repeats", default=False)
+
+
 @contextmanager
 def apart() -> Iterator[None]:
     """Compute, within the block, as if nothing were known; what was known stays for all others.
@@ -71,11 +84,29 @@ def apart() -> Iterator[None]:
     A model's last digits depend on what ran beside an input. What is computed here depends on
     nothing that this or another thread has computed before, and is forgotten at the end.
     """
-    token = _apart.set({})
+    with _set(_apart, {}), _set(_repeats, False):
+        yield
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Do as `apart` does, but run no inputs together twice that ran together in such a block.
+
+    The same inputs, run together, give the same results to the last digit. Within `apart` nothing
+    is taken up.
+    """
+    repeats = _apart.get() is None or _repeats.get()
+    with apart(), _set(_repeats, repeats):
+        yield
+
+
+@contextmanager
+def _set(variable: ContextVar[Any], value: object) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _apart.reset(token)
+        variable.reset(token)
 
 
 class ResultStore(Generic[Result]):
@@ -89,7 +120,7 @@ class ResultStore(Generic[Result]):
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._shared = _Recent[Result](budget)
+        self._shared = _Recent[Any](budget)
 
     @property
     def _results(self) -> _Recent[Result]:
@@ -117,6 +148,26 @@ class ResultStore(Generic[Result]):
     def put(self, key: bytes, result: Result, size: int = 1) -> None:
         """Keep a result; the newest one is kept even if it exceeds the budget by itself."""
         self._results.put(key, result, size)
+
+    def repeat(self, run: bytes) -> bool:
+        """Take up the results of inputs that ran together in a block `alone`; return if it can.
+
+        Parameters
+        ----------
+        run : bytes
+            What `run_key` gives.
+        """
+        if not _repeats.get() or (known := self._shared.get(run)) is None:
+            return False
+        for key, (result, size) in known.items():
+            self._results.put(key, result, size)
+        return True
+
+    def note(self, run: bytes, keys: Iterable[bytes]) -> None:
+        """Keep, in a block `alone`, the results of inputs that ran together for `repeat`."""
+        if _repeats.get():
+            found = {key: entry for key in keys if (entry := self._results.entry(key))}
+            self._shared.put(run, found, sum(size for _, size in found.values()))
 
     def clear(self) -> None:
         """Forget everything."""

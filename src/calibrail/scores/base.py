@@ -196,7 +196,11 @@ def prepare(demands: Iterable[Demand]) -> None:
 
 @runtime_checkable
 class Demanding(Protocol):
-    """A score that uses models and announces its inputs, so that each runs once for all scores."""
+    """A score that uses models and announces its inputs, so that each runs once for all scores.
+
+    One that has a method ``background(example)`` says which of them do not depend on the response,
+    as demands, or None: the sentences of an answer that is still being written share these.
+    """
 
     @property
     def models(self) -> tuple[SharedModel, ...]:

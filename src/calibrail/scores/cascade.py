@@ -214,7 +214,7 @@ class Hybrid(Learning, Members):
         """
         cheap = self.members["cheap"]
         values = cheap.score(examples).values.copy()
-        if cheap.tolerance == 0.0 or len(examples) == 1:
+        if cheap.tolerance == 0.0:
             return values
         near = np.abs(values[:, None] - self.state()["band"]).min(axis=1) <= cheap.tolerance
         for row in np.flatnonzero(near).tolist():

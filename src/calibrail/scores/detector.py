@@ -146,6 +146,8 @@ class ModelScore(Detector):
     uses: ClassVar[tuple[str, ...]] = ()
     #: Whether they read a response to its end, window by window, not its beginning alone.
     reads_all: ClassVar[bool] = False
+    #: Whether all that they are asked holds the response, or a part of it.
+    of_response: ClassVar[bool] = False
 
     @property
     def models(self) -> tuple[Any, ...]:
@@ -201,6 +203,18 @@ class ModelScore(Detector):
     def inputs(self, example: Example) -> Iterable[Any]:
         """Return what each model is asked about one example that lacks nothing."""
         raise AssertionError(f"{type(self).__name__} asks nothing")
+
+    def sources(self, example: Example) -> Iterable[Any] | None:
+        """Return the inputs that do not depend on the response; None where that is not known."""
+        return () if self.of_response else None
+
+    def background(self, example: Example) -> tuple[Demand, ...] | None:
+        """Return what ``score`` looks up whatever the response is; None where that is not known."""
+        if (sources := self.sources(example)) is None:
+            return None
+        # What has no value looks up nothing.
+        inputs = () if self.lacks(example) else tuple(dict.fromkeys(sources))
+        return tuple(Demand(model, (inputs,)) for model in self.models if inputs)
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return what ``score`` will look up, each input once."""

@@ -1,6 +1,7 @@
 """Does the answer lie near the question instead of the context, or far from every chunk?"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -65,6 +66,10 @@ class Sgi(Embedding):
         """Return the question, the pieces of the response and the contexts."""
         pieces = (piece.text for piece in self._pieces(example))
         return (example.question, *pieces, *self._contexts(example))
+
+    def sources(self, example: Example) -> Sequence[str]:
+        """Return the question and the contexts."""
+        return (example.question, *self._contexts(example))
 
     def value(self, example: Example) -> Valued | str:
         """Return the negated index, the mean over the pieces of the response."""
@@ -171,13 +176,17 @@ class Rad(Embedding):
 
     def inputs(self, example: Example) -> Iterable[str]:
         """Return chunks and response, or their sentences, and the question where it weighs."""
-        pieces, passages = self._split(example)
+        return (*self.sources(example), *(piece.text for piece in self._pieces(example)))
+
+    def sources(self, example: Example) -> Sequence[str]:
+        """Return chunks, or their sentences, and the question where it weighs."""
         question = [example.question] if self.weighting == "question" else []
-        return (*(passage.quote for passage in passages), *(p.text for p in pieces), *question)
+        texts = (passage.quote for passage in _passages(tuple(example.contexts), self.level))
+        return (*texts, *question)
 
     def value(self, example: Example) -> Valued | str:
         """Return the divergence; undefined without a sentence on either side."""
-        pieces, passages = self._split(example)
+        pieces, passages = self._pieces(example), _passages(tuple(example.contexts), self.level)
         if not pieces:
             return NO_SENTENCE
         if not passages:
@@ -200,13 +209,17 @@ class Rad(Embedding):
             least = (least + float(weights @ similar / weights.sum())) / 2.0
         return 1.0 - least, {"kind": "sentences", "items": items}
 
-    def _split(self, example: Example) -> tuple[list[Sentence], list[_Passage]]:
-        chunks = list(enumerate(example.contexts))
-        if self.level == "response":
-            places = [_Passage(i, 0, len(c), c) for i, c in chunks if c.strip()]
-            return [whole_response(example)], places
-        places = [_Passage(i, s.start, s.end, s.text) for i, c in chunks for s in sentences(c)]
-        return sentences(example.response), places
+    def _pieces(self, example: Example) -> Sequence[Sentence]:
+        return self.splitter(example.response) if self.splitter else [whole_response(example)]
+
+
+@lru_cache(maxsize=64)
+def _passages(contexts: tuple[str, ...], level: Level) -> tuple[_Passage, ...]:
+    """Return what a response is compared with, which all sentences of an answer share."""
+    chunks = enumerate(contexts)
+    if level == "response":
+        return tuple(_Passage(i, 0, len(c), c) for i, c in chunks if c.strip())
+    return tuple(_Passage(i, s.start, s.end, s.text) for i, c in chunks for s in sentences(c))
 
 
 def _nearest(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -45,6 +45,7 @@ class Entailing(LocalScore):
 
     explains = True
     uses = ("nli",)
+    of_response = True
     versions = (("sentences", sentences_version),)
 
     def __post_init__(self) -> None:

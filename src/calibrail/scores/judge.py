@@ -94,6 +94,7 @@ class Judge(ModelScore):
     #: A judge may say something else when it is asked again; what it said is kept, not rounded.
     tolerance = 0.0
     uses = ("llm",)
+    of_response = True
 
     def __post_init__(self) -> None:
         one_of(self.mode, "mode", get_args(Mode))

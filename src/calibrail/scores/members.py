@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
+from calibrail.scores.alone import background_of
 from calibrail.scores.base import JSON, Demand, Demanding, DetectorFailure, Score, Scores
 from calibrail.scores.detector import ModelScore
 from calibrail.scores.learned import Learning, learns
@@ -61,6 +62,15 @@ class Members(ModelScore):
         """Every model that a member calls, once."""
         models = (getattr(member, "models", ()) for member in self.members.values())
         return tuple({id(model): model for model in chain.from_iterable(models)}.values())
+
+    def background(self, example: Example) -> tuple[Demand, ...] | None:
+        """Return what the members will look up whatever the response is, where all know it."""
+        found = list[Demand]()
+        for member in self.members.values():
+            if (demands := background_of(member, example)) is None:
+                return None
+            found += demands
+        return tuple(found)
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return what the members will look up."""

@@ -54,7 +54,7 @@ class Tokens(LocalScore):
     name = "tokens"
     explains = True
     uses = ("classifier",)
-    reads_all = True
+    reads_all = of_response = True
 
     def __post_init__(self) -> None:
         one_of(self.aggregate, "aggregate", get_args(Aggregate))

@@ -10,6 +10,7 @@ import numpy as np
 from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
 from calibrail.errors import InputError
+from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import (
     JSON,
     NO_SENTENCE,
@@ -139,6 +140,25 @@ class WorstSentence(Members):
                     values[row], evidence[row] = found
             first += len(part)
         return Scores(values, reasons, tuple(evidence))
+
+    def score_parts(self, example: Example) -> Scores:
+        """Return what `score` does of one answer, each of whose sentences is scored alone."""
+        if reasons := self.lacking([example]):
+            return Scores(np.array([np.nan]), reasons, ({},))
+        parts = sentences_to_score(example)
+        return together(example, parts, [scored_alone(self.member, part) for part in parts])
+
+
+def together(example: Example, sentences: Sequence[Example], parts: Sequence[Scores]) -> Scores:
+    """Return the score of an answer by those of its sentences, one by one, of which it has some."""
+    values = np.concatenate([np.zeros(0), *(part.values for part in parts)])
+    reasons = {row: part.reasons[0] for row, part in enumerate(parts) if part.reasons}
+    evidence = [part.evidence[0] if part.evidence else {} for part in parts]
+    scored = Scores(values, reasons, tuple(evidence) if any(evidence) else None)
+    found = worst(example, sentences, scored)
+    if isinstance(found, str):
+        return Scores(np.array([np.nan]), {0: found}, ({},))
+    return Scores(np.array([found[0]]), {}, (found[1],))
 
 
 def sentences_to_score(example: Example) -> list[Example]:

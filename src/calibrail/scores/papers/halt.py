@@ -54,6 +54,7 @@ class Halt(Learning, LocalScore):
     window: int | None = None
 
     name = "halt"
+    of_response = True
 
     def __post_init__(self) -> None:
         self.strength = positive(self.strength, "strength")

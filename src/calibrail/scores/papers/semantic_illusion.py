@@ -113,6 +113,7 @@ class CrossEncoder(LocalScore):
     name = "reranker"
     explains = True
     uses = ("reranker",)
+    of_response = True
 
     def __post_init__(self) -> None:
         self.reranker = shared(
