@@ -6,16 +6,20 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail import Example, Guardrail, calibrate
+from calibrail import Example, Guardrail, calibrate, read
+from calibrail.data.by_sentence import sentence_examples
 from calibrail.errors import GuardrailError, InputError
+from calibrail.guardrail.judged import judge
 from calibrail.guardrail.streaming import StreamCheck
 from calibrail.scores.column import Column
+from calibrail.scores.embeddings import Rad
 from calibrail.scores.worst_sentence import WorstSentence
 from calibrail.settings import SplitOptions
 from calibrail.text.answer_sentences import answer_sentences
@@ -210,6 +214,36 @@ def test_near_ties_are_decided_as_check_decides_them(unit: str) -> None:
         assert streamed(guardrail, text, [5, 12]).close().line() == (
             guardrail.check(response=text).line()
         )
+
+
+@units
+def test_a_model_runs_once_for_each_text_of_a_stream_near_ties_included(
+    unit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So wide that hardly any score lies far from all lines.
+    monkeypatch.setattr(Rad, "rounding", 0.02)
+    detector = "rad" if unit == "sentence" else "worst_sentence:detector=rad"
+    answers = [
+        replace(item, spans=((0, len(item.response)),) * (item.label or 0))
+        for item in islice(read("example:facts"), 86)
+    ]
+    guardrail = calibrate(answers[:80], detector, alpha=0.3, unit=unit).freeze()
+    member: Any = getattr(guardrail.score, "member", guardrail.score)
+    n_uncertain = 0
+    for answer in answers[80:]:
+        asked = {"question": answer.question, "contexts": answer.contexts}
+        sentences = sentence_examples(answer)
+        texts = {text for part in sentences for text in member.inputs(part)}
+        values = member.score(sentences).values
+        rule, tolerance = guardrail.rule, member.tolerance
+        n_uncertain += (~judge(rule, values, None, tolerance).certain).sum()
+        known = member.encoder.n_embedded
+        member.forget()
+        check = streamed(guardrail, answer.response, [9], **asked)
+        decision = check.close()
+        assert member.encoder.n_embedded == known + len(texts)
+        assert decision.line() == guardrail.check(response=answer.response, **asked).line()
+    assert n_uncertain > 3
 
 
 @units
