@@ -183,6 +183,17 @@ def test_a_long_name_or_path_goes_on_at_a_joint(width: int) -> None:
     assert shown <= words | {"", "Score", "About", "wrote", "t", "b", "c"}
 
 
+def test_a_table_with_room_for_its_words_breaks_none() -> None:
+    heads = ("Group", "Threshold", "Freed", "Touched", "Kept", "Verdict", "Freed, shared")
+    row = ("model: m1", "0.65 to 0.759", "70% (48 to 87)", "0% (0 to 14)", "100% (91 to 100)")
+    table = Table("t", tuple(map(Column, heads)), [(*row, "inconclusive", "72.5%")])
+    console = Console(width=80, file=io.StringIO(), highlight=False)
+    print_document(Document("x", blocks=(table,)), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= 80
+    assert set(" ".join((*heads, *row)).split()) | {"inconclusive"} <= set(text.split())
+
+
 def test_a_command_stands_on_a_line_of_its_own_as_long_as_it_is() -> None:
     command = f"calibrail export {'/long folder' * 20!r} -o guardrail.json"
     document = Document("x", headline="y", next_step=f"Freeze it: {command}")

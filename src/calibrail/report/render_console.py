@@ -110,7 +110,7 @@ def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
             case parts.Table():
                 if block.title:
                     console.print(_line(block.title, "bold"))
-                console.print(_table(block, console.options.ascii_only), "")
+                console.print(_table(block, console.width, console.options.ascii_only), "")
             case parts.Facts():
                 console.print(_facts(block), "")
             case parts.Struck():
@@ -168,18 +168,43 @@ def _struck(block: parts.Struck) -> Grid:
     return grid
 
 
-def _table(block: parts.Table, ascii_only: bool) -> Grid:
+def _table(block: parts.Table, width: int, ascii_only: bool) -> Grid:
     headed = any(column.name for column in block.columns)
     grid = _grid(2, header_style="underline", collapse_padding=True, show_header=headed)
-    for column in block.columns:
+    words = _longest_words(block)
+    # Where all columns have room for their longest word, none is broken within one.
+    whole = sum(words) + 2 * len(words) <= width
+    for column, word in zip(block.columns, words, strict=True):
         name = column.name if column.brief is None else column.brief
-        grid.add_column(_line(name), justify=column.align, overflow="fold", max_width=column.most)
+        grid.add_column(
+            _line(name),
+            justify=column.align,
+            overflow="fold",
+            min_width=word if whole else None,
+            max_width=column.most,
+        )
     for row in block.rows:
         if isinstance(row, parts.Heading):
             grid.add_row(_line(row.text, "underline"))
         else:
             grid.add_row(*(_cell(cell, block.two_lines, ascii_only) for cell in row))
     return grid
+
+
+def _longest_words(block: parts.Table) -> list[int]:
+    """Return for each column the characters of its longest word, at most what it may have."""
+    lengths = []
+    for place, column in enumerate(block.columns):
+        texts = [column.name if column.brief is None else column.brief]
+        for row in block.rows:
+            if not isinstance(row, parts.Heading):
+                cell = row[place]
+                texts += (
+                    [cell] if isinstance(cell, str) else [cell.text, cell.below * block.two_lines]
+                )
+        words = (len(word) for text in texts for word in plain(text).split())
+        lengths.append(min(max(words, default=0), column.most or 1_000))
+    return lengths
 
 
 def _cell(cell: parts.Cell | str, two_lines: bool, ascii_only: bool) -> Line:
