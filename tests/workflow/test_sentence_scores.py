@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -101,6 +102,30 @@ def test_labels_are_told_where_the_data_gives_sentences() -> None:
     found = calibrail.score_sentences([{**ROWS[0], "sentences": given}], "length")
     assert found["label"].to_pylist() == [0, 1]
     assert found["start"].to_pylist() == [0, 37]
+
+
+@pytest.mark.parametrize(
+    ("given", "labels"),
+    [
+        ({"label": 1, "spans": [[11, 24]]}, [0, 1]),
+        ({"spans": [[11, 24]]}, [0, 1]),
+        ({"label": 0}, [0, 0]),
+        ({"label": 1}, [None, None]),
+        ({}, [None, None]),
+        # What contradicts itself, or cannot be read, says nothing; the sentences are scored.
+        ({"label": 1, "spans": []}, [None, None]),
+        ({"label": 0, "spans": [[11, 24]]}, [None, None]),
+        ({"label": 1, "spans": [[11, 900]]}, [None, None]),
+    ],
+)
+def test_labels_are_told_where_spans_are_marked(given: Any, labels: list[int | None]) -> None:
+    rows = [
+        {"response": "It rained. The sun shone.", **given},
+        {"response": "It rained.", "label": 1, "spans": [[0, 9]]},
+    ]
+    found = calibrail.score_sentences(rows, "length")
+    assert found["label"].to_pylist() == [*labels, 1]
+    assert found["length"].null_count == 0
 
 
 def test_answers_without_a_sentence_have_no_row_and_no_answer_at_all_has_the_columns() -> None:

@@ -131,10 +131,23 @@ class MarkReader:
         return SKIP if left_out else found
 
     def spans(self, values: Mapping[str, object], response: str) -> tuple[Span, ...] | None:
-        """Return the marked characters; None where nobody marked any, or labels are not read."""
-        if self.columns.spans is None or not self._labelled:
+        """Return the marked characters; None where nobody marked any, or labels are not read.
+
+        Where labels are not needed, marks that cannot be read say nothing.
+
+        Raises
+        ------
+        FieldError
+            Labels are needed, and marks are something else or lead out of the response.
+        """
+        if self.columns.spans is None or not (self._labelled or self._by_sentence):
             return None
-        return read_spans(value_at(values, self.columns.spans), response)
+        try:
+            return read_spans(value_at(values, self.columns.spans), response)
+        except FieldError:
+            if self._labelled:
+                raise
+            return None
 
     def checked(self, example: Example) -> Example:
         """Return an answer whose label is that of its sentences: 1 where one is unsupported.
@@ -152,7 +165,7 @@ class MarkReader:
         if self._by_sentence:
             require_judgeable(example, self._judged)
         if not self._labelled:
-            return example
+            return _undisputed(example) if self._by_sentence else example
         labelled = [item.label is not None for item in example.sentences or ()]
         if example.spans is None and not any(labelled):
             if example.label == FAITHFUL:
@@ -193,3 +206,14 @@ class MarkReader:
             if item.label is not None and item.label not in (touched, marked):
                 seen = f"sentence {number} of {len(bare)}: label {item.label}"
                 raise FieldError("sentences", "label and spans contradict", seen, _EITHER)
+
+
+def _undisputed(example: Example) -> Example:
+    """Return an answer that needs no label, with the marks that its label does not contradict."""
+    if example.label is None or any(item.label is not None for item in example.sentences or ()):
+        return example
+    spans = () if example.spans is None and example.label == FAITHFUL else example.spans
+    told = replace(example, spans=spans)
+    if spans is not None and any(sentence_labels(told)) != (example.label == HALLUCINATED):
+        spans = None
+    return replace(example, spans=spans)
