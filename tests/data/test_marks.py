@@ -122,19 +122,27 @@ def test_a_column_is_named_and_may_be_that_of_the_labels(write: Write) -> None:
         ),
         (answer(label=1, sentences=["It rained.", 7]), "sentences", "wrong type"),
         (
-            answer(label=1, sentences=[{"text": "It rained.", "label": 1}, {"text": "It blew."}]),
+            answer(
+                label=1,
+                sentences=[{"text": "It rained.", "label": 1}, {"text": "The sun shone. It blew."}],
+            ),
             "sentences",
             "without a label",
         ),
         (
-            answer(label=1, sentences=[{"text": "It blew.", "label": 0}]),
+            answer(label=1, sentences=[{"text": TEXT, "label": 0}]),
             "sentences",
             "hallucinated, and nothing is marked",
         ),
         (
-            answer(label=0, sentences=[{"text": "It blew.", "label": 1}]),
+            answer(label=0, sentences=[{"text": TEXT, "label": 1}]),
             "sentences",
             "faithful, and something is marked",
+        ),
+        (
+            answer(label=1, sentences=["It rained.", "It blew."], spans=[[0, 18]]),
+            "sentences",
+            "words of the response are in none",
         ),
         (
             answer(label=1, sentences=[{"text": "It blew.", "label": "maybe"}]),
@@ -195,7 +203,7 @@ SENTENCES = [
 
 
 def test_sentences_bring_their_labels_and_scores(write: Write) -> None:
-    path = write(answer(label=1, sentences=SENTENCES))
+    path = write(good(label=1, response="It rained. The sun shone.", sentences=SENTENCES))
     (example,) = marks_of(path, keep=["nli"])
     assert example.sentences == (
         GivenSentence(0, 10, 0, {"nli": 0.1}),
@@ -232,7 +240,7 @@ def test_labels_stand_beside_the_sentences(write: Write, column: str) -> None:
 
 
 def test_keys_name_the_sentences_that_are_unsupported(write: Write) -> None:
-    keyed = [["a", "It rained."], ["b", "The sun shone."]]
+    keyed = [["a", "It rained."], ["b", "The sun shone. It blew."]]
     path = write(
         answer(label=..., response_sentences=keyed, unsupported_response_sentence_keys=["b"]),
         answer(id="b", label=..., response_sentences=keyed, unsupported_response_sentence_keys=[]),
@@ -242,15 +250,24 @@ def test_keys_name_the_sentences_that_are_unsupported(write: Write) -> None:
 
 
 def test_sentences_without_labels_take_those_of_the_spans(write: Write) -> None:
-    path = write(answer(label=1, sentences=["It rained. The sun shone."], spans=[[11, 14]]))
+    path = write(
+        answer(label=1, sentences=["It rained. The sun shone. It blew."], spans=[[11, 14]])
+    )
     (example,) = marks_of(path)
     assert [item.label for item in sentence_examples(example)] == [1]
 
 
 def test_a_label_of_a_sentence_may_be_left_out_on_request(write: Write) -> None:
-    sentences = [{"text": "It rained.", "label": "unclear"}, {"text": "It blew.", "label": "bad"}]
+    first, second = "It rained. The sun shone.", "It blew."
     path = write(
-        answer(label=..., sentences=sentences), answer(id="b", label=..., sentences=sentences[1:])
+        *(
+            answer(
+                id=id,
+                label=...,
+                sentences=[{"text": first, "label": label}, {"text": second, "label": "bad"}],
+            )
+            for id, label in (("a", "unclear"), ("b", "bad"))
+        )
     )
     reading = read(path, by_sentence=True, label_map={"unclear": "skip", "bad": 1})
     assert [example.id for example in reading] == ["b"]

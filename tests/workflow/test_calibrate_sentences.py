@@ -473,3 +473,32 @@ def test_no_nan_is_in_the_report(write: Write) -> None:
             assert math.isfinite(value)
 
     look(report)
+
+
+def test_sentences_that_check_would_cut_otherwise_are_told(write: Write) -> None:
+    """A threshold about halves of sentences says little of whole ones."""
+    told = []
+    for each in (1, 2):
+        items = [{**item, "sentences": parted(item, each)} for item in rows(120)]
+        for item in items:
+            del item["spans"]
+        report = calibrated(write(items, f"{each}.jsonl"))
+        n = sum(item["response"].count(".") > 1 for item in items) if each == 2 else 0
+        assert report["data"]["n_cut_otherwise"] == n
+        told.append(any("others than `check` finds" in note for note in report["notes"]))
+    assert told == [False, True]
+
+
+def parted(item: dict[str, Any], each: int) -> list[dict[str, Any]]:
+    """Return the sentences of a row, so many of them as one, with their labels."""
+    ends = [place + 1 for place, letter in enumerate(item["response"]) if letter == "."][::-1]
+    starts = [0, *reversed(ends[1:])]
+    parts = list(zip(starts, reversed(ends), strict=True))
+    several = [parts[first : first + each] for first in range(0, len(parts), each)]
+    return [
+        {
+            "text": item["response"][start:end].strip(),
+            "label": int(any(start <= first < end for first, _ in item["spans"])),
+        }
+        for start, end in ((one[0][0], one[-1][1]) for one in several)
+    ]

@@ -97,11 +97,11 @@ def test_a_column_of_numbers_gives_each_sentence_its_own() -> None:
 def test_labels_are_told_where_the_data_gives_sentences() -> None:
     given = [
         {"start": 0, "end": 29, "label": 0},
-        {"start": 37, "end": 68, "label": 1},
+        {"start": 29, "end": len(ROWS[0]["response"]), "label": 1},
     ]
     found = calibrail.score_sentences([{**ROWS[0], "sentences": given}], "length")
     assert found["label"].to_pylist() == [0, 1]
-    assert found["start"].to_pylist() == [0, 37]
+    assert found["start"].to_pylist() == [0, 29]
 
 
 @pytest.mark.parametrize(

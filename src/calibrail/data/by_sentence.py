@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -16,6 +17,12 @@ MOST_BEFORE: Final = 100_000_000
 
 _LONG: Final = "check it in parts: each sentence is judged after what stands before it"
 _EACH: Final = "give one for each of them, in their order"
+_LEFT_OUT: Final = (
+    "what no sentence holds is shown unjudged: give all sentences of the response, or leave "
+    "sentences out, so that they are found in its text"
+)
+#: A word, and no number of a list ("iv.").
+_WORD = re.compile(r"\b(?![ivxlc]+\b)[^\W\d_]{2,}", re.IGNORECASE)
 
 
 def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:
@@ -95,6 +102,22 @@ def sentences_of(example: Example) -> tuple[GivenSentence, ...]:
     return tuple(GivenSentence(item.start, item.end) for item in found)
 
 
+def cut_otherwise(example: Example) -> bool:
+    """Return whether the data gives an answer other sentences than are found in its text.
+
+    >>> text = "It rained, the sun shone."
+    >>> halves = GivenSentence(0, 10), GivenSentence(11, 25)
+    >>> cut_otherwise(Example(response=text, sentences=halves))
+    True
+    """
+    if example.sentences is None:
+        return False
+    found = [item.text for item in answer_sentences(example.response)]
+    given = [example.response[item.start : item.end] for item in example.sentences]
+    # By what each says, since marks of lists and white space may stand on either side.
+    return _spelt(given) != _spelt(found)
+
+
 def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
     """Refuse an answer whose sentences cannot each be judged, in labelled data and in production.
 
@@ -108,10 +131,13 @@ def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
     Raises
     ------
     FieldError
-        What stands before its sentences adds up to more than `MOST_BEFORE`, or a list has another
-        length.
+        What stands before its sentences adds up to more than `MOST_BEFORE`, a list has another
+        length, or sentences that the data gives leave words of the response out.
     """
     places = sentences_of(example)
+    if example.sentences is not None and (word := _left_out(example.response, places)):
+        seen = f"{count(len(places), 'sentence')}, none with {word!r:.40}"
+        raise FieldError("sentences", "words of the response are in none", seen, _LEFT_OUT)
     if sum(place.start for place in places) > MOST_BEFORE:
         seen = f"{count(len(example.response), 'character')} in {count(len(places), 'sentence')}"
         raise FieldError("response", "too long to judge by sentence", seen, _LONG)
@@ -121,6 +147,19 @@ def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
             seen = f"{count(len(numbers), 'number')}, and the answer has "
             seen += count(len(places), "sentence")
             raise FieldError(name, "not one number for each sentence", seen, _EACH)
+
+
+def _spelt(texts: Iterable[str]) -> list[str]:
+    """Return the letters of each text, without the texts that have none."""
+    return [letters for text in texts if (letters := "".join(filter(str.isalpha, text)))]
+
+
+def _left_out(response: str, places: Iterable[GivenSentence]) -> str | None:
+    """Return the first word of a response that no sentence holds."""
+    ends = [0, *(item.end for item in places)]
+    starts = [*(item.start for item in places), len(response)]
+    gaps = (response[end:start] for end, start in zip(ends, starts, strict=True))
+    return next((found.group() for gap in gaps if (found := _WORD.search(gap))), None)
 
 
 def listed(cell: object) -> list[Any] | None:

@@ -48,7 +48,8 @@ def _require_judgeable(answer: Example, columns: Sequence[str] = ()) -> None:
     try:
         require_judgeable(answer, columns)
     except FieldError as bad:
-        whose = "the answer" if bad.field == "response" else f"column {bad.field}"
+        of_text = bad.field in ("response", "sentences")
+        whose = "the answer" if of_text else f"column {bad.field}"
         what = f"{whose} holds {bad.value}: {bad.reason}; {bad.remedy}"
         raise InputError(what) from None
 

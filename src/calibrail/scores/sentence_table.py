@@ -74,6 +74,8 @@ class SentenceTable:
         Scores by key, higher = more likely unsupported; NaN where undefined.
     reasons : mapping of str to mapping of int to str
         Why a score is undefined, by key and sentence.
+    n_cut_otherwise : int
+        Answers whose sentences, as the data gives them, are others than those found in the text.
     """
 
     first: NDArray[np.int64]
@@ -87,6 +89,7 @@ class SentenceTable:
     joins: Joins
     columns: Mapping[str, Floats]
     reasons: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    n_cut_otherwise: int = 0
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.by_sentence import marked_characters, sentence_examples, sentences_of
+from calibrail.data.by_sentence import (
+    cut_otherwise,
+    marked_characters,
+    sentence_examples,
+    sentences_of,
+)
 from calibrail.data.example import Example
 from calibrail.engine import score_parts
 from calibrail.engine.columns import Growing
@@ -124,6 +129,7 @@ class _Places:
         self._starts, self._ends, self._labels = array("i"), array("i"), array("b")
         self._marked, self._written, self._outside = array("i"), array("i"), array("i")
         self._words = array("i")
+        self._n_cut_otherwise = 0
         self._joins = tuple(Growing(np.int32) for _ in range(3))
 
     def add(self, example: Example) -> list[Example]:
@@ -136,6 +142,7 @@ class _Places:
                 "something else, or nothing; mark what of it is unsupported (spans, or a label a "
                 "sentence), or leave it out"
             )
+        self._n_cut_otherwise += cut_otherwise(example)
         inside = 0
         for item in sentences:
             start = len(item.before or "")
@@ -177,6 +184,7 @@ class _Places:
             joins=Joins(*(part.finish() for part in self._joins)),
             columns=columns,
             reasons=reasons,
+            n_cut_otherwise=self._n_cut_otherwise,
         )
 
 

@@ -270,6 +270,7 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
         else known["alike"],
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
+        **({} if sentences is None else {"n_cut_otherwise": sentences.n_cut_otherwise}),
         "learnt_before": learnt_before,
         "n_unanswered": len(unanswered),
         "calls": [

@@ -63,6 +63,12 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
             f"{data['n_cut']} pairs were read without the answer's end, and what stands "
             "there was not judged. Use a score that goes sentence by sentence (sec, claims)."
         )
+    if n_otherwise := data.get("n_cut_otherwise"):
+        notes.append(
+            f"Answers whose sentences, as the data gives them, are others than `check` finds in a "
+            f"text: {n_otherwise:,} of {data['n_examples']:,}. The threshold is about the data's "
+            "sentences. Where answers will come without theirs, mark spans in place of sentences."
+        )
     if data["n_quarantined"]:
         notes.append(
             f"Rows that could not be used and take no part: {data['n_quarantined']}; "
