@@ -164,12 +164,12 @@ def test_words_that_no_listed_sentence_holds_are_told(tmp_path: Path) -> None:
     path = lines(tmp_path / "answers.jsonl", rows)
     # The mark of a list is no statement.
     found, _ = looked_at(path)
-    assert found["marks"]["unlisted"] == 0
+    assert (found["marks"]["n"], found["marks"]["set_aside"]) == (N, [])
     for row in rows[:3]:
         row["response"] += " The walls are high."
     found, shown = looked_at(lines(path, rows))
-    assert found["marks"]["unlisted"] == 3
-    assert f"3 answers of {N} have words in none of the sentences" in shown
+    assert found["marks"]["set_aside"] == [["sentences", "words of the response are in none", 3]]
+    assert "words of the response are in none" in " ".join(shown.split())
 
 
 def test_the_folder_of_labels_and_its_command(tmp_path: Path) -> None:

@@ -183,8 +183,6 @@ class MarkLook(Record):
         Marks that touch neighbours; None where no span makes a sentence unsupported.
     numbered : tuple of NumberedRows
         Columns that number the sentences of answers; they are no candidates.
-    unlisted : int
-        Answers with words in none of the sentences that the data lists.
     """
 
     kind: str
@@ -202,7 +200,6 @@ class MarkLook(Record):
     columns: tuple[SentenceColumn, ...] = ()
     wide: WideMarks | None = None
     numbered: tuple[NumberedRows, ...] = ()
-    unlisted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,14 +231,6 @@ def _marks(facts: Diagnosis) -> Iterator[Finding]:
             f"{marks.outside_chars:,} of {said(marks.marked_chars, 'marked character')} are in no "
             "sentence (in list marks, or words without a letter): no threshold can remove them",
         )
-    if marks.unlisted:
-        yield Finding(
-            "sentences_unlisted",
-            f"{said(marks.unlisted, 'answer')} of {marks.n:,} "
-            f"{'has' if marks.unlisted == 1 else 'have'} words in none of the sentences that the "
-            "data lists: nobody said whether they are supported, and no threshold can remove them; "
-            "list every sentence",
-        )
     for numbered in marks.numbered:
         wrong = (
             (numbered.unsorted, "with rows in another order (sort the file by it)"),

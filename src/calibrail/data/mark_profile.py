@@ -1,10 +1,8 @@
 """What of the answers of a whole file did people mark as unsupported?"""
 
-import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +12,6 @@ from calibrail.data.example import Example
 from calibrail.data.sentence_columns import SentenceColumns
 from calibrail.data.sentence_numbers import NumberLook
 from calibrail.data.wide_marks import WideMarkLook
-
-_WORD: Final = re.compile(r"[^\W\d_]{2,}")
 
 
 class MarkSurvey:
@@ -38,8 +34,6 @@ class MarkSurvey:
         How many there are.
     marked, outside : int
         Marked characters, and those of them in no sentence, without white space.
-    unlisted : int
-        Answers with words in none of the sentences that the data lists.
     groups : list of str or None, length n
         As in the examples.
     digests : ndarray of uint64, shape (n,)
@@ -59,7 +53,7 @@ class MarkSurvey:
         self.numbers = NumberLook(columns)
         sentences, unsupported, digests = array("Q"), array("Q"), array("Q")
         self.groups: list[str | None] = []
-        self.marked = self.outside = self.unlisted = 0
+        self.marked = self.outside = 0
         for read in examples:
             # An answer is parted once, whoever asks for its sentences.
             example = replace(read, sentences=sentences_of(read))
@@ -67,7 +61,6 @@ class MarkSurvey:
             self.columns.add(example, labels)
             self.wide.add(example, labels)
             self.numbers.add(example)
-            self.unlisted += read.sentences is not None and _has_words_outside(example)
             sentences.append(len(labels))
             unsupported.append(sum(label == 1 for label in labels))
             digests.append(int(read.digest(), 16))
@@ -83,12 +76,3 @@ class MarkSurvey:
         self.unsupported: NDArray[np.int64] = np.array(unsupported, dtype=np.int64)
         self.labels = (self.unsupported > 0).astype(np.int8)
         self.digests = np.array(digests, dtype=np.uint64)
-
-
-def _has_words_outside(example: Example) -> bool:
-    """Say whether two words or more are in no sentence; a list mark is no statement."""
-    places = sentences_of(example)
-    starts = (0, *(item.end for item in places))
-    ends = (*(item.start for item in places), len(example.response))
-    parts = (example.response[start:end] for start, end in zip(starts, ends, strict=True))
-    return sum(len(_WORD.findall(part)) for part in parts) >= 2

@@ -74,7 +74,6 @@ def look_at_marks(
         columns=_sentence_columns(survey.columns, {item.name for item in numbered}),
         wide=survey.wide.finish(),
         numbered=numbered,
-        unlisted=survey.unlisted,
     )
 
 
