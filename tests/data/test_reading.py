@@ -63,7 +63,7 @@ def test_a_bad_row_is_quarantined_and_the_others_are_read(
     assert (reading.n_rows, reading.n_examples, reading.n_quarantined) == (3, 2, 1)
     assert reading.reasons == Counter({(field, reason): 1})
     (entry,) = [json.loads(line) for line in target.read_bytes().splitlines()]
-    assert set(entry) == {"row", "field", "reason", "value"}
+    assert set(entry) == {"row", "field", "reason", "value", "remedy"}
     assert (entry["row"], entry["field"]) == (2, field)
     assert entry["reason"].startswith(reason)
     assert len(entry["value"]) < 200

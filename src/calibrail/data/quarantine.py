@@ -28,7 +28,7 @@ class Quarantine:
                 path.unlink(missing_ok=True)
 
     def add(self, problem: Problem) -> None:
-        """Write ``problem`` as ``{"row": ..., "field": ..., "reason": ..., "value": ...}``."""
+        """Write ``problem`` as `Problem.entry` has it."""
         if self.path is None:
             return
         if self._stream is None:

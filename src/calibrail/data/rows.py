@@ -91,8 +91,9 @@ class Problem:
     def entry(self) -> dict[str, object]:
         """Return the JSON object that a quarantine file holds for this problem."""
         reason = f"{self.reason}: {self.detail}" if self.detail else self.reason
-        file = {"file": self.file} if self.file else {}
-        return {"row": self.row, "field": self.field, "reason": reason, "value": self.value} | file
+        more = {"remedy": self.remedy, "file": self.file}
+        entry = {"row": self.row, "field": self.field, "reason": reason, "value": self.value}
+        return entry | {name: text for name, text in more.items() if text}
 
 
 @dataclass(frozen=True, slots=True)

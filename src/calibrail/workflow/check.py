@@ -142,7 +142,8 @@ class _Answers:
                 yield self.guardrail.unjudged(
                     f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
                     "error",
-                    f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
+                    f"row {row['row']} cannot be used: {row['field']}: {row['reason']}"
+                    + (f"; {row['remedy']}" if "remedy" in row else ""),
                     None if edge is None or np.isinf(edge) else edge,
                 )
 
