@@ -55,6 +55,13 @@ def test_a_page_strikes_out_what_was_removed_and_says_whether_rightly() -> None:
     assert "<del>" not in shown[0][1] + shown[1][1]
 
 
+def test_a_page_says_that_answers_are_shown_that_do_not_count() -> None:
+    for clustered in (True, False):
+        shown = trimmed_examples(examples(losses=[trimmed()]), Scale(), clustered=clustered)
+        text = render_page(Document("report for", blocks=(shown,)))
+        assert ("Answers that do not count above" in text) is clustered
+
+
 def test_a_page_shows_what_is_released_or_why_nothing_is() -> None:
     shown = page(examples(freed=[trimmed()]))
     assert "Released in its place" in shown and "2. It was found in 1880.</blockquote>" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 
 from calibrail.guardrail import Decision, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.serve.announcing import identity
 from calibrail.serve.client.calls import answer
+from calibrail.serve.guardrails import Loaded
 from calibrail.serve.service import Service
 from tests.command_line import calibrail
 from tests.guardrail.decision_log.logs import decided, lines
@@ -36,6 +39,14 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("serve") / "numbers.json"
     columns_guardrail().save(path)
     return path
+
+
+def test_it_is_announced_with_scores_of_sentences(words: Path) -> None:
+    guardrail = Guardrail.load(words, probe=True)
+    probed = guardrail.probed
+    assert probed is not None and probed.n > 16
+    said = identity(Loaded("words", words, guardrail, datetime.now(UTC)))
+    assert f"; {probed.n} probe scores agree; " in said
 
 
 def test_the_service_says_what_check_does(visit: Visiting, words: Path) -> None:

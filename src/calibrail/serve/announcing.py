@@ -51,7 +51,9 @@ def identity(loaded: Loaded) -> str:
     if probed is None:
         probes = "no probes compared"
     elif probed.state == "agree":
-        probes = f"{count(probed.n, 'probe answer')} agree"
+        # Of sentences there are more scores than answers.
+        noun = "probe score" if guardrail.unit == "sentence" else "probe answer"
+        probes = f"{count(probed.n, noun)} agree"
     elif probed.state == "members":
         members = f"{count(probed.n, 'probe score')} of {', '.join(probed.members)} agree"
         probes = f"{members}; of the rest {_NO_PROBES['endpoint']}"

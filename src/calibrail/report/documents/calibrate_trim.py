@@ -67,7 +67,9 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
             stopped_streams(report),
             *of_report(report),
             None if examples is None else trimmed_in_terminal(examples, scale),
-            None if examples is None else trimmed_examples(examples, scale),
+            None
+            if examples is None
+            else trimmed_examples(examples, scale, clustered=_one_of_each_group(report)),
             parts.listing("What the promise rests on", assumptions(report), where="page"),
         ),
         next_step=next_step(report),
@@ -167,3 +169,7 @@ def _threshold_sentence(report: Json) -> str:
         f"its most harmless unsupported sentence; the threshold is number {report['rank']:,} of "
         f"them from {scale.harmless}."
     )
+
+
+def _one_of_each_group(report: Json) -> bool:
+    return any(item["code"] == "clustered" for item in report["warnings"])

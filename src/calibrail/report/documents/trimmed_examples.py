@@ -54,11 +54,16 @@ _LEGEND: Final = {
 }
 _MARKED: Final = "Highlighted: what people marked as unsupported."
 
+_NOT_COUNTED: Final = (
+    "Answers that do not count above, since another one of their group does, are looked at here, "
+    "too."
+)
+
 #: Characters of an answer that are shown.
 _MOST: Final = 2400
 
 
-def trimmed_examples(examples: Json, scale: Scale) -> Section:
+def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -> Section:
     """Return some answers of the test part with what was removed struck out, for the page.
 
     Parameters
@@ -67,11 +72,14 @@ def trimmed_examples(examples: Json, scale: Scale) -> Section:
         ``TrimmedExamples.to_dict()``; nothing in its texts and its evidence is trusted.
     scale : Scale
         How the scores are shown.
+    clustered : bool
+        Whether one answer of each group counts in the measures; here all are looked at.
     """
     any_text = any(item["response"] for kind in _KINDS for item in examples[kind]["items"])
     return section(
         "What it removes, judged right or wrong",
         Text(short(examples["note"], 400)),
+        Text(_NOT_COUNTED if clustered else ""),
         _legend(scale) if any_text else None,
         *(
             section(title, *_kind(examples[kind], which, called, scale))
