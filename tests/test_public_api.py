@@ -139,8 +139,11 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert not set(HEAVY) & set(done.stdout.split())
 
 
-def test_a_guardrail_is_watched_without_what_takes_long_to_import() -> None:
-    code = "import sys, calibrail; calibrail.monitor; calibrail.Guardrail; print(*sys.modules)"
+@pytest.mark.parametrize(
+    "used", ["calibrail.monitor; calibrail.Guardrail", "import calibrail.serve.app"]
+)
+def test_a_guardrail_is_watched_and_served_without_what_takes_long_to_import(used: str) -> None:
+    code = f"import sys, calibrail; {used}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "scipy.special" in loaded and not {"scipy.stats", "matplotlib"} & loaded

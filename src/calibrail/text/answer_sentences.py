@@ -12,6 +12,7 @@ a few characters before them, and a sentence that does not end is cut.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from calibrail.text.line_stream import LineStream
@@ -26,6 +27,9 @@ from calibrail.text.sentences import (
 
 #: Characters after which a run without white space is taken for a word of its own.
 WORD: Final = 1_000
+
+#: Characters up to which the sentences of an answer are remembered.
+_REMEMBERED: Final = 10_000
 
 _BREAKS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _TOKEN: Final = re.compile(rf"[{_BREAKS}]|[^\S{_BREAKS}]+|\S+")
@@ -42,8 +46,16 @@ def answer_sentences(text: str) -> list[Sentence]:
     >>> [s.text for s in answer_sentences("Dr. Wu left at 5 p.m. on foot. (Passage 1) It rained.")]
     ['Dr. Wu left at 5 p.m. on foot. (Passage 1)', 'It rained.']
     """
+    return [*(_cut_once(text) if len(text) <= _REMEMBERED else _cut(text))]
+
+
+def _cut(text: str) -> tuple[Sentence, ...]:
     stream = SentenceStream()
-    return [*stream.feed(text), *stream.close()]
+    return (*stream.feed(text), *stream.close())
+
+
+#: An answer is asked about by its labels, its scores and its report, in one pass and the next.
+_cut_once = lru_cache(maxsize=1_000)(_cut)
 
 
 class SentenceStream:

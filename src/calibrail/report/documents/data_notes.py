@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from calibrail.evaluation.findings import many_across
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents.export_words import export_note
@@ -14,6 +13,13 @@ _FAR: Final = 0.1
 
 #: Share of answers that may be copies or alike by chance from which that is said.
 _MANY: Final = 0.01
+
+
+def _many_across(duplicates: Json) -> bool:
+    # All of evaluation, and what it needs, is no part of a service that certifies nothing.
+    from calibrail.evaluation.findings import many_across
+
+    return many_across(duplicates)
 
 
 def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
@@ -40,7 +46,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
             "take no part. Run the same command again: only they are asked for. In production "
             "such answers follow the policy for undefined scores."
         )
-    if duplicates["count"] and not many_across(duplicates):
+    if duplicates["count"] and not _many_across(duplicates):
         notes.append(
             f"Examples with a near-duplicate on the other side of the split: {duplicates['count']} "
             f"({duplicates['exact']} identical). Results look too good; give alike answers "
