@@ -74,6 +74,24 @@ def fresh_models() -> Iterator[None]:
         cached.cache_clear()
 
 
+@pytest.fixture(scope="session")
+def empty_figure() -> str:
+    """A figure of nothing, as pages hold figures."""
+    from calibrail.report.plot import drawing
+
+    with drawing(1.0, 1.0) as plot:
+        return plot.svg("Nothing.")
+
+
+@pytest.fixture
+def unpainted(empty_figure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare tests that look at no page what takes most of its time.
+
+    Figures are composed as ever, and never handed to matplotlib to be laid out and written down.
+    """
+    monkeypatch.setattr("calibrail.report.plot.Plot.svg", lambda plot, label: empty_figure)
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Write rows (objects, or raw bytes or text) as lines of a file."""

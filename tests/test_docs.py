@@ -27,6 +27,7 @@ from calibrail.data.reader import read
 from calibrail.guardrail import Decision, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.labelling.session import Session
+from calibrail.models.embedding import Encoder
 from calibrail.models.encoder import load_encoder
 from calibrail.serve.client.attempts import Asking
 from calibrail.serve.process import serve
@@ -64,17 +65,18 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def one_encoder() -> Iterator[None]:
-    """The encoder of all pages, which keeps its vectors: most pages embed the same example."""
-    encoder = load_encoder()
+def kept_vectors() -> Iterator[None]:
+    """Encoders that keep their vectors: most pages embed the same example."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder, "forget", lambda: None)
+        patch.setattr(Encoder, "forget", lambda _: None)
         yield
-    encoder.forget()
+    load_encoder().forget()
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_encoder: None) -> Iterator[Path]:
+def desk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_vectors: None, unpainted: None
+) -> Iterator[Path]:
     """A folder with the files that the pages speak of, and an endpoint for their judges."""
     monkeypatch.chdir(tmp_path)
     with ChatServer(sampled(_suspicion)) as endpoint:
