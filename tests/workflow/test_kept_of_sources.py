@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,23 @@ def test_a_report_is_the_same_in_any_order_of_the_rows() -> None:
     told = [run.report.to_dict() for run in (one, other, third)]
     for name in ("threshold", "verdict", "test", "sentences", "certificate"):
         assert told[0][name] == told[1][name] == told[2][name], name
+
+
+@pytest.mark.parametrize("command", ["calibrate", "certify"])
+def test_other_marks_of_the_same_answers_are_a_second_look(tmp_path: Path, command: str) -> None:
+    """Whoever marks other sentences after a verdict has a second chance, as with other labels."""
+    items, looks = marked_rows(200), tmp_path / "looks.json"
+    limits = {"min_kept": 0.05, "min_coverage": 0.3}
+    guardrail = calibrail.calibrate(marked_rows(500)[300:], COLUMN, **PROMISE).freeze()
+
+    def verdict(rows: list[dict[str, Any]]) -> str:
+        if command == "certify":
+            return calibrail.certify(guardrail, rows, looks=looks, **limits).verdict
+        run = calibrail.calibrate(rows, COLUMN, looks=looks, **{**PROMISE, **limits})
+        return run.report.verdict
+
+    assert [verdict(items), verdict(items[::-1])] == ["certified"] * 2
+    again = [dict(item) for item in items]
+    several = next(item for item in again if len(item["spans"]) > 1)
+    several["spans"] = several["spans"][1:]
+    assert verdict(again) == "inconclusive"

@@ -103,20 +103,23 @@ class Look(Record):
         assumed: bool = False,
         apart: bool = True,
         scores: NDArray[np.float64] | None = None,
+        marks: NDArray[np.uint64] | None = None,
     ) -> "Look":
         """Return the look at answers with these digests, labels and parts of a split.
 
-        ``apart`` says whether the digests tell the answers apart, and ``scores`` are what the
-        detector gave them.
+        ``apart`` says whether the digests tell the answers apart, ``scores`` are what the
+        detector gave them, and ``marks`` stand for the labels of their sentences, where they count.
         """
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
-        order = rising(digests, labels, parts)
+        order = rising(digests, labels, parts, *(() if marks is None else (marks,)))
         hasher = sha256()
         for start in range(0, len(order), _AT_A_TIME):
             hasher.update(digests[order[start : start + _AT_A_TIME]].astype("<u8", copy=False).data)
         content = hasher.hexdigest()
         hasher.update(labels[order].astype(np.int8, copy=False).data)
         hasher.update(parts[order].data)
+        if marks is not None:
+            hasher.update(marks[order].astype("<u8", copy=False).data)
         lowest: tuple[str, ...] = ()
         valued: tuple[str, ...] = ()
         if apart:

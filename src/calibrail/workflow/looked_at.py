@@ -2,6 +2,7 @@
 
 import json
 from array import array
+from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -28,6 +29,7 @@ class LookedAt:
 
     def __init__(self) -> None:
         self._digests, self._scores, self._labels = array("Q"), array("d"), array("b")
+        self._marks = array("Q")
         self._known: set[str] = set()
 
     def add(self, example: Example, score: float | None) -> None:
@@ -36,6 +38,10 @@ class LookedAt:
         self._digests.append(int(example.digest(), 16))
         self._labels.append(int(example.label or 0))
         self._scores.append(float("nan") if score is None else score)
+
+    def mark(self, labels: Iterable[int | None]) -> None:
+        """Note the labels of the sentences of the answer that was added last: they count, too."""
+        self._marks.append(_of_marks(-1 if label is None else label for label in labels))
 
     @property
     def digests(self) -> NDArray[np.uint64]:
@@ -46,7 +52,9 @@ class LookedAt:
         """Return the look at all of them."""
         scores = np.array(self._scores, np.float64)
         digests, apart = _known_by(np.array(self._digests, np.uint64), scores, self._known)
-        return Look.at(digests, np.array(self._labels, np.int8), assumed=assumed, apart=apart)
+        labels = np.array(self._labels, np.int8)
+        marks = np.array(self._marks, np.uint64) if self._marks else None
+        return Look.at(digests, labels, assumed=assumed, apart=apart, marks=marks)
 
 
 def look_at(scored: Scored, key: str, promise: Promise, *, assumed: bool) -> Look:
@@ -78,7 +86,19 @@ def _look_at(
     digests, apart = _known_by(table.digests[rows], scores, known)
     seed = scored.data["split"]["seed"]
     labels, codes = table.labels[rows], scored.codes[rows]
-    return Look.at(digests, labels, codes, seed=seed, assumed=assumed, apart=apart, scores=scores)
+    marks = None
+    if (sentences := scored.sentences) is not None:
+        each = np.split(sentences.labels, sentences.first[1:-1])
+        marks = np.array([_of_marks(part.tolist()) for part in each], np.uint64)[rows]
+    return Look.at(
+        digests, labels, codes, seed=seed, assumed=assumed, apart=apart, scores=scores, marks=marks
+    )
+
+
+def _of_marks(labels: Iterable[int]) -> int:
+    """Return a number for the labels of an answer's sentences, from -1 to 1."""
+    spelt = bytes(label + 1 for label in labels)
+    return int.from_bytes(sha256(spelt).digest()[:8], "little")
 
 
 def _known_by(

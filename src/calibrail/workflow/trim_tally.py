@@ -47,7 +47,9 @@ class TrimTally(Tally):
         self.n_undefined_sentences += _undefined(decision)
         gone = {(item.start, item.end) for item in decision.removed or ()}
         shown, n_supported = [], 0
-        for sentence in sentence_examples(example, self._share):
+        sentences = sentence_examples(example, self._share)
+        self.looked_at.mark(sentence.label for sentence in sentences)
+        for sentence in sentences:
             start = len(sentence.before or "")
             n_supported += sentence.label == 0
             # Of an answer for review, or on which the detector failed, nothing is shown.
