@@ -27,6 +27,8 @@ def test_the_direction_turns_the_sign(higher: str, sign: float) -> None:
         (float("inf"), "inf, which is not finite"),
         (10**400, "which is no number"),
         ("x" * 500, "x" * 39),
+        ("[0.1, 0.9]", "holds lists, which --unit sentence reads"),
+        ("[0.1, 0.9", "'[0.1, 0.9', which is no number"),
     ],
 )
 def test_what_is_no_finite_number_is_undefined(cell: object, said: str) -> None:

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.by_sentence import listed
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.detector import Detector, one_of
@@ -53,6 +54,8 @@ class Column(Detector):
             spelt = isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell)
             number = float("" if spelt else cell)
         except (ValueError, TypeError, OverflowError):
+            if listed(cell) is not None:
+                return f"column {self.column} holds lists, which --unit sentence reads"
             return f"column {self.column} holds {str(cell)[:40]!r}, which is no number"
         if not math.isfinite(number):
             return self._infinite(number)
