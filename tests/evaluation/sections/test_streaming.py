@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from calibrail.conformal.mean_bound import mean_bound
 from calibrail.evaluation.sections.streaming import stopped_streams
+from calibrail.evaluation.stats.rates import wilson
 from calibrail.scores.sentence_table import SentenceTable
 
 Answer = list[tuple[int, bool, int]]
@@ -60,6 +61,8 @@ def test_it_is_what_reading_along_gives(given: list[Answer]) -> None:
     assert {found["stopped"][name]["n"] for name in stopped} == {len(total)}
     assert found["cut"]["count"] == cut
     assert found["cut"]["n"] == len(given) - len(total)
+    # What costs has the interval of false alarms: a page gives one count one interval.
+    assert found["cut"] == wilson(cut, len(given) - len(total)).to_dict()
     for name, values in (("delay", delays), ("words_shown", shown), ("words", total)):
         expected = float(np.mean(values)) if values else None
         assert found[name]["estimate"] == expected

@@ -10,6 +10,7 @@ from calibrail.conformal.pvalues import add_tolerance
 from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.stats.arrays import Floats, Ints, Mask
 from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.evaluation.stats.rates import wilson
 from calibrail.evaluation.stats.resampling import draws_for
 from calibrail.evaluation.trimmed import Rows, Trimmed
 from calibrail.scores.sentence_table import SentenceTable
@@ -99,7 +100,8 @@ def stopped_streams(
     hallucinated, faithful : ndarray of int
         The answers of each class that count, independent of one another.
     confidence : float
-        Level of every interval; those of shares are exact.
+        Level of every interval; those of hallucinated answers' shares are exact, that of ``cut`` is
+        Wilson's, as the false alarms' is.
     seed : int
         Of the bootstrap, which draws answers.
 
@@ -135,7 +137,7 @@ def stopped_streams(
             "after": share(~never & (stop > wrong)),
             "never": share(never),
         },
-        "cut": exact_bound(int((~never)[faithful].sum()), len(faithful), confidence).to_dict(),
+        "cut": wilson(int((~never)[faithful].sum()), len(faithful), confidence).to_dict(),
         "delay": _mean(delays, confidence, seed).to_dict()
         | {"counts": {str(k): int((delays == k).sum()) for k in np.unique(delays).tolist()}},
         "words_shown": _mean(seen, confidence, seed).to_dict(),
