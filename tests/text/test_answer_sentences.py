@@ -169,3 +169,11 @@ def test_an_answer_that_has_ended_takes_no_more() -> None:
 
 def test_the_version_names_that_of_sentences() -> None:
     assert answer_sentences_version() == f"calibrail-answer-sentences/1 {sentences_version()}"
+
+
+def test_what_is_done_to_a_result_changes_no_later_one() -> None:
+    text = "It rained. It stopped."
+    first = answer_sentences(text)
+    expected = [*first]
+    first.clear()
+    assert answer_sentences(text) == expected and len(expected) == 2
