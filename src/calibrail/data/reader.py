@@ -30,7 +30,6 @@ def read(
     expect: Collection[str] = (),
     repeats: bool = False,
     by_sentence: bool = False,
-    any_length: bool = False,
     **fields: Unpack[ReadShort],
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
@@ -61,9 +60,6 @@ def read(
         Whether `Example.spans` and `Example.sentences` are read. Of labelled answers every sentence
         then needs a label, and the answer's is that of its sentences: 1 where one is unsupported.
         Rows that are sentences are gathered to their answers.
-    any_length : bool
-        Whether a column in ``keep`` may list more or fewer numbers than an answer has sentences;
-        otherwise such an answer cannot be used by sentence.
     **fields
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
@@ -103,22 +99,21 @@ def read(
     [('row-1', 'q', 1)]
     """
     needs = Needs(
-        tuple(keep),
-        tuple(require),
-        labelled,
-        allow_none,
-        tuple(expect),
-        repeats,
-        by_sentence,
-        any_length,
+        tuple(keep), tuple(require), labelled, allow_none, tuple(expect), repeats, by_sentence
     )
     reading = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
+    return read_needed(source, reading, needs)
+
+
+def read_needed(source: Source, reading: ReadOptions, needs: Needs) -> Reading:
+    """Open a source as `read` does, for what is needed of its rows."""
     opened = open_source(source, reading)
     target = reading.quarantine
     if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
         raise InputError(f"quarantine must not be the file that is read; got {target}")
     made = Reading(spoken(source), opened, reading, needs)
-    if labelled and not allow_none and opened.table and not isinstance(source, Iterator):
+    certain = needs.labelled and not needs.allow_none
+    if certain and opened.table and not isinstance(source, Iterator):
 
         def again(part: ReadOptions) -> Reading:
             unlabelled = Needs(require=(), allow_none=True)

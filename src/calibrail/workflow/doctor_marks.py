@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibrail.data.columns import Needs
 from calibrail.data.copies import united
 from calibrail.data.diagnosis import MarkLook, SentenceColumn, Support
 from calibrail.data.mark_profile import MarkSurvey
 from calibrail.data.profile import median_and_p95
-from calibrail.data.reader import read
+from calibrail.data.reader import read, read_needed
 from calibrail.data.reading import Reading
 from calibrail.data.sentence_columns import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source
@@ -39,15 +40,10 @@ def look_at_marks(
         return None
     kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
     keep = (*further_columns(looked), *cells_of_sentences(looked.head, marked.sentences))
-    opened = read(
-        source,
-        how,
-        keep=tuple(dict.fromkeys(keep)),
-        require=require,
-        allow_none=True,
-        by_sentence=True,
-        any_length=True,
+    needs = Needs(
+        tuple(dict.fromkeys(keep)), require, allow_none=True, by_sentence=True, any_length=True
     )
+    opened = read_needed(source, how, needs)
     survey = MarkSurvey(opened, how.span_share, keep)
     supports: tuple[Support, ...] = ()
     if len(survey.labels):
