@@ -43,6 +43,19 @@ def asked() -> dict[str, Any]:
     return {"question": trimming.QUESTION, "contexts": trimming.CONTEXTS}
 
 
+def reasons(told: list[Any], n: int) -> list[str]:
+    """Return why so many decisions are what they are, once they are kept.
+
+    A loop that a framework has patched (nest_asyncio) ends without its generators and threads; they
+    go on when the next one runs.
+    """
+    for _ in range(1000):
+        if len(told) >= n:
+            break
+        asyncio.run(asyncio.sleep(0.01))
+    return [decision.reason for decision in told]
+
+
 def test_what_passes_is_shown_whole_and_what_does_not_is_stopped(tmp_path: Path) -> None:
     told: list[Any] = []
     gate = Gate(trimming.guardrail(), log=tmp_path / "log", notify=told.append)
@@ -132,7 +145,7 @@ def test_an_answer_that_breaks_off_leaves_a_decision(loop: bool, who: str, tmp_p
                 next(texts)
         else:
             texts.close()  # type: ignore[attr-defined]
-    assert [decision.reason for decision in told] == [WHY[who]]
+    assert reasons(told, 1) == [WHY[who]]
     assert told == [answer.decision]
     assert told[0].failed
     assert told[0].without_texts().reason == "the answer did not end; policy: error"
@@ -167,7 +180,7 @@ def test_whoever_leaves_does_not_wait_for_the_decision_that_is_kept() -> None:
         free.set()
 
     asyncio.run(go())
-    assert [decision.reason for decision in told] == [WHY["reader"]]
+    assert reasons(told, 1) == [WHY["reader"]]
 
 
 def test_what_was_stopped_keeps_its_decision_though_nobody_reads_on() -> None:
@@ -247,7 +260,7 @@ def test_a_chain_streams_what_passes() -> None:
                 break
 
     asyncio.run(left())
-    assert [decision.reason for decision in told] == [WHY["model"], WHY["reader"]]
+    assert reasons(told, 2) == [WHY["model"], WHY["reader"]]
     with pytest.raises(KeyError, match="no sources under contexts"):
         chain(MORE).invoke({"question": "What?"})
 
@@ -312,7 +325,7 @@ def test_a_run_of_agents_is_stopped() -> None:
     with pytest.raises(RuntimeError, match="the model died"):
         asyncio.run(go(False))
     asyncio.run(go(True))
-    assert [decision.reason for decision in told] == [WHY["model"], WHY["reader"]]
+    assert reasons(told, 2) == [WHY["model"], WHY["reader"]]
 
 
 def test_the_example_runs(
