@@ -93,5 +93,4 @@ class SentenceColumns:
 
 
 def _number(cell: object) -> float:
-    known = isinstance(cell, int | float) and math.isfinite(cell)
-    return float(cell) if known else _UNDEFINED  # type: ignore[arg-type]
+    return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else _UNDEFINED

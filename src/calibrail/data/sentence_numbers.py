@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from calibrail.data.by_sentence import sentences_of
-from calibrail.data.diagnosis import NumberedRows
 from calibrail.data.example import Example
+from calibrail.data.mark_look import NumberedRows
 
 
 class NumberLook:

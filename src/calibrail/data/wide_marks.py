@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from calibrail.data.by_sentence import marked_letters, sentences_of
-from calibrail.data.diagnosis import WideMarks
 from calibrail.data.example import Example, GivenSentence
+from calibrail.data.mark_look import WideMarks
 
 #: Letters and digits of a neighbour that a mark reaches which is a little too wide.
 MOST: Final = 5

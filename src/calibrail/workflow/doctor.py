@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.copies import counted_copies, find_copies, united
-from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Support
+from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.findings import findings
@@ -25,6 +25,7 @@ from calibrail.data.profile import (
 from calibrail.data.reader import read
 from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.splits import group_numbers, split
+from calibrail.data.support import Support
 from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.scores.registry import build, parse_specs

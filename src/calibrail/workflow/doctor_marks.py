@@ -7,7 +7,7 @@ import numpy as np
 
 from calibrail.data.columns import Needs
 from calibrail.data.copies import united
-from calibrail.data.diagnosis import MarkLook, SentenceColumn, Support
+from calibrail.data.mark_look import MarkLook, SentenceColumn
 from calibrail.data.mark_profile import MarkSurvey
 from calibrail.data.profile import median_and_p95
 from calibrail.data.reader import read, read_needed
@@ -15,6 +15,7 @@ from calibrail.data.reading import Reading
 from calibrail.data.sentence_columns import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source
 from calibrail.data.splits import group_numbers, split
+from calibrail.data.support import Support
 from calibrail.settings import ReadOptions
 from calibrail.workflow.doctor_measures import area_of, supports_at, tells_label
 

@@ -5,9 +5,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.diagnosis import Support
 from calibrail.data.findings import ENOUGH
 from calibrail.data.splits import CALIBRATION
+from calibrail.data.support import Support
 from calibrail.evaluation.stats.auroc import auroc
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
