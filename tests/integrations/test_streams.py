@@ -183,6 +183,25 @@ def test_whoever_leaves_does_not_wait_for_the_decision_that_is_kept() -> None:
     assert reasons(told, 1) == [WHY["reader"]]
 
 
+def test_a_loop_without_threads_keeps_the_decision_itself() -> None:
+    told: list[Any] = []
+    answer = Written(Gate(trimming.guardrail(), notify=told.append), **asked())
+
+    async def go() -> None:
+        texts = answer.ashow(awords(f"{trimming.KEPT} And so on. And on."))
+        assert await anext(texts)
+        await asyncio.get_running_loop().shutdown_default_executor()
+        await texts.aclose()
+
+    # One of its own: whoever comes later needs threads.
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(go())
+    finally:
+        loop.close()
+    assert [decision.reason for decision in told] == [WHY["reader"]]
+
+
 def test_what_was_stopped_keeps_its_decision_though_nobody_reads_on() -> None:
     told: list[Any] = []
     answer = Written(Gate(trimming.guardrail(), notify=told.append), **asked())
