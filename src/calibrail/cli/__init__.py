@@ -12,6 +12,7 @@ from calibrail.cli import log
 from calibrail.cli.output import FAILURE, USAGE
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.settings.option import speaking_of_flags
+from calibrail.working_folder import working_folder
 
 #: In the order in which the help lists them; each is a module of this package.
 COMMANDS: Final = (
@@ -52,10 +53,10 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors that calibrail raises on purpose print without a traceback."""
-    # Detectors of one's own are found in the working folder, too; nothing there hides a package.
-    sys.path.append(str(Path.cwd()))
     try:
-        app()
+        # Detectors of one's own are found there, too, and nothing else.
+        with working_folder(Path.cwd()):
+            app()
     except CalibrailError as error:
         typer.echo(f"error: {error}", err=True)
         wrong = isinstance(error, InputError) and not isinstance(error, TooFewExamplesError)

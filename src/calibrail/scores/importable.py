@@ -8,11 +8,15 @@ from operator import attrgetter
 from typing import Any
 
 from calibrail.errors import InputError
-from calibrail.scores.source_files import source_of
+from calibrail.scores.source_files import modules_in_folder, source_of
+from calibrail.working_folder import admit
 
 
 def import_named(name: str) -> Any:
     """Return the object of ``module:attribute``.
+
+    On the command line its module may stand in the working folder, and so may the modules there
+    that its source imports by name (see ``calibrail.working_folder``).
 
     Raises
     ------
@@ -37,6 +41,7 @@ def import_named(name: str) -> Any:
         )
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise InputError(f"{name} is a part of Python, which holds no detector")
+    admit(modules_in_folder(module))
     try:
         found = attrgetter(attribute)(importlib.import_module(module))
     except ModuleNotFoundError as error:

@@ -7,11 +7,13 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from importlib.machinery import SOURCE_SUFFIXES
+from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec
 from pathlib import Path
 from pkgutil import get_importer
 from types import FunctionType, ModuleType
 from typing import TypeAlias
+
+from calibrail.working_folder import find_in_folder
 
 #: An import: how many dots lead it, the module, and the names that are taken from it.
 _Import: TypeAlias = tuple[int, str, tuple[str, ...]]
@@ -40,9 +42,7 @@ def sources(modules: Iterable[str]) -> dict[str, str]:
         file, folders = _located(name)
         if file is None:
             continue
-        status = file.stat()
-        changed = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-        result[name], imports = _read(file, changed)
+        result[name], imports = _read(file, _changed(file))
         package = name.rpartition(".")[0] if folders is None else name
         for used in _named(imports, package):
             if used not in seen and (_root(used) == _root(name) or _own(used)):
@@ -60,6 +60,44 @@ def find_source(module: str) -> Path | None:
     True
     """
     return None if module in sys.modules else _located(module)[0]
+
+
+def modules_in_folder(module: str) -> set[str]:
+    """Return which modules and packages of the working folder a module stands in and imports.
+
+    Those that its source imports by name are among them, also within functions, and theirs; what
+    is imported by a name that is computed is not. Nothing is imported for that. None where the
+    module stands elsewhere.
+    """
+    queue, seen, result = deque([module]), set[str](), set[str]()
+    while queue:
+        for name in _around(queue.popleft()):
+            if name in seen:
+                continue
+            seen.add(name)
+            if not _in_folder(_root(name)):
+                continue
+            result.add(_root(name))
+            file, folders = _located(name)
+            if file is not None:
+                package = name.rpartition(".")[0] if folders is None else name
+                queue.extend(_named(_read(file, _changed(file))[1], package))
+    return result
+
+
+def _in_folder(root: str) -> bool:
+    """Return whether a module that is in no package is in the working folder and nowhere else."""
+    if (spec := find_in_folder(root)) is None:
+        return False
+    try:
+        found = importlib.util.find_spec(root)
+    except (ImportError, ValueError):
+        return False
+    return found is None or _place(found) == _place(spec)
+
+
+def _place(spec: ModuleSpec) -> tuple[str | None, list[str]]:
+    return spec.origin, list(spec.submodule_search_locations or ())
 
 
 def source_of(module: str) -> bytes | None:
@@ -125,7 +163,7 @@ def _located(module: str) -> tuple[Path | None, list[str] | None]:
     package = module.rpartition(".")[0]
     try:
         if not package:
-            specs = [importlib.util.find_spec(module)]
+            specs = [importlib.util.find_spec(module) or find_in_folder(module)]
         else:
             # Not by the package's name, which would import it.
             finders = map(get_importer, _located(package)[1] or ())
@@ -149,6 +187,12 @@ def _standing(file: str | None) -> Path | None:
         return None
     path = Path(file)
     return next((part for part in (path, *path.parents) if part.is_file()), None)
+
+
+def _changed(file: Path) -> tuple[int, ...]:
+    """Return what differs once a file was written anew."""
+    status = file.stat()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 @lru_cache(maxsize=4096)

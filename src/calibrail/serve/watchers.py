@@ -185,7 +185,8 @@ def monitor(log: Path) -> Command:
     """Return what makes the command that watches a decision log."""
 
     def command(folder: Path) -> list[str]:
-        words = [sys.executable, "-m", "calibrail.serve.watched", "monitor"]
+        # -P: what lies in the folder that the service was started in is not imported.
+        words = [sys.executable, "-P", "-m", "calibrail.serve.watched", "monitor"]
         words += [str(folder / GUARDRAIL), str(log), "-o", str(folder), "--follow"]
         if (folder / AUDIT / "session.json").is_file():
             words += ["--labels", str(folder / AUDIT)]
