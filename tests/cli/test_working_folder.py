@@ -98,9 +98,9 @@ def test_no_command_imports_what_lies_in_the_working_folder(desk: Path, tmp_path
         ["keygen", "-o", key],
         ["export", "run", "-o", signed, "--sign", key],
         ["verify", signed, "--key", str(tmp_path / "signs.pub.pem"), "--no-probe"],
-        ["score", "judged.jsonl", "--score", "length", "-o", str(tmp_path / "scored")]
-        + ["--engine", "processes", "--workers", "1"],
+        ["score", "judged.jsonl", "--score", "length", "--engine", "processes", "--workers", "1"],
     ]
+    lines[-1] += ["-o", str(tmp_path / "scored")]
     expected += [0] * 4
     done = subprocess.run(
         [sys.executable, "-P", "-c", LAID, json.dumps(lines)],

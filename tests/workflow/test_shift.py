@@ -20,7 +20,7 @@ from calibrail import DataError, Example, InputError, TooFewExamplesError
 from calibrail.cli import app
 from calibrail.report import print_document
 from calibrail.report.documents.shift import document
-from calibrail.scores.base import Scores
+from calibrail.scores.base import NoReplyFailure, Scores
 from calibrail.scores.judge import NO_REPLY
 from calibrail.settings import Promise, Requirement, ShiftSplit
 from calibrail.workflow.shift import shift
@@ -257,7 +257,7 @@ class Unreachable:
         values = np.array([float(example.columns["s"]) for example in examples])
         lost = [row for row, example in enumerate(examples) if example.id.startswith("lost")]
         values[lost] = np.nan
-        return Scores(values, dict.fromkeys(lost, f"{NO_REPLY} HTTP 500"))
+        return Scores(values, dict.fromkeys(lost, NoReplyFailure(f"{NO_REPLY} HTTP 500")))
 
 
 def test_answers_that_could_not_be_asked_about_count_on_neither_side() -> None:

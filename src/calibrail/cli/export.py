@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,6 +17,9 @@ from calibrail.guardrail.keys import read_private_key
 from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count, number
 from calibrail.settings.option import setting
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.frozen import Probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def run(
             "about 16 answers, and a machine or model that answers otherwise is found later"
         )
     elif probes is not None and probes.scores is not None:
-        unprobed = _undefined(probes.scores, probes.reasons)
+        unprobed = _undefined(probes.scores, probes)
     if differ := other_versions(frozen.versions, installed_versions()):
         changed = f"the run was scored with other versions than are frozen now: {differ}"
     config, beside = guardrail.config, signature_path(output)
@@ -111,22 +114,19 @@ def run(
     )
 
 
-def _undefined(scores: Sequence[float | None], reasons: Mapping[str, str]) -> str:
+def _undefined(scores: Sequence[float | None], probes: Probes) -> str:
     """Say where the probes show nothing: no score at all, or a detector that failed."""
-    why = next(iter(reasons.values()), "")
+    why = next(iter(probes.reasons.values()), "")
     if all(value is None for value in scores):
         return (
             f"NOT PROBED: none of the {len(scores)} probe answers has a score ({why}), so that no "
             "machine can show that it computes the same; verify and serve will say so"
         )
-    from calibrail.guardrail.probes import RAISED
-
-    failed = [number for number, reason in reasons.items() if reason.startswith(RAISED)]
-    if not failed:
+    if not (failed := list(probes.errors)):
         return ""
     return (
         f"the detector failed on {count(len(failed), 'probe answer')} of {len(scores)} "
-        f"({reasons[failed[0]]}); these compare nothing"
+        f"({probes.reasons[failed[0]]}); these compare nothing"
     )
 
 

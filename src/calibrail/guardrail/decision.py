@@ -6,6 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, get_args
 
 from calibrail.errors import InputError
+from calibrail.guardrail.cause import SCORED, Cause, reason_of_cause
+from calibrail.guardrail.cause import SEEN as SEEN
+from calibrail.guardrail.cause import UNDEFINED as UNDEFINED
+from calibrail.guardrail.cause import Unfinished as Unfinished
+from calibrail.guardrail.old_reasons import cause_in_old_reason
 from calibrail.guardrail.removed import Removed, number_in, trimming_in
 from calibrail.scale import Scale
 from calibrail.shown import Shown
@@ -14,30 +19,8 @@ Outcome = Literal["pass", "flag", "review", "error"]
 #: What becomes of an answer: with sentences removed it is flagged, and something is left or not.
 Result = Literal["pass", "trimmed", "emptied", "flag", "review", "error"]
 
-#: How the reason begins where the detector failed.
-FAILED: Final = "the detector failed"
 
-#: And where it did not, but calibrail cannot split or trim the answer: an error of its own.
-NOT_TRIMMED: Final = "calibrail failed"
-
-#: And where an answer that was being written never ended.
-UNFINISHED: Final = "the answer did not end"
-
-#: All beginnings of the reasons after which the failure policy decided.
-FAILURES: Final = (FAILED, NOT_TRIMMED, UNFINISHED)
-
-#: How it begins where there is no score, and the policy for that decided.
-UNDEFINED: Final = "undefined score"
-
-#: The whole of it for an answer that is not selected from.
-SEEN: Final = "not judged: the guardrail's threshold was set on this answer (seen_before)"
-
-
-class Unfinished(Exception):  # noqa: N818 - no failure of what decides
-    """Why an answer that was being written has no end; by itself, that nobody waits for one."""
-
-    def __init__(self, why: str = "whoever asked has gone before") -> None:
-        super().__init__(why)
+_LEFT_OUT: Final = Cause("other")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,7 +42,7 @@ class Decision(Shown):
         Conformal p-value of "this answer is hallucinated": the share of calibration hallucinations
         that looked at least as harmless. None where the score is undefined.
     reason : str
-        Why, in one sentence.
+        Why, in one sentence, for people; programs read ``cause``.
     evidence : mapping or None
         What the score rests on, for a reviewer: the sentences, claims or sources with their
         verdicts and places. None where the detector gives none.
@@ -74,6 +57,8 @@ class Decision(Shown):
     removed : tuple of Removed, or None
         Of a guardrail of sentences, those that were removed; of an answer for review, those that
         would be. None for a guardrail of whole answers.
+    cause : Cause
+        Why, as a code with parameters. Left out, it is what an older calibrail's reason says.
     """
 
     shown_as = "explain"
@@ -88,6 +73,12 @@ class Decision(Shown):
     scale: Scale = field(default_factory=Scale)
     text: str | None = None
     removed: tuple[Removed, ...] | None = None
+    cause: Cause = _LEFT_OUT
+
+    def __post_init__(self) -> None:
+        if self.cause is _LEFT_OUT:
+            cause = SCORED if self.score is not None else cause_in_old_reason(self.reason)
+            object.__setattr__(self, "cause", cause)
 
     def shown(self) -> tuple[Any, ...]:
         """Return the decision with its evidence."""
@@ -137,12 +128,12 @@ class Decision(Shown):
     @property
     def failed(self) -> bool:
         """Whether the failure policy decided: what judges failed, or the answer has no end."""
-        return self.score is None and self.reason.startswith(FAILURES)
+        return self.cause.failed
 
     @property
     def unfinished(self) -> bool:
         """Whether that is because the answer has no end."""
-        return self.failed and self.reason.startswith(UNFINISHED)
+        return self.cause.code == "answer_unfinished"
 
     def without_texts(self) -> Self:
         """Return the decision with a reason that quotes nothing of the answer.
@@ -153,16 +144,14 @@ class Decision(Shown):
         """
         if self.removed is not None:
             return self._without_sentences()
-        if self.score is not None or self.reason == SEEN:
+        if self.score is not None or self.cause.code == "seen_before":
             return self
-        why = UNDEFINED + (f" of column {self.scale.column}" if self.scale.column else "")
-        if self.unfinished:
-            why = UNFINISHED
-        elif self.failed:
-            who = next(name for name in FAILURES if self.reason.startswith(name))
-            kind = self.reason.removeprefix(f"{who}: ").partition(":")[0]
-            why = f"{who}: {kind}" if kind.isidentifier() else who
-        return replace(self, reason=f"{why}; policy: {self.outcome}", evidence=None)
+        if self.failed:
+            reason = reason_of_cause(self.cause, self.outcome)
+        else:
+            of_column = f" of column {self.scale.column}" if self.scale.column else ""
+            reason = f"{UNDEFINED}{of_column}; policy: {self.outcome}"
+        return replace(self, reason=reason, evidence=None)
 
     def _without_sentences(self) -> Self:
         removed = tuple(
@@ -171,18 +160,21 @@ class Decision(Shown):
         )
         bare = replace(self, text=None, removed=None, evidence=None)
         # The reason of an answer whose sentences were judged quotes nothing of any.
-        judged = self.score is not None or self.reason.startswith(UNDEFINED)
+        judged = self.cause.code in ("score", "score_undefined")
         return replace(bare if judged else bare.without_texts(), removed=removed)
 
     def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
         """Return the JSON object that ``calibrail check`` writes, with its evidence if asked.
 
         Where the score is a column of the data it holds ``column``, ``column_value`` and
-        ``column_threshold``, too; of a guardrail of sentences ``text`` and ``removed``.
+        ``column_threshold``, too; of a guardrail of sentences ``text`` and ``removed``. Without a
+        score it holds ``cause``: where there is one, the score and its threshold are the cause.
         """
-        left_out = {"scale", "text", "removed"} | (set() if evidence else {"evidence"})
+        left_out = {"scale", "text", "removed", "cause"} | (set() if evidence else {"evidence"})
         names = [name for name in self.__dataclass_fields__ if name not in left_out]
         content = {name: getattr(self, name) for name in names}
+        if self.score is None:
+            content["cause"] = self.cause.to_dict()
         if self.removed is not None:
             content["text"] = self.text
             content["removed"] = [item.to_dict() for item in self.removed]
@@ -223,8 +215,8 @@ class Decision(Shown):
             raise InputError(
                 f"a decision has a score and a p_value, or neither; got {score!r} and {p_value!r}"
             )
-        passes = content["outcome"] == "pass"
-        if passes and score is None and not content["reason"].startswith(UNDEFINED):
+        passes, cause = content["outcome"] == "pass", cause_in(content)
+        if passes and score is None and cause.code != "score_undefined":
             raise InputError(
                 f"a decision without a score passes only for an {UNDEFINED}; its reason is "
                 f"{content['reason']!r:.80}"
@@ -249,11 +241,30 @@ class Decision(Shown):
             evidence,
             scale,
             *trimming_in(content),
+            cause=cause,
         )
 
     def line(self, *, evidence: bool = False) -> str:
         """Return that object as JSON in one line: equal decisions are equal bytes everywhere."""
         return json.dumps(self.to_dict(evidence=evidence), ensure_ascii=False, allow_nan=False)
+
+
+def cause_in(content: Mapping[str, Any]) -> Cause:
+    """Return the cause in a decision's JSON object; of an older one, what its reason says.
+
+    Raises
+    ------
+    InputError
+        If its cause is none, or is a score that it does not have.
+    """
+    if content["score"] is not None:
+        return SCORED
+    if (given := content.get("cause")) is None:
+        return cause_in_old_reason(content["reason"])
+    cause = Cause.from_dict(given)
+    if cause.code == "score":
+        raise InputError("a decision without a score cannot have the cause 'score'")
+    return cause
 
 
 def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:

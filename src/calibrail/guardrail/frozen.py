@@ -23,6 +23,7 @@ from pydantic import (
 from calibrail.errors import GuardrailError
 from calibrail.guardrail.migrations import SCHEMA as SCHEMA
 from calibrail.guardrail.migrations import migrated
+from calibrail.guardrail.old_reasons import raised_in_old_probes
 from calibrail.record import Record
 from calibrail.settings import Promise, Requirement
 
@@ -149,20 +150,38 @@ class Headline(_Frozen):
 _Probed = Annotated[list[float | None], Field(min_length=16)]
 
 
-class ProbedMember(_Frozen):
+class _Answered(_Frozen):
+    """What was said of the probe answers, apart from their scores."""
+
+    reasons: dict[str, str]
+    raised: dict[str, str] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        if content["raised"] is None:
+            del content["raised"]
+        return content
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """On which probes the detector raised, by their numbers, and what."""
+        return raised_in_old_probes(self.reasons) if self.raised is None else self.raised
+
+
+class ProbedMember(_Answered):
     """What one member of a detector said of the probe answers.
 
     Attributes
     ----------
-    scores, reasons
+    scores, reasons, raised
         As those of ``Probes``.
     """
 
     scores: _Probed
-    reasons: dict[str, str]
 
 
-class Probes(_Frozen):
+class Probes(_Answered):
     """What the detector said of the probe answers when it was frozen.
 
     Attributes
@@ -174,6 +193,9 @@ class Probes(_Frozen):
         detector asks an endpoint that was not to be asked.
     reasons : dict of str to str
         Why, by the number of the probe, counted from 1; of sentences, by theirs.
+    raised : dict of str to str, or None
+        The class of what the detector raised, by the number of the probe. None where it raised
+        nothing, and in what an older version froze.
     versions : dict of str to str
         What computed them: libraries, linear algebra, processor, device, precision.
     members : dict of str to ProbedMember, or None
@@ -182,7 +204,6 @@ class Probes(_Frozen):
 
     set: Literal["calibrail-probes/1", "calibrail-probes/1 by sentence"]
     scores: _Probed | None
-    reasons: dict[str, str]
     versions: dict[str, str]
     members: dict[str, ProbedMember] | None = None
 

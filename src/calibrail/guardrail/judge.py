@@ -13,7 +13,7 @@ from calibrail.conformal.rule import Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.errors import ModelError
-from calibrail.guardrail.decision import UNDEFINED
+from calibrail.guardrail.cause import Cause, reason_of_cause
 from calibrail.guardrail.judged import judge
 from calibrail.guardrail.reasons import reason_of
 from calibrail.models.call_limits import BudgetError
@@ -128,7 +128,7 @@ class Judge:
             evidence = (scores.evidence[place] or None) if scores.evidence else None
             if np.isnan(scores.values[place]):
                 value, p_value = None, None
-                reason = f"{UNDEFINED} ({why}); policy: {outcome}"
+                reason = reason_of_cause(Cause("score_undefined"), outcome, str(why))
             else:
                 value, p_value = float(said.shown[place]), float(said.p_values[place])
                 reason = reason_of(self._rule, scale, value, threshold, outcome)

@@ -6,10 +6,10 @@ another tokenizer, device or precision that changes them is found before it deci
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,22 @@ from calibrail.scores.base import DetectorFailure, Score
 from calibrail.scores.column import Column
 from calibrail.settings.promise import Unit
 
-#: What a probe that the detector raised on has for a reason.
-RAISED: Final = "the detector raised"
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a detector says of the probes here.
+
+    Attributes
+    ----------
+    values : ndarray
+        Their scores; NaN where there is none.
+    reasons, raised : dict of str to str
+        Why, and the class of what the detector raised, by the number of the probe.
+    """
+
+    values: NDArray[np.float64]
+    reasons: dict[str, str]
+    raised: dict[str, str]
 
 
 def probe_examples(score: Score, unit: Unit = "answer") -> list[Example]:
@@ -116,6 +130,7 @@ def freeze_probes(score: Score, *, endpoint: bool = False, unit: Unit = "answer"
         set=SET if unit == "answer" else SENTENCE_SET,
         scores=whole.scores if whole else None,
         reasons=whole.reasons if whole else {},
+        raised=whole.raised if whole else None,
         versions=machine(_models(computing)),
         members=parts or None,
     )
@@ -166,7 +181,7 @@ def compare_probes(
         if frozen.members
     ]
     if asked and frozen.scores is not None:
-        whole = ProbedMember(scores=frozen.scores, reasons=frozen.reasons)
+        whole = ProbedMember(scores=frozen.scores, reasons=frozen.reasons, raised=frozen.raised)
         compared.append(_compared(whole, score, unit, frozen.versions, here))
     n, n_undefined = (
         sum(getattr(item, name) for item in compared) for name in ("n", "n_undefined")
@@ -191,11 +206,12 @@ def _models(scores: Sequence[Score]) -> list[Any]:
 
 def _part(score: Score, unit: Unit) -> ProbedMember:
     """Return what one detector says of the probes, as it is frozen."""
-    values, reasons = _scores(score, unit)
-    _refuse_blunt(values, float(score.tolerance), score)
+    said = _scores(score, unit)
+    _refuse_blunt(said.values, float(score.tolerance), score)
     return ProbedMember(
-        scores=[None if np.isnan(value) else float(value) for value in values],
-        reasons={str(row + 1): str(reason) for row, reason in sorted(reasons.items())},
+        scores=[None if np.isnan(value) else float(value) for value in said.values],
+        reasons=said.reasons,
+        raised=said.raised or None,
     )
 
 
@@ -209,7 +225,8 @@ def _compared(
 ) -> Probed:
     """Compare one detector's scores, or refuse them."""
     there = np.array([np.nan if value is None else value for value in frozen.scores])
-    values, found = _scores(score, unit)
+    said = _scores(score, unit)
+    values, reasons = said.values, said.reasons
     if len(values) != len(there):
         raise GuardrailError(
             f"this machine does not compute what was certified: the probe answers have "
@@ -219,9 +236,14 @@ def _compared(
         )
     tolerance, undefined = float(score.tolerance), np.isnan(there)
     _refuse_blunt(there, tolerance, score)
-    reasons = {str(row + 1): str(reason) for row, reason in found.items()}
     numbers = [str(row + 1) for row in range(len(there))]
-    same = np.array([_kind(reasons.get(row)) == _kind(frozen.reasons.get(row)) for row in numbers])
+    # An undefined score's words may change from version to version, what was raised may not.
+    same = np.array(
+        [
+            (row in reasons, said.raised.get(row)) == (row in frozen.reasons, errors.get(row))
+            for row, errors in ((row, frozen.errors) for row in numbers)
+        ]
+    )
     differences = np.where(undefined & np.isnan(values) & same, 0.0, np.abs(there - values))
     # A score on one side alone is a difference, too: NaN is not within any tolerance.
     wrong = np.flatnonzero(~(differences <= tolerance))
@@ -242,14 +264,6 @@ def _compared(
         tolerance=tolerance,
         why=next(iter(reasons.values()), None),
     )
-
-
-def _kind(reason: str | None) -> str | None:
-    """Return what kind of a reason it is: how a detector raised, or that the text gives no score.
-
-    The latter's words may change from version to version.
-    """
-    return reason if reason is None or reason.startswith(RAISED) else "undefined"
 
 
 def _refuse_blunt(values: NDArray[np.float64], tolerance: float, score: Score) -> None:
@@ -287,33 +301,36 @@ def _shown(value: float, reason: str | None) -> str:
     return f"undefined ({reason})" if np.isnan(value) else f"{value:.9g}"
 
 
-def _scores(score: Score, unit: Unit) -> tuple[NDArray[np.float64], dict[int, str]]:
+def _scores(score: Score, unit: Unit) -> _Said:
     """Return the probes' scores as this machine computes them now, and why some have none.
 
     Each is scored alone, as `check` scores one answer: a batch would pad all to the longest.
     """
     examples = probe_examples(score, unit)
-    values, reasons = np.full(len(examples), np.nan), dict[int, str]()
+    values = np.full(len(examples), np.nan)
+    reasons, raised = dict[str, str](), dict[str, str]()
     # What others know stays; nothing of it is taken up, no vector and no reply of an endpoint.
     with asked_anew(), apart():
         if callable(forget := getattr(score, "forget", None)):
             forget()
         for row, example in enumerate(examples):
+            number = str(row + 1)
             try:
                 scores = scored_alone(score, example)
             except (ModelError, BudgetError):
                 raise
             except Exception as error:
                 # A detector of one's own may fail on an answer; that is its value there.
-                reasons[row] = f"{RAISED} {type(error.__cause__ or error).__name__}"
+                raised[number] = type(error.__cause__ or error).__name__
+                reasons[number] = f"the detector raised {raised[number]}"
                 continue
             values[row] = scores.values[0]
             if (why := scores.reasons.get(0)) is not None:
-                reasons[row] = why
+                reasons[number] = str(why)
             if isinstance(why, DetectorFailure):
                 # That an endpoint is down says nothing of what it would say.
                 raise GuardrailError(
-                    f"the detector failed on probe {row + 1}, so nothing can be compared: {why}; "
+                    f"the detector failed on probe {number}, so nothing can be compared: {why}; "
                     "try again when it works"
                 )
-    return values, reasons
+    return _Said(values, reasons, raised)

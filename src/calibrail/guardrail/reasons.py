@@ -4,7 +4,8 @@ from typing import Final
 
 from calibrail.conformal.overlapping import OverlappingCalibration
 from calibrail.conformal.rule import Rule
-from calibrail.guardrail.decision import UNDEFINED, Outcome
+from calibrail.guardrail.cause import UNDEFINED, Cause, reason_of_cause
+from calibrail.guardrail.decision import Outcome
 from calibrail.phrases import count, number
 from calibrail.scale import Scale
 from calibrail.settings.promise import Undefined
@@ -83,10 +84,9 @@ def reason_of_trimming(
         What becomes of a sentence without a score.
     """
     if n == 0:
-        return f"{UNDEFINED} (the response holds no sentence); policy: {policy}"
+        return reason_of_cause(Cause("score_undefined"), policy, "the response holds no sentence")
     parts = []
     if n_undefined:
-        # The first words of the reason tell an undefined score where there is none at all.
         parts.append(f"{UNDEFINED} of {n_undefined} of {count(n, 'sentence')}; policy: {policy}")
     if outcome == "review" and tear is not None:
         parts.append(TEARS[tear])

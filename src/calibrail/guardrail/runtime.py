@@ -14,14 +14,8 @@ from calibrail.data.in_memory import Rows
 from calibrail.data.reader import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import InputError
-from calibrail.guardrail.decision import (
-    FAILED,
-    NOT_TRIMMED,
-    UNFINISHED,
-    Decision,
-    Outcome,
-    Unfinished,
-)
+from calibrail.guardrail.cause import SCORED, Cause, CauseCode, reason_of_cause
+from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judge import Verdict
 from calibrail.guardrail.loaded import FrozenGuardrail
@@ -196,7 +190,7 @@ class Guardrail(FrozenGuardrail):
                 scale=self.scale,
             )
         except Exception as error:
-            return self.failed(answer, error, NOT_TRIMMED)
+            return self.failed(answer, error, "calibrail_failed")
 
     def stream_check(
         self,
@@ -263,34 +257,43 @@ class Guardrail(FrozenGuardrail):
             verdict.reason,
             verdict.evidence,
             self.scale,
+            cause=Cause("score_undefined") if verdict.score is None else SCORED,
         )
 
-    def failed(self, example: Example, error: BaseException, who: str = FAILED) -> Decision:
+    def failed(
+        self, example: Example, error: BaseException, code: CauseCode = "detector_failed"
+    ) -> Decision:
         """Return the decision about an answer that could not be judged: the failure policy's.
 
-        Its reason begins with ``who`` failed: the detector, unless something else is said.
+        Its cause is that the detector failed, unless another code is given.
         """
         policy = self._config.policy.failure
-        what = f"{who}: {type(error).__name__}"
-        if isinstance(error, Unfinished):
-            what = UNFINISHED
-        reason = f"{what}: {error}; policy: {policy}"
-        return self.unjudged(example.id, policy, reason, self.judge.threshold(example))
+        cause, edge = Cause.of_error(error, code), self.judge.threshold(example)
+        return self.unjudged(example.id, policy, cause, str(error), edge)
 
     def unjudged(
-        self, id: str, outcome: Outcome, reason: str, threshold: float | None = None
+        self,
+        id: str,
+        outcome: Outcome,
+        cause: Cause,
+        detail: str | None = None,
+        threshold: float | None = None,
     ) -> Decision:
         """Return a decision about an answer that has no score; nothing of it may be shown."""
         removed = () if self.unit == "sentence" else None
+        reason = reason_of_cause(cause, outcome, detail)
         return Decision(
-            id, outcome, None, threshold, None, reason, scale=self.scale, removed=removed
+            *(id, outcome, None, threshold, None, reason),
+            scale=self.scale,
+            removed=removed,
+            cause=cause,
         )
 
 
-def _whose(error: Exception) -> str:
+def _whose(error: Exception) -> CauseCode:
     """Return whose failure it is that an answer has no sentences to judge."""
     # What the caller gave is refused in words; whatever else is raised is calibrail's own.
-    return FAILED if isinstance(error, InputError) else NOT_TRIMMED
+    return "detector_failed" if isinstance(error, InputError) else "calibrail_failed"
 
 
 def _from_bytes(raw: bytes) -> Guardrail:

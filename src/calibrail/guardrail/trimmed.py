@@ -8,6 +8,7 @@ from calibrail.data.by_sentence import require_judgeable, sentence_examples, sen
 from calibrail.data.example import Example
 from calibrail.data.rows import FieldError
 from calibrail.errors import InputError
+from calibrail.guardrail.cause import SCORED, Cause
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.judge import Verdict
 from calibrail.guardrail.reasons import NOTHING_LEFT, reason_of_trimming
@@ -129,6 +130,7 @@ def trimmed(
         scale,
         text=None if outcome == "review" else shown,
         removed=removed,
+        cause=Cause("score_undefined") if worst is None else SCORED,
     )
 
 

@@ -309,12 +309,14 @@ class Gate:
         return decision
 
     def _failed(self, example: Example, error: BaseException) -> Decision:
-        from calibrail.guardrail.decision import FAILED, Decision
+        from calibrail.guardrail.cause import Cause, reason_of_cause
+        from calibrail.guardrail.decision import Decision
 
         if self.guardrail is not None:
             return self.guardrail.failed(example, error)
-        reason = f"{FAILED}: {type(error).__name__}: {error}; policy: error"
-        return Decision(example.id, "error", None, None, None, reason)
+        cause = Cause.of_error(error)
+        reason = reason_of_cause(cause, "error", str(error))
+        return Decision(example.id, "error", None, None, None, reason, cause=cause)
 
 
 def _example(

@@ -148,11 +148,10 @@ def _certified(config: FrozenConfig | None) -> dict[str, Any]:
 
 
 def _error(quiet: Decision) -> str | None:
-    """Return the class of what the detector raised, as its reason without texts names it."""
-    if quiet.failed:
-        kind = quiet.reason.partition(": ")[2].partition(";")[0]
-        return kind if kind.isidentifier() else "_OTHER"
-    return "_OTHER" if quiet.outcome == "error" else None
+    """Return the class of what was raised, where something failed; None for a verdict."""
+    if quiet.failed or quiet.outcome == "error":
+        return quiet.cause.error or "_OTHER"
+    return None
 
 
 def _present(attributes: dict[str, Any]) -> dict[str, Any]:

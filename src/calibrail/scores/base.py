@@ -49,6 +49,12 @@ class DetectorFailure(str):
     __slots__ = ()
 
 
+class NoReplyFailure(DetectorFailure):
+    """Of a detector that asks a judge: that the judge gave no answer, whatever was asked."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """The values that one score gave to a batch of examples.

@@ -15,7 +15,7 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import LanguageModel, load_llm
-from calibrail.scores.base import JSON, DetectorFailure, Score, Scores
+from calibrail.scores.base import JSON, DetectorFailure, NoReplyFailure, Score, Scores
 from calibrail.scores.detector import ModelScore, is_number, one_of, whole
 from calibrail.scores.judge_prompts import (
     DEFAULT,
@@ -252,12 +252,12 @@ class Judge(ModelScore):
         if len(values) == 1:
             return worst
         if any(isinstance(reply, Failure) for reply in replies):
-            return DetectorFailure(f"{NO_REPLY} in most of {len(values)} votes: {worst}")
+            return NoReplyFailure(f"{NO_REPLY} in most of {len(values)} votes: {worst}")
         return f"{whys.total()} of {len(values)} votes cannot be read: {worst}"
 
     def _read(self, reply: ChatAnswer | Failure) -> float | str:
         if isinstance(reply, Failure):
-            return DetectorFailure(f"{NO_REPLY}: {reply.reason}")
+            return NoReplyFailure(f"{NO_REPLY}: {reply.reason}")
         if self.served is not None and reply.served != self.served:
             return DetectorFailure(
                 f"the endpoint answered as {reply.served[:100]!r}, and {self.served!r} was "

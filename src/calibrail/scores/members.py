@@ -122,7 +122,7 @@ class Combined(Learning, Members):
         for key, scores in scored.items():
             for row, why in scores.reasons.items():
                 if isinstance(why, DetectorFailure):
-                    reasons.setdefault(row, DetectorFailure(f"{key}: {why}"))
+                    reasons.setdefault(row, type(why)(f"{key}: {why}"))
         values[list(reasons)] = np.nan
         evidence: list[Mapping[str, JSON]] = [{} for _ in values]
         for row, value in enumerate(values):

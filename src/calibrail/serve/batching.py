@@ -16,11 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from calibrail.data.example import Example
+from calibrail.guardrail.cause import DeadlineError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.lanes import Lane, Request, Step, Waiting
-from calibrail.serve.metrics import TIMEOUT, Metrics
+from calibrail.serve.metrics import Metrics
 from calibrail.serve.problems import Problem
 
 Result = TypeVar("Result")
@@ -135,7 +136,7 @@ class Batcher:
             lane = self._lane(loaded)
             lane.waiting.extend(request.answers)
             lane.ready.notify(min(len(examples), lane.n_idle))
-        late = f"no decision within {self._deadline:g} s {TIMEOUT}"
+        late = f"no decision within {self._deadline:g} s"
         request.timer = self._loop.call_later(self._deadline, self._expire, request, late)
         self._open.add(request)
         try:
@@ -184,7 +185,7 @@ class Batcher:
                 result: Result = await step.done
                 return result
         except TimeoutError:
-            raise TimeoutError(f"no decision within {self._deadline:g} s {TIMEOUT}") from None
+            raise DeadlineError(f"no decision within {self._deadline:g} s") from None
         finally:
             with self._lock:
                 step.settled = True
@@ -194,7 +195,7 @@ class Batcher:
         """Decide all that is open by the failure policy, at once."""
         self.given_up.set()
         for request in tuple(self._open):
-            self._expire(request, f"no decision before the service was stopped {TIMEOUT}")
+            self._expire(request, "no decision before the service was stopped")
 
     def _make_room(self, n: int) -> None:
         if self._n + n > self._most:
@@ -295,7 +296,7 @@ class Batcher:
                 answer.settled = True
             for lane in self._lanes.values():
                 lane.drop_settled()
-        error = TimeoutError(late_for)
+        error = DeadlineError(late_for)
         decided = [
             (answer, answer.loaded.guardrail.failed(answer.example, error)) for answer in late
         ]

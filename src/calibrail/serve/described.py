@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 
+from calibrail.guardrail.cause import CauseCode
 from calibrail.serve.bodies import Batch, Check, Item, Select
 from calibrail.serve.limits import LINES
 from calibrail.serve.problems import MEDIA_TYPE, Problem
@@ -38,6 +39,17 @@ _DECIDED: Final = {
         "outcome": {"enum": ["pass", "flag", "review", "error"]},
         **{name: _NUMBER for name in ("score", "threshold", "p_value")},
         "reason": {"type": "string"},
+        "cause": {
+            "type": "object",
+            "description": "Where there is no score: why, for programs.",
+            "required": ["code"],
+            "properties": {
+                "code": {"enum": [code for code in get_args(CauseCode) if code != "score"]},
+                "error": {"type": "string", "description": "The class of what was raised."},
+                "timeout": {"type": "boolean"},
+                "row": {"type": "integer"},
+            },
+        },
         "text": {"type": ["string", "null"], "description": "What may be shown of the answer."},
         "removed": {
             "type": "array",

@@ -26,11 +26,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from calibrail.errors import CalibrailError
-from calibrail.guardrail.decision import SEEN, Decision, Outcome
+from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.serve.guardrails import Loaded
 
 #: Stands in the reason of a decision that was not made in time.
-TIMEOUT: Final = "(timeout)"
 #: Variable with the folder in which processes count together.
 TOGETHER: Final = "PROMETHEUS_MULTIPROC_DIR"
 #: Of what /metrics answers.
@@ -222,9 +221,9 @@ class Metrics:
             if decision.score is not None:
                 self._scores[name].labels(name).observe(decision.score)
             elif decision.failed:
-                kind = "timeout" if TIMEOUT in decision.reason else "detector"
+                kind = "timeout" if decision.cause.timeout else "detector"
                 self._failures.labels(name, "unfinished" if decision.unfinished else kind).inc()
-            elif decision.reason != SEEN:
+            elif decision.cause.code != "seen_before":
                 self._undefined.labels(name).inc()
 
     @_harmless

@@ -5,8 +5,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Final
 
+from calibrail.guardrail.cause import TIMEOUT
 from calibrail.guardrail.decision import Unfinished
-from calibrail.serve.metrics import TIMEOUT
 from calibrail.serve.problems import WORDS, Problem
 from calibrail.text.surrogates import joined
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError
-from calibrail.guardrail.decision import SEEN, Decision
+from calibrail.guardrail.cause import SEEN, Cause
+from calibrail.guardrail.decision import Decision
 from calibrail.serve.bodies import Select
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.problems import Problem, pointer
@@ -69,7 +70,7 @@ async def select(service: Service, loaded: Loaded, asked: Select) -> str:
 
 def _withheld(example: Example) -> Decision:
     """Return what the log says of an answer that the guardrail was calibrated on."""
-    return Decision(example.id, "error", None, None, None, SEEN)
+    return Decision(example.id, "error", None, None, None, SEEN, cause=Cause("seen_before"))
 
 
 def _refused(error: CalibrailError) -> Problem:

@@ -17,6 +17,7 @@ from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source
 from calibrail.errors import DataError
+from calibrail.guardrail.cause import Cause
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
@@ -142,7 +143,8 @@ class _Answers:
                 yield self.guardrail.unjudged(
                     f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
                     "error",
-                    f"row {row['row']} cannot be used: {row['field']}: {row['reason']}"
+                    Cause("row_unusable", row=row["row"]),
+                    f"{row['field']}: {row['reason']}"
                     + (f"; {row['remedy']}" if "remedy" in row else ""),
                     None if edge is None or np.isinf(edge) else edge,
                 )

@@ -143,7 +143,7 @@ def _judge(guardrail: Guardrail | None) -> Judge | None:
 
     def judge(examples: Sequence[Example]) -> list[Judged]:
         decisions = guardrail.decide(list(examples))
-        failed = [item.reason for item in decisions if "the detector failed" in item.reason]
+        failed = [item.reason for item in decisions if item.cause.code == "detector_failed"]
         if len(failed) == len(decisions) >= _FAILING:
             raise ModelError(f"{failed[0]}; nothing was drawn: mend that, and go on")
         return [Judged(item.score, item.flagged) for item in decisions]

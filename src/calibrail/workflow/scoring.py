@@ -18,9 +18,8 @@ from calibrail.engine import score_examples, score_parts
 from calibrail.engine.local import whole
 from calibrail.errors import DataError, InputError
 from calibrail.models.call_limits import account
-from calibrail.scores.base import Fittable, Pinning, Score
+from calibrail.scores.base import Fittable, NoReplyFailure, Pinning, Score
 from calibrail.scores.custom import ScoreLike, as_score
-from calibrail.scores.judge import NO_REPLY
 from calibrail.scores.learned import learns
 from calibrail.scores.of_sentences import require_sentences
 from calibrail.scores.registry import build, key_of, parse_specs
@@ -230,7 +229,7 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
         codes = split_codes(table, splitting, learning)
     # The rows on which a call to a judge failed.
     reasons = (item for key in named for item in table.reasons.get(key, {}).items())
-    unanswered = sorted({row for row, reason in reasons if NO_REPLY in reason})
+    unanswered = sorted({row for row, reason in reasons if isinstance(reason, NoReplyFailure)})
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
     codes[unanswered] = FIT
     # Copies that the data itself puts on a further side take no part there.

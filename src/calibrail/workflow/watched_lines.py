@@ -3,22 +3,22 @@
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS
-from calibrail.guardrail.decision import FAILURES, SEEN, UNDEFINED
+from calibrail.errors import InputError
+from calibrail.guardrail.cause import Cause
+from calibrail.guardrail.decision import cause_in
 from calibrail.guardrail.decision_log.cursor import Tally
 from calibrail.guardrail.decision_log.tail import Logged
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judged import frozen_rule
 from calibrail.monitoring.rows import Rows
 from calibrail.report.documents.log import skipped
-
-#: How the reason of `calibrail check` begins for a row that is no answer.
-_NO_ANSWER: Final = "row "
 
 _LARGEST: Final = sys.float_info.max
 
@@ -91,27 +91,31 @@ class _Judge:
                 tally.others[name] = tally.others.get(name, 0) + 1
             return False
         score = content.get("score", "")
-        sound = (
+        cause = None
+        if (
             isinstance(content.get("id"), str)
             and isinstance(content.get("outcome"), str)
             and isinstance(content.get("reason"), str)
             and (score is None or _is_number(score))
-        )
-        if not sound:
+        ):
+            with suppress(InputError):
+                cause = cause_in(content)
+        if cause is None:
             tally.refuse("malformed", line.file, line.number)
-        elif content["reason"] == SEEN:
+            return False
+        if cause.code == "seen_before":
             tally.skip("seen_before")
             return False
-        elif "guardrail" not in content and not self._has(content):
+        if "guardrail" not in content and not self._has(content, cause):
             # What `calibrail check` writes names no guardrail: its threshold tells which it was.
             tally.refuse("threshold", line.file, line.number, threshold=content.get("threshold"))
             return False
-        return sound
+        return True
 
-    def _has(self, content: Any) -> bool:
+    def _has(self, content: Any, cause: Cause) -> bool:
         """Return whether the threshold beside a score is one of this guardrail's."""
         threshold = content.get("threshold")
-        if threshold is None and self._groups and content["reason"].startswith(_NO_ANSWER):
+        if threshold is None and self._groups and cause.code == "row_unusable":
             return True
         return (threshold is None or _is_number(threshold)) and _edge(threshold) in self._thresholds
 
@@ -133,12 +137,12 @@ class _Judge:
         return self._groups.get(_edge(threshold), "")
 
     def _without_score(self, content: Any) -> str:
-        reason = content["reason"]
-        if reason.startswith(UNDEFINED):
+        cause = cause_in(content)
+        if cause.code == "score_undefined":
             return self._rule.undefined
-        if reason.startswith(_NO_ANSWER):
+        if cause.code == "row_unusable":
             return "error"
-        return self._failure if reason.startswith(FAILURES) else ""
+        return self._failure if cause.failed else ""
 
 
 #: Why a line that should hold a decision of this guardrail cannot be used.
@@ -184,9 +188,7 @@ def rows_of(lines: Sequence[Logged]) -> Rows:
     """Return usable lines as what a watch takes, in their order."""
     contents = [line.content for line in lines]
     traffic = [_traffic(content) for content in contents]
-    undefined = [
-        content["score"] is None and content["reason"].startswith(UNDEFINED) for content in contents
-    ]
+    undefined = [cause_in(content).code == "score_undefined" for content in contents]
     return Rows.of(
         [content["score"] for content in contents],
         [content["outcome"] != "pass" for content in contents],
