@@ -190,3 +190,93 @@ def test_errors_name_options_for_python_and_the_command_line_alike() -> None:
     assert not found, f"use option_of or either of settings/option.py: {found}"
     wrong = ast.parse("raise E(f'name {x} with --map, or ' + either('--by', 'by=...'))")
     assert list(flags_in_errors(wrong)) == ["--map"]
+
+
+#: How a text is searched.
+SEARCHES = {"startswith", "endswith", "removeprefix", "removesuffix", "replace"}
+SEARCHES |= {"partition", "rpartition", "split", "find", "index", "count"}
+
+#: Where a sentence is read all the same, and which.
+READS_SENTENCES = {
+    # What an older calibrail wrote, which kept no codes.
+    "guardrail/old_reasons.py": {"reason.startswith", "reason.removeprefix", "in reason"},
+    # Nothing is decided by it: the id that an answer was sent under, a random one, stands in it.
+    "serve/client/calls.py": {"reason.replace"},
+    # Arrow raises one class for all that is invalid.
+    "data/arrow.py": {"in str(error)"},
+    # These are codes: a name, and numbers behind colons or underscores.
+    "report/documents/missing_measures.py": {"reason.split"},
+    "report/documents/log.py": {"reason.replace"},
+    "data/rows.py": {"reason =="},
+}
+
+
+def sentence_reads(tree: ast.Module) -> Iterator[str]:
+    """Yield where the words of a reason or an error are searched or compared."""
+
+    def is_prose(node: ast.AST) -> str:
+        match node:
+            case ast.Name(id="reason" | "why" as name) | ast.Attribute(attr="reason" as name):
+                return name
+            case ast.Subscript(slice=ast.Constant(value="reason")):
+                return "reason"
+            case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value="reason"), *_]):
+                return "reason"
+            case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id="error" | "failure" as name)]):
+                return f"str({name})"
+        return ""
+
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in SEARCHES:
+                if name := is_prose(value):
+                    yield f"{name}.{attr}"
+            case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
+                if name := is_prose(right):
+                    yield f"in {name}"
+                elif (name := is_prose(left)) and isinstance(right, ast.Tuple | ast.Set | ast.List):
+                    yield f"{name} in"
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+                if name := is_prose(left) or is_prose(right):
+                    yield f"{name} =="
+
+
+def test_no_code_reads_a_sentence() -> None:
+    found = {
+        f"{place(path)}: {read}"
+        for path, tree in MODULES.items()
+        for read in sentence_reads(tree)
+        if read not in READS_SENTENCES.get(str(place(path)), ())
+    }
+    assert not found, f"read a code (guardrail/cause.py, scores/base.py), not words: {found}"
+
+
+@pytest.mark.parametrize(
+    ("code", "reads"),
+    [
+        ("decision.reason.startswith(X)", ["reason.startswith"]),
+        ("content['reason'] == SEEN", ["reason =="]),
+        ("'(timeout)' in item.get('reason', '')", ["in reason"]),
+        ("NO_REPLY in why", ["in why"]),
+        ("'UTF8' in str(error)", ["in str(error)"]),
+        ("decision.cause.code == 'seen_before'", []),
+        ("row in reasons", []),
+        ("reason is None", []),
+    ],
+)
+def test_reading_a_sentence_is_found(code: str, reads: list[str]) -> None:
+    assert list(sentence_reads(ast.parse(code))) == reads
+
+
+def test_decisions_are_made_with_their_cause() -> None:
+    found = [
+        place(path)
+        for path, tree in MODULES.items()
+        if room(path)[:1] in (("guardrail",), ("serve",), ("integrations",), ("workflow",))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Decision"
+        and not any(keyword.arg == "cause" for keyword in node.keywords)
+    ]
+    assert found == []

@@ -18,7 +18,7 @@ from calibrail import Example
 from calibrail.data.by_sentence import sentence_examples
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
-from calibrail.guardrail.decision import SEEN
+from calibrail.guardrail.cause import Cause
 from calibrail.guardrail.probe_answers import ANSWERS
 from calibrail.scores import build, parse_spec
 
@@ -251,9 +251,10 @@ def test_texts_are_left_out_of_what_is_logged() -> None:
     assert Decision.from_dict(json.loads(bare.line())) == bare
     failed = guardrail.failed(Example(response=secret), RuntimeError("secret"))
     assert "secret" not in failed.without_texts().line()
-    seen = guardrail.unjudged("a", "error", SEEN)
+    seen = guardrail.unjudged("a", "error", Cause("seen_before"))
     assert seen.without_texts() == seen
-    unread = guardrail.unjudged("a", "error", "row 3 cannot be used: response: secret")
+    unread = guardrail.unjudged("a", "error", Cause("row_unusable", row=3), "response: secret")
+    assert unread.reason == "row 3 cannot be used: response: secret"
     assert "secret" not in unread.without_texts().line()
 
 
