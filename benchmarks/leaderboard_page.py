@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from detectors import DATA, MODEL, Cache, out_of_fold
+from leaderboard import LeaderboardRun, leaderboard
 from leaderboard_sets import ASSUMED, COLUMNS, LEARNT, OUT_OF_FOLD, OWN, PROMISE, Set
 from ragtruth_f1 import figures
 from results import write
@@ -78,6 +79,7 @@ def report_time(folder: Path) -> None:
             f"{taken:.0f} s in all, where {GOAL} s are the goal. The load of the machine in the "
             f"minute before: {os.getloadavg()[0]:.1f}.",
         ],
+        script="benchmarks/leaderboard_page.py",
     )
 
 
@@ -102,14 +104,14 @@ def checkout() -> Iterator[None]:
             os.chdir(before)
 
 
-def made(sets: Sequence[Set]) -> calibrail.LeaderboardRun:
+def made(sets: Sequence[Set]) -> LeaderboardRun:
     """Return the leaderboard of some comparisons, which are kept where nothing has changed."""
     return merged({item.name: kept(item) for item in sets}, sets)
 
 
-def merged(runs: Mapping[str, Path], sets: Sequence[Set]) -> calibrail.LeaderboardRun:
+def merged(runs: Mapping[str, Path], sets: Sequence[Set]) -> LeaderboardRun:
     """Return the leaderboard with what is said of every data set and detector."""
-    return calibrail.leaderboard(
+    return leaderboard(
         runs,
         shipped={
             f"{item.name}/{column}": 0.5 for item in sets if item.half for column in item.columns

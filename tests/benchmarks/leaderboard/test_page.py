@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "leaderboard.md"
 FOLDER: Final = ROOT / "docs" / "leaderboard"
 DATA: Final = {

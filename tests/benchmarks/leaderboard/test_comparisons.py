@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import beta, binom
 
-import calibrail
+from benchmarks.leaderboard import leaderboard
+from benchmarks.leaderboard.__main__ import main
 from calibrail.errors import CalibrailError
 from tests.answers import write
 from tests.command_line import calibrail as run
@@ -52,6 +53,11 @@ def compared(folder: Path, rows: list[dict[str, Any]], *options: object) -> Path
     return folder
 
 
+def merge(*arguments: object) -> int:
+    """Merge comparisons as the command does; return its exit code."""
+    return main([str(argument) for argument in arguments])
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
@@ -64,13 +70,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def page(runs: dict[str, Path]) -> Path:
     folder = runs["alone"].parent / "page"
-    result = run(
-        *("leaderboard", *(f"{name}={path}" for name, path in runs.items())),
+    code = merge(
+        *(f"{name}={path}" for name, path in runs.items()),
         *("--shipped", "good=-1", "--shipped", "alone/judge=0.5"),
         *("--mark", "grouped=selected", "--mark", "poor=fitted", "--note", "alone=Made up."),
         *("-o", folder),
     )
-    assert result.returncode == 0, result.stderr
+    assert code == 0
     return folder
 
 
@@ -161,7 +167,7 @@ def test_groups_are_counted_and_one_answer_of_each_tests(
 
 def test_few_independent_test_answers_are_marked(tmp_path: Path) -> None:
     few = compared(tmp_path / "few", answers(160, 3))
-    rows = calibrail.leaderboard([few]).to_dict()["data_sets"][0]["rows"]
+    rows = leaderboard([few]).to_dict()["data_sets"][0]["rows"]
     assert all("few_answers" in row["marks"] for row in rows)
     # 40 answers calibrate: too few for 95 %, which is said with the number that it takes.
     assert rows[0]["targets"][1] | {"coverage": 0} == {
@@ -177,7 +183,7 @@ def test_tests_against_baselines_are_corrected_for_the_whole_page(tmp_path: Path
         for i, row in enumerate(rows):
             row |= {"contexts": ["some context"], "response": f"{i} " + "word " * (i % 7)}
         runs[str(seed)] = compared(tmp_path / str(seed), rows)
-    page = calibrail.leaderboard(runs).to_dict()
+    page = leaderboard(runs).to_dict()
     tests = [row["against"] for item in page["data_sets"] for row in item["rows"] if row["against"]]
     raw = sorted(test["p_value"] for test in tests)
     assert len(tests) == 6
@@ -202,7 +208,7 @@ def test_the_same_comparisons_give_the_same_bytes(
 ) -> None:
     kept = {"title": "Twice"}
     for name in ("one", "two"):
-        calibrail.leaderboard(runs, **kept).save(tmp_path / name)  # type: ignore[arg-type]
+        leaderboard(runs, **kept).save(tmp_path / name)  # type: ignore[arg-type]
     one, two = (
         {
             path.relative_to(tmp_path / name): path.read_bytes()
@@ -221,7 +227,7 @@ def test_a_further_look_certifies_nothing(tmp_path: Path) -> None:
     rows = answers(400, 6)
     compared(tmp_path / "twice", rows)
     again = compared(tmp_path / "twice", rows[:360])
-    row = calibrail.leaderboard([again]).to_dict()["data_sets"][0]["rows"][0]
+    row = leaderboard([again]).to_dict()["data_sets"][0]["rows"][0]
     assert "further_look" in row["marks"]
     assert all(target["limit"] is None for target in row["targets"])
 
@@ -234,7 +240,7 @@ def test_rows_that_may_be_copies_certify_nothing(tmp_path: Path) -> None:
         done = run("compare", source, *columns, *options, "-o", tmp_path / name)
         assert done.returncode == 0, done.stderr
     for name, is_marked in (("alike", True), ("assumed", False)):
-        [item] = calibrail.leaderboard([tmp_path / name]).to_dict()["data_sets"]
+        [item] = leaderboard([tmp_path / name]).to_dict()["data_sets"]
         row = item["rows"][0]
         assert ("rows_alike" in row["marks"]) == is_marked
         if is_marked:
@@ -247,7 +253,7 @@ def test_a_detector_without_a_threshold_keeps_its_direction(tmp_path: Path) -> N
     ]
     row = {
         item["name"]: item
-        for item in calibrail.leaderboard(
+        for item in leaderboard(
             [compared(tmp_path / "gap", rows, "--undefined", "pass")], shipped={"poor": 0.0}
         ).to_dict()["data_sets"][0]["rows"]
     }["poor"]
@@ -283,11 +289,14 @@ def test_the_page_leads_to_the_comparisons_and_says_how_to_add_a_row(page: Path)
     ],
 )
 def test_what_is_told_of_nobody_is_refused(
-    runs: dict[str, Path], tmp_path: Path, options: tuple[str, ...], message: str
+    runs: dict[str, Path],
+    tmp_path: Path,
+    options: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    result = run("leaderboard", runs["alone"], *options, "-o", tmp_path / "page")
-    assert result.returncode == 2
-    assert message in result.stderr
+    assert merge(runs["alone"], *options, "-o", tmp_path / "page") == 2
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "page" / "index.html").exists()
 
 
@@ -301,12 +310,12 @@ def test_comparisons_that_promise_otherwise_are_refused(
     )
     assert other.returncode == 0
     with pytest.raises(CalibrailError, match="must have the same guarantee; it is pac for alone"):
-        calibrail.leaderboard({"alone": runs["alone"], "other": tmp_path / "other"})
+        leaderboard({"alone": runs["alone"], "other": tmp_path / "other"})
 
 
 def test_a_folder_that_holds_no_comparison_is_named(runs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(CalibrailError, match=r"compare\.json"):
-        calibrail.leaderboard([tmp_path])
+        leaderboard([tmp_path])
     for name in ("compare.json", "scores.parquet"):
         folder = tmp_path / name.replace(".", "-")
         folder.mkdir()
@@ -314,29 +323,29 @@ def test_a_folder_that_holds_no_comparison_is_named(runs: dict[str, Path], tmp_p
             (folder / file).write_bytes((runs["alone"] / file).read_bytes())
         (folder / name).write_bytes((runs["grouped"] / name).read_bytes())
         with pytest.raises(CalibrailError, match="do not belong together"):
-            calibrail.leaderboard([folder])
+            leaderboard([folder])
         (folder / name).write_bytes(b"damaged")
         with pytest.raises(CalibrailError, match=name):
-            calibrail.leaderboard([folder])
+            leaderboard([folder])
 
 
 def test_a_run_is_neither_spoiled_nor_taken_for_another(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
-    page = calibrail.leaderboard({"A b": runs["alone"], "a-B": runs["grouped"]})
+    page = leaderboard({"A b": runs["alone"], "a-B": runs["grouped"]})
     assert [item.page for item in page.board.data_sets] == ["runs/A-b.html", "runs/a-B-2.html"]
     before = (runs["alone"] / "cost.json").read_bytes()
     with pytest.raises(CalibrailError, match="holds a run, which a page would spoil"):
         page.save(runs["alone"])
     assert (runs["alone"] / "cost.json").read_bytes() == before
     with pytest.raises(CalibrailError, match="calibrail compare"):
-        calibrail.leaderboard([tmp_path])
+        leaderboard([tmp_path])
     with pytest.raises(CalibrailError, match="the marks of good must be a list of texts"):
-        calibrail.leaderboard([runs["alone"]], marks={"good": 5})  # type: ignore[dict-item]
+        leaderboard([runs["alone"]], marks={"good": 5})  # type: ignore[dict-item]
 
 
 def test_two_runs_of_one_name_need_names_of_their_own(runs: dict[str, Path]) -> None:
     with pytest.raises(CalibrailError, match="two runs are called 'alone'"):
-        calibrail.leaderboard([runs["alone"], runs["alone"]])
+        leaderboard([runs["alone"], runs["alone"]])
     with pytest.raises(CalibrailError, match="at least one folder"):
-        calibrail.leaderboard([])
+        leaderboard([])

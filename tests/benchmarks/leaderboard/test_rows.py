@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 def builder(repository: Path) -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(repository / "benchmarks"))
-        yield importlib.import_module("leaderboard")
+        yield importlib.import_module("leaderboard_page")
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_without_the_data_it_says_what_is_missing_and_makes_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(builder, "DATA", tmp_path / "none")
-    monkeypatch.setattr("sys.argv", ["leaderboard.py", "--columns", str(tmp_path / "page")])
+    monkeypatch.setattr("sys.argv", ["leaderboard_page.py", "--columns", str(tmp_path / "page")])
     builder.main()
     assert f"no {tmp_path / 'none' / 'frank'}" in capsys.readouterr().out
     assert not (tmp_path / "page").exists()

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import visit
 from rich.console import Console
 
-from calibrail.conformal import Bound
-from calibrail.evaluation.leaderboard.board import (
+from benchmarks.leaderboard.board import (
     AgainstBaseline,
     DataSet,
     Leaderboard,
@@ -22,9 +20,10 @@ from calibrail.evaluation.leaderboard.board import (
     Standing,
     Target,
 )
+from benchmarks.leaderboard.document import MARKS, document
+from calibrail.conformal import Bound
 from calibrail.report import print_document, render_page
-from calibrail.report.documents.leaderboard import document
-from calibrail.report.documents.leaderboard_table import MARKS
+from tests.report.browser import visit
 
 NASTY = "<img src=x onerror=alert(1)>"
 
