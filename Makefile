@@ -14,8 +14,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve]'
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: $(VENV)/.installed benchmarks/papers/pyproject.toml
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve,integrations,dev,docs]'
+	$(PIP) install --quiet --no-deps --editable benchmarks/papers
 	touch $@
 
 demo: $(VENV)/.installed

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,14 @@ class Halt(Learning, LocalScore):
     window: int | None = None
 
     name = "halt"
+    #: Models and revisions of the paper: the commit before 2026 where one is given.
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "paper": {
+            "model": "facebook/bart-large-mnli",
+            "revision": "d7645e127eaf1aefc7862fd59a17a5aa8558b8ce",
+            "second": SECOND,
+        }
+    }
     of_response = True
 
     def __post_init__(self) -> None:

@@ -3,13 +3,14 @@
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.models.attention import AttentionModel
 from calibrail.models.location import DEFAULT_MODEL, full_name
 from calibrail.models.store import shared
 from calibrail.scores.base import Valued
 from calibrail.scores.detector import LocalScore, filled
 from calibrail.scores.evidence import supported
 from calibrail.text.sentences import sentences, sentences_version
+
+from .attention import AttentionModel
 
 
 class Redeep(LocalScore):

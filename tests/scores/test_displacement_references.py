@@ -9,13 +9,13 @@ from calibrail.data import Example
 from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.scores.base import Fittable, Score
-from calibrail.scores.learned import learns, state_bytes, with_state
-from calibrail.scores.papers.displacement_references import (
+from calibrail.scores.displacement import (
     Dgi,
     ExpectedResponseDeviation,
     Referring,
     TangentResidual,
 )
+from calibrail.scores.learned import learns, state_bytes, with_state
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
 FAITHFUL = [

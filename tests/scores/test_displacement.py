@@ -12,9 +12,10 @@ from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.detector import Embedding
-from calibrail.scores.papers.displacement import DisplacementConsistency, DisplacementMagnitude
-from calibrail.scores.papers.displacement_references import (
+from calibrail.scores.displacement import (
     Dgi,
+    DisplacementConsistency,
+    DisplacementMagnitude,
     ExpectedResponseDeviation,
     Referring,
     TangentResidual,

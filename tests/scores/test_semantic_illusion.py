@@ -7,7 +7,7 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import MOST_READ, TOO_LONG_TO_READ, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
-from calibrail.scores.papers.semantic_illusion import Crg, CrossEncoder, Tfg, best_weights
+from calibrail.scores.semantic_illusion import Crg, CrossEncoder, Tfg, best_weights
 from tests.scores.fakes import FakeEncoder, FakeRanker, plane, with_encoder
 
 WORDS = {
@@ -42,7 +42,7 @@ def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     words = {"r": rng.normal(size=(23, 8)).tolist(), "c": rng.normal(size=(31, 8)).tolist()}
     score = with_encoder(Tfg(gamma=0.5), FakeEncoder(words=words))
     whole = score.score([Example("", ("c",), "r")]).values[0]
-    monkeypatch.setattr("calibrail.scores.papers.semantic_illusion.TILE", 7)
+    monkeypatch.setattr("calibrail.scores.semantic_illusion.TILE", 7)
     assert score.score([Example("", ("c",), "r")]).values[0] == whole
     assert 0 < whole < 1
 

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.papers.provenance import Provenance, select
+from calibrail.scores.provenance import Provenance, select
 from tests.scores.fakes import FakeEncoder, FakeNli, FakeRanker, plane
 
 CHUNKS = ("alpha", "beta", " ", "gamma", "delta")
@@ -86,7 +86,7 @@ def test_relevance_may_come_from_embeddings(
             rows = np.array([self._sentences[text] for text in texts])
             return rows / np.linalg.norm(rows, axis=1, keepdims=True) if normal else rows
 
-    monkeypatch.setattr("calibrail.scores.papers.provenance.Encoder", Vectors)
+    monkeypatch.setattr("calibrail.scores.provenance.Encoder", Vectors)
     score = provenance(relevance=relevance, selection="top_k", top_k=1)
     near, far = plane(10), tuple(5.0 * part for part in plane(60))
     score.ranker = Vectors(

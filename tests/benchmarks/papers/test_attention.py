@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import attention as attention_module
-from calibrail.models.attention import AttentionModel
 from calibrail.models.location import DEFAULT_MODEL
+from calibrail_papers import attention as attention_module
+from calibrail_papers.attention import AttentionModel
 from tests.tiny_models import PADDING, make_classifier, make_decoder, make_matcher
 
 pytest.importorskip("transformers")
