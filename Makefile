@@ -14,8 +14,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve]'
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: $(VENV)/.installed benchmarks/papers/pyproject.toml
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve,integrations,dev,docs]'
+	$(PIP) install --quiet --no-deps --editable benchmarks/papers
 	touch $@
 
 demo: $(VENV)/.installed
@@ -80,14 +81,14 @@ notebooks: $(VENV)/.installed-dev
 # docs/leaderboard, from the data at CALIBRAIL_DATA. Comparisons are kept under runs/leaderboard.
 # One thread: more of them round the last digits of a score otherwise.
 leaderboard: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/leaderboard.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/leaderboard_page.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run_all.py
 
 validate: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/validity.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/validity_from_files.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity.from_files
 	$(BIN)/python benchmarks/intervals.py
 
 # Examples of properties that no other run tries, then damaged files of every format for

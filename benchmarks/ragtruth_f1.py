@@ -3,7 +3,7 @@
 Ten folds by source. On nine, the threshold with the highest F1 is chosen among the values that
 ``fused`` gives their answers when fitted on four fifths of their sources at a time; then ``fused``
 is fitted on all nine and flags the tenth. No answer had a part in the score or the threshold that
-judges it. Part of ``benchmarks/leaderboard.py``.
+judges it. Part of ``benchmarks/leaderboard_page.py``.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ HERE = Path(__file__).resolve().parent
 NOT_BENCHMARKS = {
     *("leaderboard_sets.py", "mutants.py", "ragtruth_f1.py", "trimming_sets.py"),
     *("watch_peers.py", "watch_sets.py"),
-    *("run_all.py", "results.py", "same_results.py"),
-    *("validity.py", "validity_from_files.py", "validity_overlapping.py"),
+    *("run_all.py", "results.py", "same_results.py", "__init__.py"),
 }
 
 

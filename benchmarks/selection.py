@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from results import write
 from scipy.special import rel_entr
+from validity.check import KINDS, Kind, draw
 
 import calibrail
 from calibrail.conformal import conformal_selection, labelled_share, p_values, storey_share
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
-from calibrail.validity import KINDS
-from calibrail.validity.distributions import Kind, draw
 from calibrail.workflow.batch_selection import METHODS
 
 RUNS = 200

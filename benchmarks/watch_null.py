@@ -12,21 +12,25 @@ import time
 from collections.abc import Callable, Iterator
 
 from results import write
-from validity import ERROR, RUNS, summary
-
-from calibrail.validity import KINDS, Check, failures
-from calibrail.validity.check import Setting
-from calibrail.validity.promise import active, late, uniform
-from calibrail.validity.watch import clustered, one_feature, several_features
+from validity.check import KINDS, Check, Setting, failures
+from validity.monitoring import (
+    clustered,
+    one_feature,
+    promise_active,
+    promise_late,
+    promise_uniform,
+    several_features,
+)
+from validity.page import ERROR, RUNS, summary
 
 _ALPHA = 0.1
 #: Promises about the traffic, with the sizes of their references; about labels, with one of how
 #: many runs is done.
 _TRAFFIC = ((one_feature, 100), (one_feature, 600), (several_features, 100))
 _LABELS: tuple[tuple[Callable[[Setting], Iterator[Check]], int], ...] = (
-    (uniform, 1),
-    (active, 1),
-    (late, 10),
+    (promise_uniform, 1),
+    (promise_active, 1),
+    (promise_late, 10),
 )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from results import write
 from scipy.special import kolmogi
+from validity.monitoring import follow
 from watch_peers import (
     Statistic,
     first_above,
@@ -28,7 +29,6 @@ from watch_peers import (
 from watch_sets import DATA, Change, real, simulated
 
 from calibrail.conformal.detector import alarm_threshold
-from calibrail.validity.watch import follow
 
 Floats = NDArray[np.float64]
 

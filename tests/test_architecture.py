@@ -184,7 +184,7 @@ def test_errors_name_options_for_python_and_the_command_line_alike() -> None:
     found = [
         f"{place(path)}: {flag}"
         for path, tree in MODULES.items()
-        if room(path)[:1] not in (("cli",), ("report",), ("validity",))
+        if room(path)[:1] not in (("cli",), ("report",))
         for flag in flags_in_errors(tree)
     ]
     assert not found, f"use option_of or either of settings/option.py: {found}"

@@ -79,8 +79,6 @@ if TYPE_CHECKING:
     from calibrail.workflow.context import Context as Context
     from calibrail.workflow.doctor import diagnose as diagnose
     from calibrail.workflow.label import label as label
-    from calibrail.workflow.leaderboard import LeaderboardRun as LeaderboardRun
-    from calibrail.workflow.leaderboard import leaderboard as leaderboard
     from calibrail.workflow.log import export_log as export_log
     from calibrail.workflow.log import verify_log as verify_log
     from calibrail.workflow.monitor import monitor as monitor
@@ -127,7 +125,6 @@ _ROOMS = {
     "workflow.context": "Context",
     "workflow.doctor": "diagnose",
     "workflow.label": "label",
-    "workflow.leaderboard": "LeaderboardRun leaderboard",
     "workflow.log": "export_log verify_log",
     "workflow.monitor": "monitor",
     "workflow.recalibrate": "Recalibration recalibrate",

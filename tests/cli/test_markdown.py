@@ -42,7 +42,6 @@ SCENARIOS = {
     "export": ("run", "-o", "OUT"),
     "keygen": ("-o", "OUT"),
     "label": ("DATA", "--until", "calibrated", "-o", "labels", "--export", "OUT.csv"),
-    "leaderboard": ("NAME=compared", "-o", "OUT"),
     "log export": ("log", "-o", "OUT"),
     "log verify": ("log",),
     "monitor": ("product.json", "log", "-o", "OUT", "--labels", "audit"),

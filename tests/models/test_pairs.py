@@ -223,10 +223,7 @@ class TestFingerprint:
             "import sys\n"
             "from calibrail.models.nli import EntailmentModel\n"
             "from calibrail.models.reranker import Reranker\n"
-            "from calibrail.models.attention import AttentionModel\n"
-            "from calibrail.models.location import DEFAULT_MODEL\n"
             f"EntailmentModel({str(matcher)!r}).fingerprint()\n"
-            "AttentionModel(DEFAULT_MODEL).fingerprint()\n"
             "sys.exit(', '.join({'torch', 'transformers', 'tokenizers'} & set(sys.modules)) or 0)"
         )
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -25,9 +25,7 @@ LOCAL = (
     *("sgi", "rad", "tfg", "local_sgi", "nli", "sec", "selfcheck", "claims", "provenance"),
     *(
         "reranker",
-        "redeep",
         "tokens",
-        "halt",
         "crg",
         "displacement_magnitude",
         "tangent_residual",
@@ -53,7 +51,7 @@ def test_a_default_is_not_said_and_anything_else_is(name: str) -> None:
 
 
 def test_all_models_of_a_score_are_computed_alike() -> None:
-    for name in set(LOCAL) - {"redeep"}:
+    for name in LOCAL:
         score = build(parse_spec(f"{name}:backend=onnx,dtype=int8"))
         assert isinstance(score, LocalScore)
         assert {(model.backend, model.dtype) for model in score.models} == {("onnx", "int8")}
@@ -70,11 +68,6 @@ def test_every_score_whose_models_run_here_takes_them() -> None:
     }
     assert local == {name for name, score in scores.items() if isinstance(score, LocalScore)}
     assert set(LOCAL) <= local
-
-
-def test_attention_needs_torch() -> None:
-    with pytest.raises(InputError, match="backend must be torch where attention is looked at"):
-        build(parse_spec("redeep:backend=onnx"))
 
 
 def test_an_endpoint_has_no_backend() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from calibrail.scores import BASELINES, build, build_column, parse_spec
 from calibrail.testing import check_score
-from tests.tiny_models import make_classifier, make_decoder, make_hhem, make_matcher, make_minicheck
+from tests.tiny_models import make_classifier, make_hhem, make_matcher, make_minicheck
 
 #: Scores that find answers of another kind than those on another topic.
 OTHER_POLARITY = (
@@ -51,7 +51,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "reranker": make_classifier(
             folder / "reranker", "xlm-roberta", ["relevance"], max_length=500
         ),
-        "decoder": make_decoder(folder / "decoder", max_length=500),
     }
 
 
@@ -64,8 +63,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "provenance:model={hhem},relevance_model={reranker}",
         "provenance:model={bart},relevance=cosine,aggregation=weighted",
         "reranker:model={reranker}",
-        "redeep:model={decoder},layers=1",
-        "halt:model={bart},second={deberta}",
         "crg:nli_model={bart},weights=learned",
     ],
 )

@@ -17,7 +17,7 @@ from calibrail.working_folder import working_folder
 #: In the order in which the help lists them; each is a module of this package.
 COMMANDS: Final = (
     *("doctor", "score", "calibrate", "compare", "keygen", "export", "verify", "card"),
-    *("check", "explain", "certify", "select", "shift", "audit", "agree", "leaderboard"),
+    *("check", "explain", "certify", "select", "shift", "audit", "agree"),
     *("plan", "label", "audit-sample", "monitor", "recalibrate", "serve", "cache"),
 )
 

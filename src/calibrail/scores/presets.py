@@ -51,7 +51,6 @@ PRESETS: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = MappingProxyT
         "reranker": {"paper": _RERANKER},
         # The wording of the prompt is ours; the paper's asks for the same two words.
         "judge": {"paper": {"model": "gpt-4o-mini", "mode": "verdict", "max_tokens": 10}},
-        "halt": {"paper": {**_BART, "second": "cross-encoder/nli-deberta-v3-base"}},
         # The large model is the paper's best.
         "tokens": {"paper": {"model": "KRLabsOrg/lettucedect-large-modernbert-en-v1"}},
         "provenance": {

@@ -23,28 +23,26 @@ from calibrail.scores.presets import PRESETS
 BUILT_IN: Final = {
     "sgi": ("embeddings", "Sgi"),
     "rad": ("embeddings", "Rad"),
-    "tfg": ("papers.semantic_illusion", "Tfg"),
+    "tfg": ("semantic_illusion", "Tfg"),
     "local_sgi": ("embeddings", "LocalSgi"),
-    "displacement_magnitude": ("papers.displacement", "DisplacementMagnitude"),
-    "displacement_consistency": ("papers.displacement", "DisplacementConsistency"),
-    "expected_response_deviation": ("papers.displacement_references", "ExpectedResponseDeviation"),
-    "tangent_residual": ("papers.displacement_references", "TangentResidual"),
-    "dgi": ("papers.displacement_references", "Dgi"),
+    "displacement_magnitude": ("displacement", "DisplacementMagnitude"),
+    "displacement_consistency": ("displacement", "DisplacementConsistency"),
+    "expected_response_deviation": ("displacement", "ExpectedResponseDeviation"),
+    "tangent_residual": ("displacement", "TangentResidual"),
+    "dgi": ("displacement", "Dgi"),
     "novel_stretch": ("baselines", "NovelStretch"),
     "novel_run": ("baselines", "NovelRun"),
     "nli": ("entailment", "Nli"),
     "sec": ("entailment", "Sec"),
     "selfcheck": ("entailment", "SelfCheck"),
     "claims": ("entailment", "Claims"),
-    "provenance": ("papers.provenance", "Provenance"),
-    "reranker": ("papers.semantic_illusion", "CrossEncoder"),
-    "redeep": ("papers.redeep", "Redeep"),
+    "provenance": ("provenance", "Provenance"),
+    "reranker": ("semantic_illusion", "CrossEncoder"),
     "tokens": ("tokens", "Tokens"),
     "judge": ("judge", "Judge"),
     "hybrid": ("cascade", "Hybrid"),
     "worst_sentence": ("worst_sentence", "WorstSentence"),
-    "halt": ("papers.halt", "Halt"),
-    "crg": ("papers.semantic_illusion", "Crg"),
+    "crg": ("semantic_illusion", "Crg"),
     "ensemble": ("ensemble", "Ensemble"),
     "fused": ("ensemble", "Fused"),
     "length": ("baselines", "Length"),
@@ -208,7 +206,9 @@ def expand(spec: ScoreSpec) -> ScoreSpec:
     """
     if "preset" not in spec.params:
         return spec
-    given, known = dict(spec.params), PRESETS.get(spec.name, {})
+    # A score of another package has its presets with it.
+    own = {} if spec.name in BUILT_IN else getattr(_factory(spec.name), "presets", {})
+    given, known = dict(spec.params), PRESETS.get(spec.name, own)
     if (name := given.pop("preset")) not in known:
         raise InputError(
             f"the score {spec.name} has no preset {name!r}; its presets: "

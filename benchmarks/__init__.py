@@ -1,0 +1,1 @@
+"""What is measured, simulated and compared beside the package."""

@@ -1,0 +1,193 @@
+"""How often is a verdict wrong, or a threshold, that is looked for after label upon label?
+
+Verdicts: the true rates lie on the limit, where a wrong verdict is likeliest: one claim alone for a
+wrong ``certified``, both for a wrong ``rejected``. Streams go on to the end whatever they say, so
+that what is counted is a wrong verdict at any moment, and one that stands at the end.
+
+Recalibration: hallucinations have become harder to see than when the old threshold was set. A new
+one is made at every tenth of the answers. The labels of hard answers are late, so that at each look
+they are open.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+import numpy as np
+from scipy.special import expit, ndtri
+
+from calibrail.conformal.audited import AuditedScores, calibrate_audited, grid_of
+from calibrail.conformal.labelling import labelling_probability
+from calibrail.conformal.streams import Draw, Units, follow, gaussian
+from calibrail.conformal.threshold import Calibration, calibrate_threshold
+from calibrail.conformal.validation import Bools
+from calibrail.errors import TooFewExamplesError
+from calibrail.settings import Drawing, Promise, Requirement
+from calibrail.settings.drawing import LabellingDesign
+
+from .check import CONFIDENCE, DELTA, Check, Setting
+
+#: Limit on the FPR.
+MAX_FPR: Final = 0.2
+#: Shares of hallucinated answers among those drawn.
+BASE_RATES: Final = (0.02, 0.1, 0.3, 0.5)
+#: A group has 1 to this many answers; this share of the groups have answers that are all alike.
+LARGEST_GROUP, _ALIKE = 4, 0.6
+#: Rates that leave the decision to the other claim.
+_GOOD_COVERAGE, _GOOD_FPR = 0.995, 0.02
+#: Streams have so many units at least, and enough to expect n hallucinated answers.
+_LEAST_UNITS: Final = 1000
+_ERROR: Final = 1.0 - CONFIDENCE
+
+
+def uniform(at: Setting) -> Iterator[Check]:
+    """Label every answer drawn: the bets of a mixture over rates."""
+    yield from _wrong(at, Drawing(), "uniform")
+
+
+def active(at: Setting) -> Iterator[Check]:
+    """Label by a guess that is as good as the score allows, and by one that is turned around."""
+    yield from _wrong(at, Drawing("active"), "active")
+    yield from _wrong(at, Drawing("active"), "active, guess turned around", misled=True)
+
+
+def groups(at: Setting) -> Iterator[Check]:
+    """Draw whole groups whose answers are alike, all of them labelled or by a guess."""
+    for drawing in (Drawing(whole_groups=True), Drawing("active", whole_groups=True)):
+        yield from _wrong(at, drawing, f"{drawing.design}, groups of 1 to {LARGEST_GROUP}")
+
+
+def _wrong(at: Setting, drawing: Drawing, design: str, *, misled: bool = False) -> Iterator[Check]:
+    """Yield how often each verdict is wrong, ever and at the end, at each base rate."""
+    edge = 1.0 - at.alpha
+    required = Requirement(MAX_FPR, edge, CONFIDENCE)
+    truths = (
+        ("certified", "coverage just too low", (edge, _GOOD_FPR)),
+        ("certified", "FPR just too high", (_GOOD_COVERAGE, MAX_FPR)),
+        ("rejected", "both just met", (edge, MAX_FPR)),
+    )
+    for base_rate in BASE_RATES[1::2] if misled else BASE_RATES:
+        for verdict, truth, rates in truths:
+            name = f"sequential, {design}, {verdict}, {truth}"
+            draw = gaussian(*rates, base_rate)
+            if misled:
+                draw = _turned_around(draw)
+            if drawing.whole_groups:
+                draw = grouped(draw)
+            found = follow(
+                draw,
+                required,
+                drawing,
+                streams=at.runs,
+                units=max(_LEAST_UNITS, round(at.n / base_rate)),
+                seed=int(at.rng(f"{name}, {base_rate}").integers(2**32)),
+            )
+            ever = np.isfinite(found.labelled)
+            for when, reached in (("ever", ever), ("at the end", found.at_end)):
+                wrong = (
+                    reached[:, 0] & reached[:, 2]
+                    if verdict == "certified"
+                    else reached[:, 1] | reached[:, 3]
+                )
+                what = f"sequential, wrongly {verdict} {when}"
+                yield at.check(what, wrong, _ERROR, design=f"{design}, {truth}, {base_rate:g}")
+
+
+def _turned_around(draw: Draw) -> Draw:
+    """Return the same answers with a guess that says the opposite."""
+
+    def misled(rng: np.random.Generator, streams: int, units: int) -> Units:
+        unit = draw(rng, streams, units)
+        return unit._replace(guess=1.0 - unit.guess)
+
+    return misled
+
+
+def grouped(draw: Draw) -> Draw:
+    """Return groups of such answers, alike in most groups, so that all rates stay as they are."""
+
+    def whole(rng: np.random.Generator, streams: int, units: int) -> Units:
+        answers = draw(rng, streams, units * LARGEST_GROUP)
+        shape = (streams, units, LARGEST_GROUP)
+        alike = rng.random((streams, units, 1)) < _ALIKE
+        taken = np.where(alike, 0, np.arange(LARGEST_GROUP))
+        flagged = np.take_along_axis(answers.flagged.reshape(shape), taken, axis=2)
+        hallucinated = np.take_along_axis(answers.hallucinated.reshape(shape), taken, axis=2)
+        guess = np.take_along_axis(answers.guess.reshape(shape), taken, axis=2)
+        size = rng.integers(1, LARGEST_GROUP + 1, (streams, units, 1))
+        weight = np.where(np.arange(LARGEST_GROUP) < size, 1.0 / size, 0.0)
+        return Units(flagged, hallucinated, guess, weight)
+
+    return whole
+
+
+#: Means of hallucinated scores when the old threshold was set, and now; faithful ones have 0.
+_THEN, _NOW = 2.0, 1.2
+#: Share of hallucinated answers, and how many were there when the old threshold was set.
+_BASE_RATE, _OLD_N = 0.4, 200
+_LOOKS: Final = 10
+_FLOOR: Final = 0.25
+
+
+def recalibrated_uniform(at: Setting) -> Iterator[Check]:
+    """Make an ``anytime`` threshold that misses too much at any look, all answers labelled."""
+    yield _ever(at, "uniform")
+
+
+def recalibrated_active(at: Setting) -> Iterator[Check]:
+    """Make one where answers are labelled by a guess, with probabilities of their own."""
+    yield _ever(at, "active")
+
+
+def _ever(at: Setting, design: LabellingDesign) -> Check:
+    name, promise = f"recalibration, {design}", at.promise("anytime")
+    rng, drawing = at.rng(name), Drawing(design, _FLOOR)
+    highest = _NOW + float(ndtri(at.alpha))
+    bad = np.zeros(at.runs, np.bool_)
+    for run in range(at.runs):
+        old = calibrate_threshold(rng.normal(_THEN, 1.0, _OLD_N), Promise(at.alpha))
+        answers, late = _drawn(at, rng, old, drawing)
+        grid = grid_of(old)
+        for end in np.linspace(0, len(late), _LOOKS + 1).astype(int)[1:].tolist():
+            with suppress(TooFewExamplesError):
+                made = calibrate_audited(_known(answers, late, end), promise, grid)
+                bad[run] |= made.threshold > highest
+    return at.check(f"{name}: any look's threshold misses too much", bad, DELTA)
+
+
+def _drawn(
+    at: Setting, rng: np.random.Generator, old: Calibration, drawing: Drawing
+) -> tuple[AuditedScores, Bools]:
+    """Return answers of which about n are hallucinated, and whose labels are late."""
+    m = round(at.n / _BASE_RATE)
+    hallucinated = rng.random(m) < _BASE_RATE
+    score = rng.normal(_NOW * hallucinated, 1.0)
+    flagged = score >= old.threshold
+    guess, probability = np.full(m, np.nan), np.ones(m)
+    if drawing.design == "active":
+        # Wrong by the shift, as one learnt before would be.
+        guess = expit(_THEN * score - _THEN * _THEN / 2.0)
+        limits = Requirement(max_fpr=0.5, min_coverage=1.0 - at.alpha)
+        probability = labelling_probability(flagged, guess, limits, drawing, base_rate=_BASE_RATE)
+    handed_out = rng.random(m) < probability
+    label = np.where(handed_out, hallucinated.astype(np.float64), np.nan)
+    late = hallucinated & (score < _NOW - 0.5) & (rng.random(m) < 0.8)
+    answers = AuditedScores(
+        score, flagged, label, handed_out, probability, guess, drawing, old.threshold
+    )
+    return answers, np.asarray(late)
+
+
+def _known(answers: AuditedScores, late: Bools, end: int) -> AuditedScores:
+    """Return what is known at a look: late labels of the last half are not."""
+    waiting = late[:end] & (np.arange(end) >= 0.5 * end)
+    return AuditedScores(
+        answers.score[:end],
+        answers.flagged[:end],
+        np.where(waiting, np.nan, answers.label[:end]),
+        answers.handed_out[:end],
+        answers.probability[:end],
+        answers.guess[:end],
+        answers.drawing,
+        answers.threshold,
+    )

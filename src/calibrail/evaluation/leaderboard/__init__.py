@@ -1,1 +1,0 @@
-"""What does each detector of several comparisons cost, data set by data set?"""

@@ -1,0 +1,49 @@
+"""Is a verdict that is looked for after every label wrong no more often than promised?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from benchmarks.validity import failures, sequential
+from benchmarks.validity.check import Check, Setting
+from calibrail.conformal import streams
+
+Run = Callable[[Setting], Iterator[Check]]
+RUNS: list[Run] = [sequential.uniform, sequential.active, sequential.groups]
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequential, "BASE_RATES", (0.1, 0.5))
+    monkeypatch.setattr(sequential, "_LEAST_UNITS", 100)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_verdict_is_rarely_wrong_ever_and_at_the_end(run: Run) -> None:
+    checks = list(run(Setting("continuous", 40, 0.1, 400, seed=3)))
+    assert failures(checks, 1e-4) == ()
+    ever = [check.failed for check in checks if check.what.endswith("ever")]
+    at_end = [check.failed for check in checks if check.what.endswith("end")]
+    assert all(first >= last for first, last in zip(ever, at_end, strict=True))
+    assert sum(ever) > sum(at_end)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_goal_that_is_too_low_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "goals", lambda confidence: (np.log(2.0), np.log(2.0)))
+    assert failures(list(run(Setting("continuous", 40, 0.1, 400, seed=3))), 1e-4)
+
+
+def test_answers_of_a_group_are_alike_and_keep_the_rates() -> None:
+    draw = sequential.grouped(streams.gaussian(0.9, 0.2, 0.5))
+    unit = draw(np.random.default_rng(0), 200, 400)
+    for label, rate in ((True, 0.9), (False, 0.2)):
+        mass = unit.weight * (unit.hallucinated == label)
+        share = float((mass * unit.flagged).sum() / mass.sum())
+        assert share == pytest.approx(rate, abs=0.02)
+    assert unit.weight.sum(axis=2) == pytest.approx(1.0)
+    pairs = unit.hallucinated[:, :, 0] == unit.hallucinated[:, :, 1]
+    assert np.mean(pairs) == pytest.approx(0.6 + 0.4 * 0.5, abs=0.02)
