@@ -1,0 +1,508 @@
+"""Run every command of calibrail over public data, and keep all that comes out, for a comparison.
+
+A refactoring changes no number. To show that, run this with the old and with the new version, and
+compare the folders of results::
+
+    python benchmarks/every_command.py --source OLD/src --output before
+    python benchmarks/every_command.py --source NEW/src --output after
+    python benchmarks/same_results.py before/results after/results
+
+The commands stand in ``every_command.txt``. Each leaves what it printed (``.json``, or ``.txt``),
+its exit code and what it said beside it in ``results/FOLDER/NN-command/``; ``results/FOLDER/files``
+holds what the commands of a folder wrote. Moments of this run, durations, ports and keys made anew
+are written as words; everything else is as it came.
+
+What an old version froze must go on to decide alike. ``before/artifacts`` holds the guardrails,
+decisions, logs and folders of labels of the run, and ::
+
+    python benchmarks/every_command.py --source NEW/src --output again --with-artifacts \
+        before/artifacts
+    python benchmarks/same_results.py before-again/results again/results
+
+loads them: every guardrail checks the same answers again, and its decisions must be the same bytes
+(exit status 1 if they are not); it is verified, too. Logs are verified, watched and drawn from,
+labels certified and gone on with (``every_command_artifacts.txt``). ``before-again`` is the same
+command run by the old version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import csv
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parent / ".." / "shared" / "data"
+#: What is compared of the files that commands write; pictures and pages hold the same numbers.
+COMPARED = {".json", ".jsonl", ".csv", ".parquet", ".md", ".xml", ".dsse"}
+#: What a later version must be able to load; label folders hold pages that nobody loads.
+NOT_KEPT = shutil.ignore_patterns("*.html", "*.svg", "*.png", "figures", "cache", "shards", "data")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?")
+DURATION = re.compile(r"(?<![\w.])(?:about )?\d[\d,.]*\s?(?:ms|µs|s|min|h)\b(?: \d+ (?:s|min)\b)?")
+#: Progress comes by the clock.
+BY_THE_CLOCK = re.compile(r"^.*(?: so far| left)\b.*\n?", re.MULTILINE)
+#: Seed of the key that signs, so that signatures are the same bytes in every run.
+KEY_SEED = hashlib.sha256(b"every_command: no secret").digest()
+#: All files that are made here look this old: a folder of labels knows its traces by that.
+MADE = 1_735_689_600
+BEGIN = datetime(2025, 3, 1, tzinfo=UTC)
+
+
+@dataclass
+class Place:
+    """Where commands run, with what, and what is to be written as words."""
+
+    work: Path
+    results: Path
+    interpreter: str
+    source: Path
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    words: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of each command: the same for all versions."""
+        own = {
+            "PYTHONPATH": str(self.source),
+            "CALIBRAIL_CACHE": str(self.work / "cache"),
+            "OMP_NUM_THREADS": "1",
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "TZ": "UTC",
+            "HF_HUB_OFFLINE": "1",
+        }
+        return {**os.environ, **own}
+
+    def program(self, *words: str) -> list[str]:
+        """Return the command line of a command of calibrail."""
+        return [self.interpreter, "-P", "-m", "calibrail", *words]
+
+    def settled(self, text: str) -> str:
+        """Return a text without what differs between two runs of one version."""
+        for found, word in self.words.items():
+            text = text.replace(found, word)
+        return MOMENT.sub(self._moment, text)
+
+    def _moment(self, found: re.Match[str]) -> str:
+        moment = datetime.fromisoformat(found[0])
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        near = self.began - timedelta(days=1) < moment < datetime.now(UTC) + timedelta(days=1)
+        return "NOW" if near else found[0]
+
+
+def scenes(text: str) -> dict[str, list[str]]:
+    """Return the commands of each folder.
+
+    >>> scenes("# why\\n[a]\\nplan\\n\\n[b]\\n!key k\\ndoctor x\\n")
+    {'a': ['plan'], 'b': ['!key k', 'doctor x']}
+    """
+    found: dict[str, list[str]] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if line.startswith("["):
+            found[name := line.strip("[]")] = []
+        elif not line.startswith("#"):
+            found[name].append(line)
+    return found
+
+
+def run_scene(place: Place, name: str, lines: list[str]) -> None:
+    """Run the commands of a folder in turn, and keep what came of each and what they wrote."""
+    folder = place.work / name
+    folder.mkdir(exist_ok=True)
+    had = set(folder.rglob("*"))
+    for number, line in enumerate(lines, 1):
+        words = shlex.split(line.partition(" <<< ")[0])
+        target = place.results / name / f"{number:02}-{words[0].strip('!')}"
+        target.mkdir(parents=True)
+        if line.startswith("!"):
+            OWN[words[0][1:]](place, folder, target, *words[1:])
+            continue
+        typed = line.partition(" <<< ")[2].encode().decode("unicode_escape")
+        done = subprocess.run(
+            place.program(*words, "--json"),
+            cwd=folder,
+            env=place.environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if words[0] == "keygen":
+            place.words[json.loads(done.stdout)["keyid"]] = "KEYID"
+        _keep(place, target, done.stdout, done.stderr, done.returncode, line)
+    for path in sorted(set(folder.rglob("*")) - had):
+        if path.is_file() and path.suffix in COMPARED:
+            keep_file(place, path, place.results / name / "files" / path.relative_to(folder))
+
+
+def _keep(
+    place: Place, target: Path, printed: str, said: str, code: int | None, line: str
+) -> None:
+    """Write down what a command printed and said, and how it ended."""
+    shown = place.settled(printed)
+    kind = "json" if shown.lstrip().startswith(("{", "[")) else "txt"
+    (target / f"printed.{kind}").write_text(shown, "utf-8")
+    (target / "ended.json").write_text(json.dumps({"command": line, "code": code}), "utf-8")
+    # One line, so that every word of it is compared.
+    beside = DURATION.sub("TIME", BY_THE_CLOCK.sub("", place.settled(said)))
+    (target / "said.json").write_text(json.dumps(beside.splitlines(), ensure_ascii=False), "utf-8")
+
+
+def keep_file(place: Place, path: Path, target: Path) -> None:
+    """Copy a file that a command wrote; what changes in texts is written as words."""
+    target = Path(place.settled(str(target)))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        shutil.copyfile(path, target)
+    elif path.suffix != ".dsse":
+        target.write_text(place.settled(path.read_text("utf-8")), "utf-8")
+    elif "KEYID" not in place.settled(text := path.read_text("utf-8")):
+        target.with_suffix(".dsse.json").write_text(text, "utf-8")
+
+
+# What is no command of calibrail: lines that begin with !.
+
+
+def own_key(place: Place, folder: Path, target: Path, name: str) -> None:
+    """Write the key that is the same in every run, and its public key."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key, path = Ed25519PrivateKey.from_private_bytes(KEY_SEED), folder / name
+    pem, plain = form.Encoding.PEM, form.NoEncryption()
+    path.write_bytes(key.private_bytes(pem, form.PrivateFormat.PKCS8, plain))
+    path.chmod(0o600)
+    public = key.public_key().public_bytes(pem, form.PublicFormat.SubjectPublicKeyInfo)
+    path.with_suffix(".pub.pem").write_bytes(public)
+
+
+def own_fill(place: Place, folder: Path, target: Path, name: str, turned: str = "7") -> None:
+    """Label a sheet as the data does; each so many rows one wrong, and one unsure."""
+    truth = json.loads((place.work / "prepared" / "truth.json").read_text("utf-8"))
+    path, every = folder / name, int(turned)
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    else:
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for number, row in enumerate(rows, 1):
+        label: int | None = truth[_known_by(row["question"], row["response"])]
+        if every and number % every == 0:
+            label = 1 - label if number % (2 * every) else None
+        row["label"] = "unsure" if label is None and path.suffix == ".csv" else label
+    write_rows(path, rows)
+
+
+def own_log(
+    place: Place, folder: Path, target: Path, guardrail: str, decisions: str, traces: str, to: str
+) -> None:
+    """Write decisions as the log of a service that decided them in the spring of 2025."""
+    frozen = json.loads((folder / guardrail).read_text("utf-8"))
+    asked = {row["id"]: row for row in rows_of(folder / traces)}
+    made = [json.loads(line) for line in (folder / decisions).read_text("utf-8").splitlines()]
+    lines = [{"kind": "opened", "chain": CHAIN, "file": 1, "calibrail": "0.1.0", "others": {}}]
+    for row in made:
+        texts = asked.get(row["id"], {})
+        traffic = {
+            "question": len(texts["question"]) if "question" in texts else None,
+            "response": len(texts["response"]) if "response" in texts else None,
+            "chunks": len(texts["contexts"]) if "contexts" in texts else None,
+            "language": "en" if "response" in texts else None,
+        }
+        lines.append({"guardrail": frozen["digest"], "name": "g", **row, "traffic": traffic})
+    lines.append({"kind": "closed", "others": {}})
+    (folder / to).mkdir()
+    path = folder / to / f"{CHAIN}.0001.jsonl"
+    path.write_bytes(b"".join(chained(lines, BEGIN, timedelta(minutes=10))))
+    os.utime(path, (MADE, MADE))
+
+
+CHAIN = "20250301T000000-1-00000000"
+
+
+def chained(lines: list[dict[str, Any]], begin: datetime, step: timedelta) -> Iterator[bytes]:
+    """Yield lines as a decision log has them, each with its time and the hash of the one before."""
+    previous = "0" * 64
+    for seq, line in enumerate(lines):
+        moment = (begin + seq * step).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        content = {"time": moment, **line, "seq": seq, "previous": previous}
+        body = json.dumps(content, ensure_ascii=False)
+        previous = hashlib.sha256(body.encode()).hexdigest()
+        yield f'{body[:-1]}, "hash": "{previous}"}}\n'.encode()
+
+
+def own_serve(
+    place: Place, folder: Path, target: Path, guardrail: str, answers: str, log: str
+) -> None:
+    """Ask a real process about answers one by one, and stop it."""
+    place.words["127.0.0.1:"] = "HERE:"
+    command = place.program("serve", f"g={guardrail}", "--port", "0", "--log", log)
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            command, cwd=folder, env=place.environment, stdout=subprocess.PIPE, stderr=said
+        )
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().decode().split()[-1]
+            place.words[address.rpartition(":")[2]] = "PORT"
+            lines = (folder / answers).read_text("utf-8").splitlines()
+            replies = [_asked(f"{address}/v1/check", line) for line in lines]
+            batch = json.dumps({"answers": [json.loads(line) for line in lines[:5]]})
+            replies.append(_asked(f"{address}/v1/check/batch", batch))
+            replies += [_asked(f"{address}{path}") for path in ("/readyz", "/v1/guardrails")]
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(60)
+        finally:
+            process.kill()
+        said.seek(0)
+        _keep(place, target, json.dumps(replies), said.read(), code, "serve")
+    # Its chain is named by the moment and by chance, and so are the hashes in it.
+    for path in (folder / log).iterdir():
+        place.words[path.name.partition(".")[0]] = "CHAIN"
+        hashes = (json.loads(line)["hash"] for line in path.read_text("utf-8").splitlines())
+        place.words |= {each: f"HASH{number}" for number, each in enumerate(hashes)}
+
+
+def _asked(address: str, body: str | None = None) -> dict[str, Any]:
+    data = None if body is None else body.encode()
+    request = urllib.request.Request(address, data, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            status, raw = answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        status, raw = error.code, error.read()
+    text = raw.decode()
+    return {"status": status, "body": json.loads(text) if text.startswith(("{", "[")) else text}
+
+
+OWN: dict[str, Callable[..., None]] = {
+    "key": own_key,
+    "fill": own_fill,
+    "log": own_log,
+    "serve": own_serve,
+}
+
+
+# The data: what every version reads alike.
+
+
+def half(group: str) -> str:
+    """Return the half, ``a`` or ``b``, that a group belongs to, whatever the order of rows.
+
+    >>> [half(f"g{number}") for number in range(6)]
+    ['b', 'b', 'b', 'a', 'a', 'b']
+    """
+    return "ab"[hashlib.sha256(group.encode()).digest()[0] % 2]
+
+
+def prepare(data: Path, facts: Path, to: Path) -> None:
+    """Write halves of the data sets, answers without labels, and labels by text."""
+    to.mkdir()
+    (to.parent / "data").symlink_to(data.resolve(), target_is_directory=True)
+    rows = [json.loads(line) for line in facts.read_text("utf-8").splitlines()]
+    halves = {part: [row for row in rows if half(row["group"]) == part] for part in "ab"}
+    for part, some in halves.items():
+        write_rows(to / f"facts-{part}.jsonl", some)
+    write_rows(to / "facts-few.jsonl", halves["a"][:90])
+    unlabelled = [_without(row, "label", "spans", "kind") for row in halves["b"][:60]]
+    write_rows(to / "facts-answers.jsonl", [*unlabelled, *odd_answers(unlabelled[0])])
+    known = ({"id": row["id"], "label": row["label"], "probability": 1.0} for row in halves["b"])
+    write_rows(to / "facts-known.csv", list(known))
+    truth = {_known_by(row["question"], row["response"]): row["label"] for row in rows}
+
+    quizzes = (data / "halueval" / "qa_data.json").read_text("utf-8").strip().split("\n")
+    for part in "ab":
+        own = [line for line in quizzes if half(json.loads(line)["question"]) == part]
+        _write(to / f"halueval-{part}.json", "\n".join(own) + "\n")
+    for line in quizzes:
+        row = json.loads(line)
+        truth[_known_by(row["question"], row["right_answer"])] = 0
+        truth[_known_by(row["question"], row["hallucinated_answer"])] = 1
+    _write(to / "truth.json", json.dumps(truth, ensure_ascii=False))
+
+    frank = read_csv(data / "frank" / "metric_scores.csv")
+    for number, row in enumerate(frank):
+        row["split"] = "calibration" if half("split" + row["group"]) == "a" else "test"
+        row["human"] = row["label"] if number % 4 == 0 else ""
+        row["judge"] = str(int(float(row["qags"] or 0) < 0.6))
+    scores = read_csv(data / "aggrefact" / "scores.csv")
+    for number, row in enumerate(scores):
+        # Neighbours may share a document.
+        row["group"] = f"{row['subset']}/{number // 10}"
+        row["label"] = str(1 - int(row.pop("label_supported")))
+        row["day"] = f"2025-{number % 12 + 1:02}-{number % 28 + 1:02}"
+    for name, table in (("frank", frank), ("aggrefact", scores)):
+        for part in "ab":
+            own_rows = [row for row in table if half(row["group"]) == part]
+            write_rows(to / f"{name}-{part}.csv", own_rows)
+
+
+def odd_answers(like: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return answers that a guardrail may stumble over."""
+    odd: list[dict[str, Any]] = [
+        {"response": ""},
+        {"contexts": []},
+        {"question": ""},
+        {"response": "In 1234, 5,678 ∑ “Ünïcode” \u202e turned; 😀."},
+        {"response": "One. Two! Three? " * 40},
+        {"response": None},
+        {"contexts": "one text"},
+        {"domain": "unheard of"},
+    ]
+    return [{**like, **one, "id": f"odd-{number}"} for number, one in enumerate(odd)]
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Return the answers of a prepared file; those of HaluEval as calibrail names them."""
+    if path.suffix == ".csv":
+        return read_csv(path)
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    if path.suffix == ".jsonl":
+        return rows
+    found = []
+    for number, row in enumerate(rows):
+        common = {"question": row["question"], "contexts": [row["knowledge"]]}
+        for end, column in HALUEVAL_ANSWERS.items():
+            found.append({**common, "id": f"{number}-{end}", "response": row[column]})
+    return found
+
+
+HALUEVAL_ANSWERS = {"right": "right_answer", "hallucinated": "hallucinated_answer"}
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as the file's name says, with the time at which all files here are made."""
+    if path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        os.utime(path, (MADE, MADE))
+    else:
+        _write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+    os.utime(path, (MADE, MADE))
+
+
+def _without(row: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _known_by(question: str, response: str) -> str:
+    """Return what tells an answer: tools may trim white space, and spell cells that are formulas."""
+    words = "".join(re.findall(r"\w+", f"{question} {response}"))
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+# Both ways to run it.
+
+
+def run_all(place: Place, text: Path, only: list[str] = ()) -> None:  # type: ignore[assignment]
+    """Run all commands of a file, and say how long each folder took."""
+    for name, lines in scenes(text.read_text("utf-8")).items():
+        if only and name not in only:
+            continue
+        began = time.monotonic()
+        run_scene(place, name, lines)
+        print(f"{time.monotonic() - began:6.1f} s  {name}", flush=True)
+
+
+def check_again(place: Place) -> int:
+    """Let every guardrail of old decide again; return how many decide differently."""
+    changed = 0
+    commands = scenes((HERE / "every_command.txt").read_text("utf-8"))
+    for name, lines in commands.items():
+        folder = place.work / name
+        for line in lines:
+            if not (line.startswith("check ") and line.endswith(" -o decisions.jsonl")):
+                continue
+            before = (folder / "decisions.jsonl").read_bytes()
+            again = line.replace(" -o decisions.jsonl", " -o again.jsonl")
+            run_scene(place, name, [again, f"verify {shlex.split(line)[1]}"])
+            after = folder / "again.jsonl"
+            if not after.exists() or after.read_bytes() != before:
+                changed += 1
+                print(f"DIFFERENT  {name}: {line}", flush=True)
+            else:
+                n = len(before.splitlines())
+                print(f"same bytes {name}: {n:,} decisions", flush=True)
+    return changed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run every command, or old artifacts with every command that reads them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--source", type=Path, required=True, help="folder that holds calibrail/")
+    parser.add_argument("--python", default=sys.executable, help="interpreter to run it with")
+    parser.add_argument("--output", type=Path, required=True, help="folder that does not exist")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of public data sets")
+    parser.add_argument("--with-artifacts", type=Path, help="artifacts of an earlier version")
+    parser.add_argument("--only", action="append", default=[], metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    output, source = options.output.resolve(), options.source.resolve()
+    if not (source / "calibrail" / "__init__.py").exists():
+        parser.error(f"{source} holds no calibrail")
+    results = output / "results"
+    if results.exists():
+        parser.error(f"{results} exists")
+    results.mkdir(parents=True)
+    began, changed = time.monotonic(), 0
+    with tempfile.TemporaryDirectory(prefix="every_command-") as temporary:
+        work = Path(temporary).resolve() / "work"
+        place = Place(work, results, options.python, source)
+        place.words |= {str(work): "WORK", str(source): "SOURCE"}
+        _say_version(place)
+        if options.with_artifacts:
+            shutil.copytree(options.with_artifacts, work)
+            (work / "data").symlink_to(options.data.resolve(), target_is_directory=True)
+            changed = check_again(place)
+            run_all(place, HERE / "every_command_artifacts.txt", options.only)
+        else:
+            work.mkdir()
+            facts = next(source.rglob("facts.jsonl"))
+            prepare(options.data, facts, work / "prepared")
+            run_all(place, HERE / "every_command.txt", options.only)
+            shutil.copytree(work, output / "artifacts", ignore=NOT_KEPT)
+    print(f"{time.monotonic() - began:6.1f} s  in all; {results}")
+    return 1 if changed else 0
+
+
+def _say_version(place: Place) -> None:
+    """Print which calibrail runs; another one than was asked for is an error."""
+    where = "import calibrail; print(calibrail.__file__)"
+    command = [place.interpreter, "-P", "-c", where]
+    found = subprocess.run(
+        command, env=place.environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert Path(found).is_relative_to(place.source), found
+    print(f"calibrail of {found}, Python {place.interpreter}", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
