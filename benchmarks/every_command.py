@@ -28,7 +28,6 @@ command run by the old version.
 from __future__ import annotations
 
 import argparse
-import base64
 import csv
 import hashlib
 import json
@@ -41,6 +40,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -56,6 +56,8 @@ COMPARED = {".json", ".jsonl", ".csv", ".parquet", ".md", ".xml", ".dsse"}
 NOT_KEPT = shutil.ignore_patterns("*.html", "*.svg", "*.png", "figures", "cache", "shards", "data")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?")
 DURATION = re.compile(r"(?<![\w.])(?:about )?\d[\d,.]*\s?(?:ms|µs|s|min|h)\b(?: \d+ (?:s|min)\b)?")
+#: What a dry run says of this machine's memory.
+MEMORY = re.compile(r'("(?:free|held)"): \d+')
 #: Progress comes by the clock.
 BY_THE_CLOCK = re.compile(r"^.*(?: so far| left)\b.*\n?", re.MULTILINE)
 #: Seed of the key that signs, so that signatures are the same bytes in every run.
@@ -63,6 +65,57 @@ KEY_SEED = hashlib.sha256(b"every_command: no secret").digest()
 #: All files that are made here look this old: a folder of labels knows its traces by that.
 MADE = 1_735_689_600
 BEGIN = datetime(2025, 3, 1, tzinfo=UTC)
+
+
+#: What forks a child for each command: libraries, which take most of a command's time to import,
+#: are there already, and so is calibrail, but nothing that a command did.
+FORKING = """
+import atexit, gc, importlib, json, os, runpy, sys, traceback
+for name in sys.argv[1].split(","):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass
+import calibrail.cli
+for name in sys.argv[2].split(","):
+    getattr(calibrail, name)
+gc.collect()
+gc.freeze()
+for line in iter(sys.stdin.buffer.readline, b""):
+    job = json.loads(line)
+    child = os.fork()
+    if child:
+        _, status, used = os.wait4(child, 0)
+        print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, flush=True)
+        continue
+    os.chdir(job["folder"])
+    for number, path in enumerate(job["streams"]):
+        opened = os.open(path, os.O_RDWR if number else os.O_RDONLY)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.argv = ["calibrail", *job["words"]]
+    code = 0
+    try:
+        runpy.run_module("calibrail", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    # All that an interpreter does at its end, but for taking every module apart.
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+"""
+LIBRARIES = "numpy,scipy.stats,scipy.optimize,pyarrow.parquet,pyarrow.csv,pyarrow.dataset,"
+LIBRARIES += (
+    "pydantic,typer,rich.table,rich.console,matplotlib.figure,matplotlib.backends.backend_svg,"
+)
+LIBRARIES += "sklearn.linear_model,sklearn.ensemble,statsmodels.api,cryptography.fernet,jinja2"
+FUNCTIONS = "calibrate,compare,certify,audit,shift,select,agree,monitor,label,audit_sample,"
+FUNCTIONS += "recalibrate,card,Guardrail"
 
 
 @dataclass
@@ -75,6 +128,9 @@ class Place:
     source: Path
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     words: dict[str, str] = field(default_factory=dict)
+    parent: subprocess.Popen[str] | None = None
+    #: Of processors, in the commands so far.
+    seconds: float = 0.0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -94,6 +150,43 @@ class Place:
         """Return the command line of a command of calibrail."""
         return [self.interpreter, "-P", "-m", "calibrail", *words]
 
+    def start(self) -> None:
+        """Start the process that commands are forked from."""
+        command = [self.interpreter, "-P", "-c", FORKING, LIBRARIES, FUNCTIONS]
+        pipe = subprocess.PIPE
+        self.parent = subprocess.Popen(
+            command, env=self.environment, stdin=pipe, stdout=pipe, text=True
+        )
+
+    def run(self, folder: Path, words: list[str], typed: str) -> tuple[int, str, str]:
+        """Run a command; return its exit code, and what it printed and said."""
+        streams = [self.work.parent / name for name in ("typed", "printed", "said")]
+        for path, text in zip(streams, (typed, "", ""), strict=True):
+            path.write_text(text, "utf-8")
+        # Processes that it starts itself begin as those of a program do.
+        if self.parent is None or "processes" in words:
+            with (
+                streams[0].open() as given,
+                streams[1].open("w") as out,
+                streams[2].open("w") as err,
+            ):
+                code = subprocess.run(
+                    self.program(*words),
+                    cwd=folder,
+                    env=self.environment,
+                    stdin=given,
+                    stdout=out,
+                    stderr=err,
+                    check=False,
+                ).returncode
+        else:
+            assert self.parent.stdin is not None and self.parent.stdout is not None
+            job = {"folder": str(folder), "words": words, "streams": list(map(str, streams))}
+            print(json.dumps(job), file=self.parent.stdin, flush=True)
+            ended, seconds = self.parent.stdout.readline().split()
+            code, self.seconds = int(ended), self.seconds + float(seconds)
+        return code, streams[1].read_text("utf-8"), streams[2].read_text("utf-8")
+
     def settled(self, text: str) -> str:
         """Return a text without what differs between two runs of one version."""
         for found, word in self.words.items():
@@ -108,9 +201,9 @@ class Place:
 
 
 def scenes(text: str) -> dict[str, list[str]]:
-    """Return the commands of each folder.
+    r"""Return the commands of each folder.
 
-    >>> scenes("# why\\n[a]\\nplan\\n\\n[b]\\n!key k\\ndoctor x\\n")
+    >>> scenes("# why\n[a]\nplan\n\n[b]\n!key k\ndoctor x\n")
     {'a': ['plan'], 'b': ['!key k', 'doctor x']}
     """
     found: dict[str, list[str]] = {}
@@ -135,28 +228,21 @@ def run_scene(place: Place, name: str, lines: list[str]) -> None:
             OWN[words[0][1:]](place, folder, target, *words[1:])
             continue
         typed = line.partition(" <<< ")[2].encode().decode("unicode_escape")
-        done = subprocess.run(
-            place.program(*words, "--json"),
-            cwd=folder,
-            env=place.environment,
-            input=typed,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        code, printed, said = place.run(folder, [*words, "--json"], typed)
         if words[0] == "keygen":
-            place.words[json.loads(done.stdout)["keyid"]] = "KEYID"
-        _keep(place, target, done.stdout, done.stderr, done.returncode, line)
+            key = json.loads(printed)["keyid"]
+            place.words |= {key: "KEYID", key[:16]: "KEYID"}
+        _keep(place, target, printed, said, code, line)
     for path in sorted(set(folder.rglob("*")) - had):
         if path.is_file() and path.suffix in COMPARED:
             keep_file(place, path, place.results / name / "files" / path.relative_to(folder))
 
 
-def _keep(
-    place: Place, target: Path, printed: str, said: str, code: int | None, line: str
-) -> None:
+def _keep(place: Place, target: Path, printed: str, said: str, code: int | None, line: str) -> None:
     """Write down what a command printed and said, and how it ended."""
     shown = place.settled(printed)
+    if "--dry-run" in line:
+        shown = MEMORY.sub(r"\1: null", shown)
     kind = "json" if shown.lstrip().startswith(("{", "[")) else "txt"
     (target / f"printed.{kind}").write_text(shown, "utf-8")
     (target / "ended.json").write_text(json.dumps({"command": line, "code": code}), "utf-8")
@@ -415,7 +501,7 @@ def _without(row: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _known_by(question: str, response: str) -> str:
-    """Return what tells an answer: tools may trim white space, and spell cells that are formulas."""
+    """Return what an answer is known by; tools may trim white space, or spell formulas."""
     words = "".join(re.findall(r"\w+", f"{question} {response}"))
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
@@ -463,6 +549,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, help="folder that does not exist")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of public data sets")
     parser.add_argument("--with-artifacts", type=Path, help="artifacts of an earlier version")
+    parser.add_argument(
+        "--fresh", action="store_true", help="start a process for each command (slow)"
+    )
     parser.add_argument("--only", action="append", default=[], metavar="FOLDER")
     options = parser.parse_args(arguments)
     output, source = options.output.resolve(), options.source.resolve()
@@ -478,6 +567,8 @@ def main(arguments: list[str] | None = None) -> int:
         place = Place(work, results, options.python, source)
         place.words |= {str(work): "WORK", str(source): "SOURCE"}
         _say_version(place)
+        if not options.fresh:
+            place.start()
         if options.with_artifacts:
             shutil.copytree(options.with_artifacts, work)
             (work / "data").symlink_to(options.data.resolve(), target_is_directory=True)
@@ -489,6 +580,10 @@ def main(arguments: list[str] | None = None) -> int:
             prepare(options.data, facts, work / "prepared")
             run_all(place, HERE / "every_command.txt", options.only)
             shutil.copytree(work, output / "artifacts", ignore=NOT_KEPT)
+        if place.parent is not None:
+            assert place.parent.stdin is not None
+            place.parent.stdin.close()
+            place.parent.wait(60)
     print(f"{time.monotonic() - began:6.1f} s  in all; {results}")
     return 1 if changed else 0
 
