@@ -89,7 +89,7 @@ def test_a_sheet_is_filled_with_the_truth(
     every_command: ModuleType, place: Any, tmp_path: Path
 ) -> None:
     rows = [{"question": "Where?", "response": f"In {name}."} for name in "abcd"]
-    truth = {every_command._known_by("Where?", f"In {name}. "): 1 for name in "abcd"}
+    truth = {every_command.known_by("Where?", f"In {name}. "): 1 for name in "abcd"}
     (tmp_path / "work" / "prepared").mkdir(parents=True)
     (tmp_path / "work" / "prepared" / "truth.json").write_text(json.dumps(truth), "utf-8")
     every_command.write_rows(tmp_path / "sheet.jsonl", rows)
