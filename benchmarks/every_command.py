@@ -294,9 +294,10 @@ def own_fill(place: Place, folder: Path, target: Path, name: str, turned: str = 
     else:
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for number, row in enumerate(rows, 1):
-        label: int | None = truth[known_by(row["question"], row["response"])]
+        right = truth[known_by(row["question"], row["response"])]
+        label = right
         if every and number % every == 0:
-            label = 1 - label if number % (2 * every) else None
+            label = 1 - right if number % (2 * every) else None
         row["label"] = "unsure" if label is None and path.suffix == ".csv" else label
     write_rows(path, rows)
 
