@@ -52,6 +52,7 @@ from every_command_data import MADE, known_by, prepare, rows_of, write_rows
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / ".." / "shared" / "data"
+WORK = Path(tempfile.gettempdir()) / "every_command"
 #: What is compared of the files that commands write; pictures and pages hold the same numbers.
 COMPARED = {".json", ".jsonl", ".csv", ".parquet", ".md", ".xml", ".dsse"}
 #: What a later version must be able to load; label folders hold pages that nobody loads.
@@ -61,7 +62,9 @@ DURATION = re.compile(r"(?<![\w.])(?:about )?\d[\d,.]*\s?(?:ms|µs|s|min|h)\b(?:
 #: What a dry run says of this machine's memory.
 MEMORY = re.compile(r'("(?:free|held)"): \d+')
 #: Progress comes by the clock.
-BY_THE_CLOCK = re.compile(r"^.*(?: so far| left)\b.*\n?", re.MULTILINE)
+BY_THE_CLOCK = re.compile(
+    r"^(?:.*(?: so far| left)\b.*|\w+: [\d,]+ (?:of|examples)\b.*)\n?", re.MULTILINE
+)
 #: Seed of the key that signs, so that signatures are the same bytes in every run.
 KEY_SEED = hashlib.sha256(b"every_command: no secret").digest()
 BEGIN = datetime(2025, 3, 1, tzinfo=UTC)
@@ -113,7 +116,8 @@ LIBRARIES = "numpy,scipy.stats,scipy.optimize,pyarrow.parquet,pyarrow.csv,pyarro
 LIBRARIES += (
     "pydantic,typer,rich.table,rich.console,matplotlib.figure,matplotlib.backends.backend_svg,"
 )
-LIBRARIES += "sklearn.linear_model,sklearn.ensemble,statsmodels.api,cryptography.fernet,jinja2"
+LIBRARIES += "sklearn.linear_model,sklearn.ensemble,statsmodels.api,cryptography.fernet,jinja2,"
+LIBRARIES += "torch,transformers,sentence_transformers"
 FUNCTIONS = "calibrate,compare,certify,audit,shift,select,agree,monitor,label,audit_sample,"
 FUNCTIONS += "recalibrate,card,Guardrail"
 
@@ -229,6 +233,10 @@ def run_scene(place: Place, name: str, lines: list[str], first: int = 1) -> None
             continue
         typed = line.partition(" <<< ")[2].encode().decode("unicode_escape")
         code, printed, said = place.run(folder, [*words, "--json"], typed)
+        # Times of labels are in the digests of what is made from them.
+        for path in folder.rglob("labels.jsonl"):
+            text = place.settled(path.read_text("utf-8"))
+            path.write_text(text.replace("NOW", "2025-06-01T12:00:00+00:00"), "utf-8")
         if words[0] == "keygen":
             key = json.loads(printed)["keyid"]
             place.words |= {key: "KEYID", key[:16]: "KEYID"}
@@ -344,7 +352,6 @@ def own_serve(
     place: Place, folder: Path, target: Path, guardrail: str, answers: str, log: str
 ) -> None:
     """Ask a real process about answers one by one, and stop it."""
-    place.words["127.0.0.1:"] = "HERE:"
     command = place.program("serve", f"g={guardrail}", "--port", "0", "--log", log)
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(
@@ -353,7 +360,7 @@ def own_serve(
         try:
             assert process.stdout is not None
             address = process.stdout.readline().decode().split()[-1]
-            place.words[address.rpartition(":")[2]] = "PORT"
+            place.words[address] = "ADDRESS"
             lines = (folder / answers).read_text("utf-8").splitlines()
             replies = [_asked(f"{address}/v1/check", line) for line in lines]
             batch = json.dumps({"answers": [json.loads(line) for line in lines[:5]]})
@@ -434,6 +441,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--python", default=sys.executable, help="interpreter to run it with")
     parser.add_argument("--output", type=Path, required=True, help="folder that does not exist")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of public data sets")
+    parser.add_argument("--work", type=Path, default=WORK, help="where to work; removed at the end")
     parser.add_argument("--with-artifacts", type=Path, help="artifacts of an earlier version")
     parser.add_argument(
         "--fresh", action="store_true", help="start a process for each command (slow)"
@@ -446,10 +454,14 @@ def main(arguments: list[str] | None = None) -> int:
     results = output / "results"
     if results.exists():
         parser.error(f"{results} exists")
+    if options.work.exists():
+        parser.error(f"{options.work} exists: another run works there, or one that was killed did")
     results.mkdir(parents=True)
     began, changed = time.monotonic(), 0
-    with tempfile.TemporaryDirectory(prefix="every_command-") as temporary:
-        work = Path(temporary).resolve() / "work"
+    # One place for all runs: a folder of labels knows by its path what it was made from.
+    options.work.mkdir(exist_ok=False)
+    try:
+        work = options.work.resolve() / "work"
         place = Place(work, results, options.python, source)
         place.words |= {str(work): "WORK", str(source): "SOURCE"}
         _say_version(place)
@@ -466,10 +478,12 @@ def main(arguments: list[str] | None = None) -> int:
             prepare(options.data, facts, work / "prepared")
             run_all(place, HERE / "every_command.txt", options.only)
             shutil.copytree(work, output / "artifacts", ignore=NOT_KEPT)
+    finally:
         if place.parent is not None:
             assert place.parent.stdin is not None
             place.parent.stdin.close()
             place.parent.wait(60)
+        shutil.rmtree(options.work)
     print(f"{time.monotonic() - began:6.1f} s  in all; {results}")
     print(f"{place.seconds:6.1f} s  of a processor, in commands that were forked")
     return 1 if changed else 0
