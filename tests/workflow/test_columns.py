@@ -444,6 +444,7 @@ def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory)
     assert json.loads(outcome[0])["data"]["n_examples"] >= 60
 
 
+@pytest.mark.painted
 def test_page_and_figures_do_not_grow_with_the_rows(tmp_path: Path) -> None:
     sizes = []
     for n in (4_000, 80_000):

@@ -32,9 +32,6 @@ from calibrail.validity.from_files import (
 from calibrail.validity.from_files.population import LARGE_ARE_HARD, TENS
 from calibrail.workflow.tally import Tally
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 Run = Callable[[Setting], Iterator[Check | MeanCheck]]
 ERROR = 1e-4
 #: Each simulation with n, alpha and runs.
