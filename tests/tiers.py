@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "tests" / "slow_tests.txt"
@@ -121,11 +122,15 @@ def listed(seconds: dict[str, float], tiers: Tiers) -> list[str]:
         if lines & set(prefixes(function)):
             continue
         slow = [test for test in tests if seconds[test] >= SLOW]
-        lines.update({function} if len(slow) == len(tests) else slow)
+        kept = [test for test in slow if tiers.kept & set(prefixes(test))]
+        if len(slow) < len(tests) or kept == slow:
+            lines.update(set(slow) - set(kept))
+        elif slow:
+            lines.add(function)
     return sorted(lines)
 
 
-def written(lines: Iterable[str], tiers: Tiers, path: Path = LIST) -> None:
+def written(lines: Iterable[str], path: Path = LIST) -> None:
     """Write the list, with the comments and the kept tests that stand at its top."""
     before = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     head = [line for line in before if line.startswith(("#", "+"))]
@@ -164,13 +169,18 @@ class Plugin:
             gc.enable()
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        if collection_path.suffix != ".py" or not collection_path.is_relative_to(ROOT):
+        if not self.fast_only or not collection_path.is_relative_to(ROOT):
             return None
-        name = collection_path.relative_to(ROOT).as_posix()
+        return self.tiers.holds(collection_path.relative_to(ROOT).as_posix()) or None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> pytest.CollectReport | None:
         # A module without an example holds no doctest: some import a framework for seconds.
-        if name.startswith("src/") and ">>> " not in collection_path.read_text(encoding="utf-8"):
-            return True
-        return True if self.fast_only and self.tiers.holds(name) else None
+        if isinstance(collector, DoctestModule) and ">>> " not in collector.path.read_text("utf-8"):
+            return pytest.CollectReport(collector.nodeid, "passed", None, [])
+        return None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -259,7 +269,7 @@ class Plugin:
             return result
         seconds = costs(self.found)
         if self.config.getoption("write_tiers"):
-            written(listed(seconds, self.tiers), self.tiers)
+            written(listed(seconds, self.tiers))
         if self.config.getoption("check_tiers"):
             for test in sorted(self.unknown or ()):
                 self.faults.append(f"tests/slow_tests.txt names {test}, which is not there")
