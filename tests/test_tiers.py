@@ -46,6 +46,7 @@ def test_a_shared_fixture_is_shared_by_its_users() -> None:
         Cost("one", 0.5, {"made": 3.0}, ["made"]),
         Cost("two", 0.25, {}, ["made"]),
         Cost("three", 0.25, {}, []),
+        Cost("first to import", 9.0, {}, [], 2000),
     ]
     assert costs(found) == {"one": 2.0, "two": 1.75, "three": 0.25}
 
@@ -53,6 +54,14 @@ def test_a_shared_fixture_is_shared_by_its_users() -> None:
 def test_a_function_is_listed_once_where_all_its_parameters_are_slow() -> None:
     seconds = {"f.py::a[1]": 1.0, "f.py::a[2]": 2.0, "f.py::b[1]": 1.0, "f.py::b[2]": 0.9}
     assert listed(seconds, Tiers(frozenset(), frozenset())) == ["f.py::a", "f.py::b[1]"]
+
+
+def test_what_was_not_measured_stays_in_the_list_while_its_file_is_there() -> None:
+    names = {"tests/test_tiers.py::test_not_run", "tests/gone.py::test_not_run"}
+    tiers = Tiers(frozenset({*names, "tests/test_tiers.py::test_quick"}), frozenset())
+    assert listed({"tests/test_tiers.py::test_quick": 0.1}, tiers) == [
+        "tests/test_tiers.py::test_not_run"
+    ]
 
 
 def test_what_a_person_wrote_above_the_list_stays(tmp_path: Path) -> None:
@@ -65,5 +74,5 @@ def test_what_a_person_wrote_above_the_list_stays(tmp_path: Path) -> None:
 
 def test_every_file_in_the_list_is_there() -> None:
     tiers = Tiers.read()
-    files = {name.partition("::")[0] for name in tiers.slow | tiers.kept}
-    assert [name for name in sorted(files) if not (ROOT / name).is_file()] == []
+    kept = {name.partition("::")[0] for name in tiers.kept}
+    assert [name for name in sorted(tiers.files | kept) if not (ROOT / name).is_file()] == []

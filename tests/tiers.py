@@ -21,6 +21,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ LIST = ROOT / "tests" / "slow_tests.txt"
 
 #: Seconds of processor time from which a test is slow.
 SLOW = 1.0
+#: Modules from which on a test paid for a library that the next one to use it would have paid for.
+MANY_MODULES = 200
 #: Seconds at which a fast test fails the run: machines differ, and so do two runs on one of them.
 FAR_TOO_SLOW = 3.0
 
@@ -72,6 +75,11 @@ class Tiers:
                 return True
         return False
 
+    @property
+    def files(self) -> set[str]:
+        """Return the files that have a slow test."""
+        return {name.partition("::")[0] for name in self.slow}
+
     def holds(self, file: str) -> bool:
         """Say whether a whole file is slow, and none of its tests kept."""
         return file in self.slow and not any(one.startswith(f"{file}::") for one in self.kept)
@@ -97,10 +105,15 @@ class Cost:
     own: float
     made: dict[str, float] = field(default_factory=dict)
     shared: list[str] = field(default_factory=list)
+    #: Modules that no test before it in the process had imported.
+    imported: int = 0
 
 
 def costs(found: Iterable[Cost]) -> dict[str, float]:
-    """Return seconds by test, with its share of what it shares with others."""
+    """Return seconds by test, with its share of what it shares with others.
+
+    What was the first to import a large library is left out: it says nothing of the test.
+    """
     found = list(found)
     users = Counter(name for cost in found for name in cost.shared)
     made: Counter[str] = Counter()
@@ -109,6 +122,7 @@ def costs(found: Iterable[Cost]) -> dict[str, float]:
     return {
         cost.test: cost.own + sum(made[name] / users[name] for name in cost.shared)
         for cost in found
+        if cost.imported < MANY_MODULES
     }
 
 
@@ -117,7 +131,10 @@ def listed(seconds: dict[str, float], tiers: Tiers) -> list[str]:
     by_function: dict[str, list[str]] = {}
     for test in seconds:
         by_function.setdefault(test.partition("[")[0], []).append(test)
-    lines = {name for name in tiers.slow if "::" not in name and (ROOT / name).is_file()}
+    by_lines = (prefixes(test) for test in seconds if not tiers.kept & set(prefixes(test)))
+    measured = {name for names in by_lines for name in names if "::" in name}
+    # What was not measured stays, and so do whole files, whose import alone is slow.
+    lines = {name for name in tiers.slow - measured if (ROOT / name.partition("::")[0]).is_file()}
     for function, tests in by_function.items():
         if lines & set(prefixes(function)):
             continue
@@ -149,14 +166,10 @@ class Plugin:
         file = config.getoption("cpu_file")
         worker = hasattr(config, "workerinput")
         self.stream = open(file, "a", encoding="utf-8") if file and not worker else None  # noqa: SIM115
-        self.started = 0.0
+        self.started, self.modules = 0.0, 0
         self.ended = 0.0
         self.made: dict[str, float] = {}
         self.within = 0.0
-
-    @property
-    def fast_only(self) -> bool:
-        return self.config.getoption("markexpr") == "not slow"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Iterator[object]:
@@ -169,9 +182,14 @@ class Plugin:
             gc.enable()
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        if not self.fast_only or not collection_path.is_relative_to(ROOT):
+        """Leave out files of which the tier that is asked for has no test."""
+        if collection_path.suffix != ".py" or not collection_path.is_relative_to(ROOT):
             return None
-        return self.tiers.holds(collection_path.relative_to(ROOT).as_posix()) or None
+        name = collection_path.relative_to(ROOT).as_posix()
+        tier = self.config.getoption("markexpr")
+        if tier == "slow":
+            return name not in self.tiers.files or None
+        return (tier == "not slow" and self.tiers.holds(name)) or None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_make_collect_report(
@@ -215,7 +233,7 @@ class Plugin:
             self.ended = cpu()
 
         item.teardown = ends  # type: ignore[method-assign]
-        self.started = cpu()
+        self.modules, self.started = len(sys.modules), cpu()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -246,7 +264,8 @@ class Plugin:
             ]
             made = {name: round(took, 3) for name, took in self.made.items()}
             shared = sorted({*shared, *made})
-            report.user_properties.append(("cpu", [round(own, 3), made, shared]))
+            imported = len(sys.modules) - self.modules
+            report.user_properties.append(("cpu", [round(own, 3), made, shared, imported]))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
