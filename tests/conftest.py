@@ -32,8 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: A figure of nothing, as pages hold figures.
-EMPTY_FIGURE = '<svg viewBox="0 0 72 72" role="img" aria-label="Nothing."></svg>\n'
+_FRAME = '<path d="M 0 9 L 9 9 L 9 0 L 0 0 L 0 9 z"/>'
+#: A figure of nothing, as pages hold figures: a background, and that of its axes.
+EMPTY_FIGURE = f'<svg viewBox="0 0 9 9" role="img" aria-label="Nothing.">{_FRAME * 2}</svg>\n'
 PAINTED = Plot.svg
 
 
