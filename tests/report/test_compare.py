@@ -181,6 +181,7 @@ def test_pictures_stand_alone() -> None:
             assert not re.search(r"\b(nan|inf)\b", picture, re.IGNORECASE)
 
 
+@pytest.mark.painted
 def test_a_name_with_a_leading_underscore_is_in_the_legend() -> None:
     columns = {"_hidden": VALUES, "seen": NOISE}
     value = compare(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()

@@ -209,7 +209,7 @@ def _file(tmp_path: Path, columns: Mapping[str, Any], name: str = "data.parquet"
 
 # Each shape in one direction, and both directions in turn.
 @pytest.mark.parametrize(
-    ("shape", "higher"), zip(SHAPES, cycle(("hallucinated", "faithful")), strict=False)
+    ("shape", "higher"), list(zip(SHAPES, cycle(("hallucinated", "faithful")), strict=False))
 )
 def test_every_shape(
     shape: str, higher: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
