@@ -1,11 +1,15 @@
-# Two commands matter: `make demo` and `make test`. Both make their own environment in .venv.
+# Two commands matter: `make demo` and `make test`; `make test-all` takes the slow tests, too. All
+# of them make their own environment in .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
+# One thread a worker: two workers fill two cores. The tests of a file or class go to one of them,
+# so that what they share is made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope --check-tiers
 
-.PHONY: demo test test-cluster test-integrations package lint types coverage mutants docs docs-version notebooks leaderboard bench validate fuzz clean
+.PHONY: demo test test-slow test-all test-cluster test-integrations package lint types coverage mutants docs docs-version notebooks leaderboard bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -30,10 +34,17 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-# One thread a worker: two workers fill two cores. The tests of a file or class go to one of them,
-# so that what they share is made once.
+# The fast tier: what takes less than a second of processor time (tests/tiers.py).
 test: lint types
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
+# The second tier: the tests that tests/slow_tests.txt lists, and nothing of the first.
+test-slow: $(VENV)/.installed-dev
+	$(PYTEST) -m slow $(PYTEST_ARGS)
+
+# Everything, one tier after the other.
+test-all: test
+	$(MAKE) test-slow
 
 # A Ray cluster of two nodes on this machine, of which actors, nodes and drivers die.
 test-cluster: export CALIBRAIL_CLUSTER = 1

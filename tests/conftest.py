@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from calibrail.report.plot import Plot
 from tests.rows import Write
 from tests.served_models import chat_decoder, logprob_server, transformers_serve
+from tests.tiers import pytest_addoption, pytest_configure
 
 #: Fixtures of the whole session: a model is made, and a server started, once.
 __all__ = ["chat_decoder", "logprob_server", "transformers_serve"]
+__all__ += ["pytest_addoption", "pytest_configure"]
 
 # A busy machine is slow: no property is about time. The same tree fails or passes every time;
 # `make fuzz` searches further, with other examples on every run.
@@ -28,6 +31,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
+
+_FRAME = '<path d="M 0 9 L 9 9 L 9 0 L 0 0 L 0 9 z"/>'
+#: A figure of nothing, as pages hold figures: a background, and that of its axes.
+EMPTY_FIGURE = f'<svg viewBox="0 0 9 9" role="img" aria-label="Nothing.">{_FRAME * 2}</svg>\n'
+PAINTED = Plot.svg
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Spare tests that look at no figure what takes most of the time of a page.
+
+    Figures are composed as ever, and never handed to matplotlib to be laid out and written down,
+    unless the test bears the mark ``painted``.
+    """
+    painted = item.get_closest_marker("painted") is not None
+    Plot.svg = PAINTED if painted else _unpainted  # type: ignore[method-assign]
+
+
+def _unpainted(plot: Any, label: str) -> str:
+    return EMPTY_FIGURE
 
 
 @pytest.fixture(scope="session")
@@ -72,24 +95,6 @@ def fresh_models() -> Iterator[None]:
     yield
     for cached in (shared_models, open_cache):
         cached.cache_clear()
-
-
-@pytest.fixture(scope="session")
-def empty_figure() -> str:
-    """A figure of nothing, as pages hold figures."""
-    from calibrail.report.plot import drawing
-
-    with drawing(1.0, 1.0) as plot:
-        return plot.svg("Nothing.")
-
-
-@pytest.fixture
-def unpainted(empty_figure: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare tests that look at no page what takes most of its time.
-
-    Figures are composed as ever, and never handed to matplotlib to be laid out and written down.
-    """
-    monkeypatch.setattr("calibrail.report.plot.Plot.svg", lambda plot, label: empty_figure)
 
 
 @pytest.fixture

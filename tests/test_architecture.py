@@ -5,16 +5,22 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "calibrail"
-MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 
 MOST_PARAMETERS = 9
 FEWEST_WORDS = 5
+
+
+@cache
+def modules() -> dict[Path, ast.Module]:
+    """Return what each module of the package holds: to read them all takes seconds."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 
 
 def place(path: Path) -> str:
@@ -98,7 +104,7 @@ def sentences(tree: ast.Module) -> Iterator[str]:
 def test_who_computes_leaves_the_sentences_to_the_documents() -> None:
     said = [
         f"{place(path)}: {text}"
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         if room(path)[:1] == ("evaluation",)
         for text in sentences(tree)
     ]
@@ -124,7 +130,7 @@ def test_a_sentence_among_the_numbers_is_found(code: str, n: int) -> None:
 def test_no_room_uses_what_another_keeps_to_itself() -> None:
     used = [
         f"{place(path)}: {name}"
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         for name in private_uses(tree, room(path))
     ]
     assert used == []
@@ -133,7 +139,7 @@ def test_no_room_uses_what_another_keeps_to_itself() -> None:
 def test_a_list_of_parameters_that_long_would_be_an_object() -> None:
     long = [
         f"{place(path)}: {function.name} takes {n_parameters(function)}"
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         for function in functions(tree)
         if n_parameters(function) > MOST_PARAMETERS
     ]
@@ -183,7 +189,7 @@ def flags_in_errors(tree: ast.Module) -> Iterator[str]:
 def test_errors_name_options_for_python_and_the_command_line_alike() -> None:
     found = [
         f"{place(path)}: {flag}"
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         if room(path)[:1] not in (("cli",), ("report",))
         for flag in flags_in_errors(tree)
     ]
@@ -252,7 +258,7 @@ def sentence_reads(tree: ast.Module) -> Iterator[str]:
 def test_no_code_reads_a_sentence() -> None:
     found = {
         f"{place(path)}: {read}"
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         for read in sentence_reads(tree)
         if read not in READS_SENTENCES.get(str(place(path)), ())
     }
@@ -281,7 +287,7 @@ def test_reading_a_sentence_is_found(code: str, reads: list[str]) -> None:
 def test_decisions_are_made_with_their_cause() -> None:
     found = [
         place(path)
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         if room(path)[:1] in (("guardrail",), ("serve",), ("integrations",), ("workflow",))
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import zlib
 from collections.abc import Iterator
@@ -73,10 +74,19 @@ def kept_vectors() -> Iterator[None]:
     load_encoder().forget()
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the run and the guardrail that most pages begin with."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/made")
+        run("calibrail export runs/made -o guardrail.json")
+    return folder
+
+
 @pytest.fixture
-def desk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_vectors: None, unpainted: None
-) -> Iterator[Path]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_vectors: None) -> Iterator[Path]:
     """A folder with the files that the pages speak of, and an endpoint for their judges."""
     monkeypatch.chdir(tmp_path)
     with ChatServer(sampled(_suspicion)) as endpoint:
@@ -194,15 +204,17 @@ def run(command: str) -> None:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name
 )
-def test_what_a_page_shows_runs(page: Path, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_page_shows_runs(
+    page: Path, made: Path, desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = blocks(page)
     needs = "\n".join(block for kind, block in found if kind != "output")
     if "guardrail.json" in needs and "calibrail export" not in needs.split("guardrail.json")[0]:
-        run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/made")
-        run("calibrail export runs/made -o guardrail.json")
+        shutil.copytree(made / "runs", "runs")
+        shutil.copy(made / "guardrail.json", "guardrail.json")
         _logs_some(Guardrail.load("guardrail.json"))
     if "runs/first" in needs and "-o runs/first" not in needs:
-        run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/first")
+        shutil.copytree(made / "runs" / "made", "runs/first")
     names: dict[str, object] = {"__name__": "page"}
     for kind, block in found:
         if kind == "command":

@@ -9,6 +9,8 @@ import pytest
 
 from calibrail.cli import app
 
+pytestmark = pytest.mark.painted
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

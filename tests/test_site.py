@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import yaml
+
+from tests.installed import need
 
 ROOT = Path(__file__).resolve().parents[1]
 
-pytest.importorskip("mike", reason="needs the docs extra")
+need("mike")
 
 
 class Loader(yaml.SafeLoader):

@@ -16,9 +16,6 @@ from tests.command_line import calibrail
 from tests.labelling.logs import BEGIN, examples, logged
 from tests.labelling.rows import frozen, write
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 
 @pytest.fixture
 def guardrail(tmp_path: Path) -> Path:

@@ -14,6 +14,8 @@ import pytest
 from calibrail import Guardrail
 from tests.command_line import calibrail
 
+pytestmark = pytest.mark.painted
+
 #: Values of the column lie from 101 to 199, so that one with a sign before it was turned round.
 TURNED = re.compile(r"(?:-|\N{MINUS SIGN})1\d\d\b")
 COLUMN = ("--score-column", "trust", "--higher", "faithful", "--alpha", 0.2)

@@ -16,9 +16,6 @@ from calibrail.labelling.session import Session
 from tests.answers import rows, write
 from tests.command_line import calibrail
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 COLUMN = ("--score-column", "detector", "--higher", "hallucinated")
 
 

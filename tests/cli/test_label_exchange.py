@@ -12,9 +12,6 @@ import pytest
 from tests.command_line import calibrail
 from tests.labelling.rows import frozen, traces, truth_of, write
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 
 @pytest.fixture
 def begun(tmp_path: Path) -> tuple[Path, Path]:

@@ -15,9 +15,6 @@ from calibrail.labelling.session import Session
 from tests.command_line import calibrail
 from tests.labelling.rows import frozen, traces, truth, write
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 EASY = ("--max-fpr", 0.9, "--min-coverage", 0.4)
 
 

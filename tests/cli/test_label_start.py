@@ -16,9 +16,6 @@ from calibrail import InputError
 from tests.command_line import calibrail
 from tests.labelling.rows import frozen, label_some, traces, write
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 
 @pytest.fixture(scope="module")
 def guardrail(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -114,7 +114,6 @@ def test_every_command_that_prints_json_prints_markdown() -> None:
     assert set(commands()) == set(SCENARIOS)
 
 
-@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_result_is_markdown_in_which_nothing_acts(
     name: str, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

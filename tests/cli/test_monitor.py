@@ -20,9 +20,6 @@ from tests.labelling.logs import logged as timed
 from tests.labelling.rows import frozen
 from tests.workflow.logs import column_guardrail, entries, logged
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 FEW = ("--reference", 20, "--arl", 2000)
 
 

@@ -17,9 +17,6 @@ from calibrail.cli import app
 from calibrail.data.reader import read
 from calibrail.errors import CalibrailError
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 
 def rows(n: int, start: int = 0) -> list[dict[str, Any]]:
     """Return summaries in which 1 means consistent; every second one has words of its own."""

@@ -22,8 +22,9 @@ from calibrail.engine.task import Job, Outcome
 from calibrail.errors import DataError, InputError
 from calibrail.settings.engine import EngineOptions
 from tests.command_line import calibrail
+from tests.installed import need
 
-pytest.importorskip("ray.data", reason="needs calibrail[ray]")
+need("ray")
 
 
 class Counting:

@@ -28,10 +28,11 @@ from calibrail.engine.task import perform
 from calibrail.settings import EngineOptions
 from tests.engine.ray_driver import jobs_of
 from tests.engine.toy_task import PHASES
+from tests.installed import need
 
 if not os.environ.get("CALIBRAIL_CLUSTER"):
     pytest.skip("takes minutes: make test-cluster", allow_module_level=True)
-pytest.importorskip("ray.data", reason="needs calibrail[ray]")
+need("ray")
 ROOT = Path(__file__).resolve().parents[2]
 #: Where nodes and drivers find calibrail and these tests.
 WHERE = os.pathsep.join(map(str, [ROOT / "src", ROOT, *sys.path]))

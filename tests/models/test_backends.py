@@ -23,6 +23,7 @@ from calibrail.models.loading import TOLERANCES
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import EntailmentModel
 from calibrail.models.reranker import Reranker
+from tests.installed import need
 from tests.models.conftest import make_encoder
 from tests.tiny_models import (
     CLASSIFIERS,
@@ -32,9 +33,9 @@ from tests.tiny_models import (
     make_minicheck,
 )
 
-pytest.importorskip("onnxruntime")
-numpy_helper = pytest.importorskip("onnx").numpy_helper
-pytest.importorskip("openvino")
+need("onnxruntime")
+need("onnx")
+need("openvino")
 
 TEXTS = [
     "The Rhine flows from the Alps to the North Sea.",
@@ -110,6 +111,8 @@ class TestEncoder:
         assert TOLERANCES["float32"] >= exporting.AGREEMENT
 
         def nearly(path: Path) -> Any:
+            from onnx import numpy_helper
+
             graph = quantised.read_graph(path)
             for item in graph.graph.initializer:
                 values = numpy_helper.to_array(item)

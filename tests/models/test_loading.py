@@ -11,9 +11,10 @@ from calibrail.models import loading
 from calibrail.models.loading import Architecture, LocalModel, Network
 from calibrail.models.location import locate, locate_tokenizer
 from calibrail.models.windows import Window
+from tests.installed import need
 from tests.tiny_models import change_config, make_classifier, make_hhem, make_tokenizer
 
-pytest.importorskip("transformers")
+need("transformers")
 
 CLASSIFIER = Architecture("AutoModelForSequenceClassification", "a test")
 

@@ -15,6 +15,7 @@ from calibrail.errors import ModelError
 from calibrail.models import nli
 from calibrail.models.nli import EntailmentModel
 from calibrail.models.nli_heads import HHEM_PROMPT, MINICHECK_PROMPT, label_order
+from tests.installed import need
 from tests.tiny_models import (
     CLASSIFIERS,
     LABELS,
@@ -26,7 +27,7 @@ from tests.tiny_models import (
     make_tokenizer,
 )
 
-pytest.importorskip("transformers")
+need("transformers")
 
 PAIRS = [
     ("the river rhine flows from the alps. snow in the city", "the rhine flows, not open!"),

@@ -13,6 +13,7 @@ import pytest
 from calibrail.errors import InputError, ModelError
 from calibrail.models.nli import EntailmentModel
 from calibrail.models.store import batches
+from tests.installed import need
 from tests.tiny_models import (
     CLASSIFIERS,
     LENGTH,
@@ -22,7 +23,7 @@ from tests.tiny_models import (
     make_matcher,
 )
 
-pytest.importorskip("transformers")
+need("transformers")
 
 FACT = "the museum in the old city is closed monday at noon."
 CLAIM = "the museum is closed monday"

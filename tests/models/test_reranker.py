@@ -7,9 +7,10 @@ import pytest
 
 from calibrail.errors import ModelError
 from calibrail.models.reranker import Reranker
+from tests.installed import need
 from tests.tiny_models import PADDING, change_config, make_classifier
 
-pytest.importorskip("transformers")
+need("transformers")
 
 KINDS = ("bert", "xlm-roberta", "deberta-v2")
 PAIRS = [

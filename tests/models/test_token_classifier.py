@@ -12,9 +12,10 @@ from calibrail.models import token_classifier
 from calibrail.models.store import shared
 from calibrail.models.token_classifier import TokenClassifier, reading
 from calibrail.models.windows import passes
+from tests.installed import need
 from tests.tiny_models import PADDING, change_config, make_token_classifier, make_token_matcher
 
-pytest.importorskip("transformers")
+need("transformers")
 
 CONTEXT = "the old bridge is closed."
 TRUE, FALSE = "the bridge is old.", "the museum is open."

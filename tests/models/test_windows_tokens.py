@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from calibrail.models.windows import Side, Tokens, read, readable
+from tests.installed import need
 from tests.tiny_models import CLASSIFIERS, make_tokenizer
 
-pytest.importorskip("transformers")
+need("transformers")
 
 LONG = "the river rhine flows from the alps, in snow.\nthe old tower 1999"
 SHORT = "a ship sails north!"

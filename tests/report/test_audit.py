@@ -19,6 +19,8 @@ from calibrail.report.documents.audit import document
 from calibrail.report.documents.audit_sentences import added_to, with_sentences
 from calibrail.report.svg import figure_files
 
+pytestmark = pytest.mark.painted
+
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e\u200f\ud800]]>&"
 N = 400
 

@@ -92,6 +92,7 @@ def test_a_wrong_verdict_names_the_remedy(content: dict[str, Any]) -> None:
     assert "calibrail export RUN" in document(certified).next_step
 
 
+@pytest.mark.painted
 def test_figures_are_drawn_without_a_test_answer_of_a_class(content: dict[str, Any]) -> None:
     files = figure_files(document(content, (np.ones(3), np.zeros(3))))
     assert set(files) >= {"distributions", "freed-and-kept"}

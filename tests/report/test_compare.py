@@ -89,6 +89,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.painted
 def test_the_page_is_self_contained_complete_and_the_same() -> None:
     value = won(max_fpr=0.3)
     page = page_of(value, COST)
@@ -137,6 +138,7 @@ def test_without_a_winner_the_page_says_so_and_what_to_do() -> None:
     assert document(value).next_step.startswith(("Label more answers", "Check whether"))
 
 
+@pytest.mark.painted
 def test_nothing_to_compare_makes_a_page() -> None:
     value = comparison(alpha=0.001)
     assert value["detectors"] == []
@@ -166,6 +168,7 @@ def test_hostile_names_are_text() -> None:
     assert "[bold]" in text
 
 
+@pytest.mark.painted
 def test_pictures_stand_alone() -> None:
     for value in (won(), attacked()):
         pictures = figure_files(document(value))
@@ -178,6 +181,7 @@ def test_pictures_stand_alone() -> None:
             assert not re.search(r"\b(nan|inf)\b", picture, re.IGNORECASE)
 
 
+@pytest.mark.painted
 def test_a_name_with_a_leading_underscore_is_in_the_legend() -> None:
     columns = {"_hidden": VALUES, "seen": NOISE}
     value = compare(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()

@@ -34,6 +34,8 @@ from calibrail.report.documents.trimmed_examples import trimmed_examples
 from calibrail.scale import Scale
 from tests.measured import measure
 
+pytestmark = pytest.mark.painted
+
 LOOK = """
   const document = page;
   const shown = (e) => e !== null && e.getClientRects().length > 0;

@@ -16,6 +16,8 @@ from calibrail.report.documents.plan import document
 from calibrail.report.plan_figure import draw_plan
 from tests.plans import planned
 
+pytestmark = pytest.mark.painted
+
 FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}
 DETECTOR: dict[str, Any] = {"auroc": 0.95, "max_fpr": 0.35, "base_rate": 0.3}
 

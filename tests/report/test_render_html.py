@@ -31,6 +31,8 @@ from calibrail.report.plot import COLOURS
 from calibrail.report.svg import figure_files
 from calibrail.scale import Scale
 
+pytestmark = pytest.mark.painted
+
 
 class Elements(HTMLParser):
     """Collects every element with its attributes."""

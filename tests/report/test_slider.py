@@ -15,6 +15,8 @@ from calibrail.report.documents.calibrate import document
 from calibrail.report.slider import MOST, operating_points
 from calibrail.report.svg import inline
 
+pytestmark = pytest.mark.painted
+
 
 def test_every_point_is_what_its_threshold_does() -> None:
     value = report()

@@ -201,7 +201,6 @@ def test_with_groups_each_interval_stands_with_its_level() -> None:
     assert "95% interval" in printed(made.year("kept")).split("Is the promise kept?")[1]
 
 
-@pytest.mark.usefixtures("unpainted")
 def test_what_is_wrong_with_the_log_is_named_and_counted() -> None:
     terminal = printed(made.year())
     assert "line 77: was changed after it was written" in terminal and "and 7 more" in terminal
@@ -218,7 +217,6 @@ def test_what_is_wrong_with_the_log_is_named_and_counted() -> None:
     assert said == "a.jsonl, line 3: says pass of the score 0.9877, and the guardrail says flag"
 
 
-@pytest.mark.usefixtures("unpainted")
 def test_texts_stand_on_the_page_only_where_the_log_has_them() -> None:
     page = render_page(watch.document(made.year()))
     assert "Der Mars hat zwei Monde." in page
@@ -226,6 +224,7 @@ def test_texts_stand_on_the_page_only_where_the_log_has_them() -> None:
     assert "Monde" not in printed(made.year())
 
 
+@pytest.mark.painted
 def test_figures_need_neither_times_nor_labels() -> None:
     assert {"flags", "traffic", "feature-language", "wealth", "rates", "prevalence"} <= set(
         figure_files(watch.document(made.year()))
@@ -252,7 +251,6 @@ def test_a_judge_says_what_it_saved_and_a_way_that_tells_nothing_why() -> None:
     assert "nothing follows: no mix of both classes" in printed(status)
 
 
-@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize(
     ("code", "said"),
     [("clustered", "takes each of them as independent"), ("bounds_as_frozen", "as they were froz")],
@@ -279,6 +277,7 @@ def test_the_time_to_begin_anew_is_that_of_the_traffic() -> None:
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.painted
 def test_figures_take_times_that_are_equal_go_back_or_are_missing() -> None:
     same = "2026-01-01T00:00:00Z"
     equal, back, missing = made.year(), made.year(), made.year()

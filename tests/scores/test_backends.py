@@ -18,8 +18,9 @@ from calibrail.scores.detector import LocalScore
 from calibrail.scores.registry import BUILT_IN, spell
 from tests.answers import rows, write
 from tests.command_line import calibrail
+from tests.installed import need
 
-pytest.importorskip("onnxruntime")
+need("onnxruntime")
 
 LOCAL = (
     *("sgi", "rad", "tfg", "local_sgi", "nli", "sec", "selfcheck", "claims", "provenance"),

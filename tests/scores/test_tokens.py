@@ -17,9 +17,10 @@ from calibrail.scores.tokens import Tokens
 from calibrail.testing import check_score
 from tests.answers import write
 from tests.command_line import calibrail
+from tests.installed import need
 from tests.tiny_models import make_token_classifier, make_token_matcher
 
-pytest.importorskip("transformers")
+need("transformers")
 
 ANSWER = Example(
     "the city",

@@ -10,8 +10,9 @@ import pytest
 
 from calibrail.text import language
 from calibrail.text.language import language_of, languages_known
+from tests.installed import need
 
-pytest.importorskip("py3langid")
+need("py3langid")
 
 ENGLISH = "Tungsten has the symbol W and atomic number 74."
 GERMAN = "Wolfram hat das Symbol W und die Ordnungszahl 74."

@@ -63,6 +63,7 @@ def test_length_explains_a_score_that_is_length(tmp_path: Path) -> None:
     assert content["leakage"]["giveaways"][0]["auroc"]["estimate"] == 0.0
 
 
+@pytest.mark.painted
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     source = write(tmp_path / "data.jsonl", rows(60))
     scores = ["novelty", build_column("detector", "hallucinated")]
@@ -162,6 +163,7 @@ def test_angles_come_from_the_embedded_encoder(tmp_path: Path) -> None:
     assert content["detectors"][0]["strata"][0]["name"] == "theta_qc"
 
 
+@pytest.mark.painted
 def test_halueval_says_what_length_and_repetition_do(real_data: Path, tmp_path: Path) -> None:
     """Length alone beats SGI on HaluEval; what SGI sees is the repeated question."""
     pytest.importorskip("sentence_transformers")

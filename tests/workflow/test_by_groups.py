@@ -20,9 +20,6 @@ from calibrail.workflow.run import Run
 from tests.answers import write
 from tests.command_line import calibrail as command
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 BY = ("model", "topic", "length")
 
 

@@ -80,6 +80,7 @@ def test_no_group_is_on_both_sides(answers: Path) -> None:
     assert all(len(side) == 1 for side in sides.values())
 
 
+@pytest.mark.painted
 def test_the_same_input_gives_the_same_bytes(answers: Path, tmp_path: Path) -> None:
     folders = [
         calibrate(answers, SPEC, alpha=0.1).save(tmp_path / name) for name in ("first", "second")

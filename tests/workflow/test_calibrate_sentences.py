@@ -18,9 +18,6 @@ from calibrail.conformal import clopper_pearson, rank
 from calibrail.errors import InputError
 from tests.command_line import calibrail as command
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 WORDS = [
     "river",
     "stone",

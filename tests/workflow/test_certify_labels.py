@@ -82,6 +82,7 @@ def test_what_readers_of_every_certificate_know_is_there(
     assert found["course"]["labelled"][-1] == 200
 
 
+@pytest.mark.painted
 def test_the_same_files_give_the_same_bytes(tmp_path: Path, guardrail: Guardrail) -> None:
     folder, looks = labelled(tmp_path / "labels", guardrail, 40), tmp_path / "looks.json"
     written = []

@@ -18,9 +18,6 @@ from calibrail.report.documents.certify import document
 from tests.command_line import calibrail as command
 from tests.workflow.test_calibrate_sentences import rows
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 PROMISE = {"unit": "sentence", "alpha": 0.2, "baselines": False}
 
 

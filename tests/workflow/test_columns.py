@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 from collections.abc import Callable, Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -206,8 +207,10 @@ def _file(tmp_path: Path, columns: Mapping[str, Any], name: str = "data.parquet"
     return path
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("higher", ["hallucinated", "faithful"])
+# Each shape in one direction, and both directions in turn.
+@pytest.mark.parametrize(
+    ("shape", "higher"), list(zip(SHAPES, cycle(("hallucinated", "faithful")), strict=False))
+)
 def test_every_shape(
     shape: str, higher: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -444,6 +447,7 @@ def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory)
     assert json.loads(outcome[0])["data"]["n_examples"] >= 60
 
 
+@pytest.mark.painted
 def test_page_and_figures_do_not_grow_with_the_rows(tmp_path: Path) -> None:
     sizes = []
     for n in (4_000, 80_000):

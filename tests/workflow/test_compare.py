@@ -25,6 +25,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("data") / "answers.jsonl", rows())
 
 
+@pytest.mark.painted
 def test_the_same_input_gives_the_same_bytes(answers: Path, tmp_path: Path) -> None:
     for name in ("first", "again"):
         compare(answers, [COLUMN, "rouge_l"], alpha=0.1, max_fpr=0.5).save(tmp_path / name)

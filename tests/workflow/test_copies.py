@@ -19,9 +19,6 @@ from calibrail.workflow.scoring import score_source
 from tests.answers import write
 from tests.command_line import calibrail
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 SPEC = "column:column=detector,higher=hallucinated"
 WORDS = np.array([f"{a}{b}" for a in "bdfgklmnprstvz" for b in ("ora", "iton", "uval", "emy")])
 

@@ -21,9 +21,6 @@ from tests.answers import rows, write
 from tests.command_line import calibrail as command
 from tests.memory import peak_bytes
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 Rows = list[dict[str, Any]]
 
 

@@ -14,9 +14,6 @@ import calibrail
 from calibrail.settings import Promise
 from tests.command_line import calibrail as run_command
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 COLUMN = ("--score-column", "s", "--higher", "hallucinated")
 
 

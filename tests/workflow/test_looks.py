@@ -18,9 +18,6 @@ from calibrail.workflow.look import Look, shared, void
 from calibrail.workflow.looks import Looks
 from tests.command_line import calibrail as run_command
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 DETECTOR = "column:column=s,higher=hallucinated"
 OPTIONS = "--score-column s --higher hallucinated --alpha 0.1 --min-coverage 0.8 --max-fpr 0.4"
 

@@ -20,9 +20,6 @@ from tests.labelling.logs import logged as timed
 from tests.labelling.rows import frozen, truth
 from tests.workflow.logs import column_guardrail, entries, logged
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 #: Few answers make the reference, so that small logs raise alarms.
 FEW: dict[str, Any] = {"reference": 60, "arl": 2_000}
 

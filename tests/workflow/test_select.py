@@ -26,9 +26,6 @@ from calibrail.settings import Release, SelectionMethod
 from calibrail.workflow.batch_selection import METHODS
 from tests.answers import write
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 Rng = np.random.Generator
 
 

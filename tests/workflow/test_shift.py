@@ -189,6 +189,7 @@ def test_bad_data_is_named() -> None:
         shift(answers(20), COLUMN, test=answers(20, seed=1), alpha=0.01)
 
 
+@pytest.mark.painted
 def test_the_files_are_the_same_every_time_and_hostile_names_stay_text(tmp_path: Path) -> None:
     evil = '<script>alert("x")</script>\u202e'
     data = [*answers(200, group=evil), *answers(200, group="b", seed=1, move=1.5)]

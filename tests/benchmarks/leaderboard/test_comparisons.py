@@ -203,6 +203,7 @@ def test_the_table_has_a_line_a_row(page: Path, board: dict[str, Any]) -> None:
     assert float(first["certified_limit_90"]) == target["limit"]
 
 
+@pytest.mark.painted
 def test_the_same_comparisons_give_the_same_bytes(
     runs: dict[str, Path], board: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -11,9 +11,10 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail_papers import attention as attention_module
 from calibrail_papers.attention import AttentionModel
+from tests.installed import need
 from tests.tiny_models import PADDING, make_classifier, make_decoder, make_matcher
 
-pytest.importorskip("transformers")
+need("transformers")
 
 DOCUMENTS = ("the river rhine flows from the alps.", "the old tower", "snow in the city")
 RESPONSE = "the rhine flows north in snow"

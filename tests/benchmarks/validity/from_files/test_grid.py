@@ -24,9 +24,6 @@ from calibrail.data.splits import CALIBRATION, TEST, group_numbers
 from calibrail.errors import InputError
 from calibrail.workflow.tally import Tally
 
-#: What is drawn is looked at elsewhere.
-pytestmark = pytest.mark.usefixtures("unpainted")
-
 Run = Callable[[Setting], Iterator[Check | MeanCheck]]
 ERROR = 1e-4
 #: Each simulation with n, alpha and runs.
