@@ -24,7 +24,8 @@ from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import OPEN
-from calibrail.serve.service import TOKEN_VARIABLE, Service
+from calibrail.serve.problems import TOKEN_VARIABLE
+from calibrail.serve.service import Service
 from calibrail.serve.watches import deciding
 from calibrail.settings import ServeOptions
 from tests.serve.watch import STATUS

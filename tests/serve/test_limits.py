@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.serve.service import TOKEN_VARIABLE, Service, token
+from calibrail.serve.problems import TOKEN_VARIABLE
+from calibrail.serve.service import Service, token
 from tests.serve.conftest import ANSWER
 
 Visiting = Callable[..., None]

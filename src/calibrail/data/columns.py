@@ -10,7 +10,8 @@ from calibrail.data.given_sentences import label_key_of
 from calibrail.data.label_columns import Seen, is_spans, label_columns_of
 from calibrail.data.labels import LabelReader
 from calibrail.data.listed import beside_labels
-from calibrail.data.mark_columns import MarkColumns, holds_cell, mark_columns_of
+from calibrail.data.mark_columns import holds_cell, mark_columns_of
+from calibrail.data.marked_spans import MarkColumns
 from calibrail.data.marks import MarkReader
 from calibrail.data.nested import nested_fields
 from calibrail.data.opened import PEEKED, Opened

@@ -1,13 +1,12 @@
 """Which columns say what of an answer is unsupported: marked spans, or labelled sentences?"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
 from typing import Final
 
 from calibrail.data.aliases import MARK_FIELDS, SENTENCE_TABLES, aliases_of
 from calibrail.data.given_sentences import given_in
 from calibrail.data.label_columns import Seen, is_spans
-from calibrail.data.marked_spans import looks_marked
+from calibrail.data.marked_spans import MarkColumns, looks_marked
 from calibrail.data.opened import Opened
 from calibrail.data.paths import value_at
 from calibrail.data.texts import parse_cell
@@ -15,39 +14,6 @@ from calibrail.settings import ReadOptions
 
 #: Rows that are looked at.
 _LOOKED_AT: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class MarkColumns:
-    """Where marks are; None where there are none.
-
-    Parameters
-    ----------
-    spans : str or None
-        Column of marked spans.
-    sentences : str or None
-        Column that lists the sentences of the answer.
-    sentence_labels : str or None
-        Column that lists a label for each of them, where they do not bring it themselves.
-    answer_id : str or None
-        Where rows are sentences: the column that says which answer a row belongs to.
-    """
-
-    spans: str | None = None
-    sentences: str | None = None
-    sentence_labels: str | None = None
-    answer_id: str | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All columns that hold nothing but marks."""
-        return tuple(name for name in astuple(self)[:3] if name is not None)
-
-    @property
-    def by_field(self) -> dict[str, str]:
-        """The column of each field that has one."""
-        pairs = zip(MARK_FIELDS, astuple(self), strict=True)
-        return {field: name for field, name in pairs if name is not None}
 
 
 def mark_columns_of(

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
+from calibrail.data.aliases import MARK_FIELDS
 from calibrail.data.rows import FieldError
 from calibrail.data.texts import parse_cell
 
@@ -158,3 +160,36 @@ def whole(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
     return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkColumns:
+    """Where marks are; None where there are none.
+
+    Parameters
+    ----------
+    spans : str or None
+        Column of marked spans.
+    sentences : str or None
+        Column that lists the sentences of the answer.
+    sentence_labels : str or None
+        Column that lists a label for each of them, where they do not bring it themselves.
+    answer_id : str or None
+        Where rows are sentences: the column that says which answer a row belongs to.
+    """
+
+    spans: str | None = None
+    sentences: str | None = None
+    sentence_labels: str | None = None
+    answer_id: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns that hold nothing but marks."""
+        return tuple(name for name in astuple(self)[:3] if name is not None)
+
+    @property
+    def by_field(self) -> dict[str, str]:
+        """The column of each field that has one."""
+        pairs = zip(MARK_FIELDS, astuple(self), strict=True)
+        return {field: name for field, name in pairs if name is not None}

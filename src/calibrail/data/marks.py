@@ -8,8 +8,7 @@ from calibrail.data.by_sentence import require_judgeable, sentence_labels, sente
 from calibrail.data.example import FAITHFUL, HALLUCINATED, Example, GivenSentence
 from calibrail.data.given_sentences import Given, given_in, placed, shape_error
 from calibrail.data.labels import LabelReader
-from calibrail.data.mark_columns import MarkColumns
-from calibrail.data.marked_spans import Span, read_spans
+from calibrail.data.marked_spans import MarkColumns, Span, read_spans
 from calibrail.data.one_label import read_label
 from calibrail.data.paths import value_at
 from calibrail.data.rows import FieldError

@@ -1,7 +1,7 @@
 """Which library computes a model, in which precision, on which device?"""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -9,8 +9,12 @@ from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.location import INSTALL
 from calibrail.models.machine import cores
+
+INSTALL: Final = 'pip install "calibrail[models]"'
+
+#: What is computed: from a torch module and named inputs to a tuple of tensors.
+Forward = Callable[[Any, dict[str, Any]], tuple[Any, ...]]
 
 #: Another one goes up when the same weights would be exported as something else.
 GRAPH: Final = "calibrail-graph/1: ONNX opset 17 of the float32 weights, eager attention"

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
-from calibrail.models.backends import Runtime
+from calibrail.models.backends import Forward, Runtime
 from calibrail.models.graphs import GRAPH_FILE, TOKENIZER_FOLDER
-from calibrail.models.network import Forward
 from calibrail.models.quantised import quantised, read_graph, write_graph
 from calibrail.models.sessions import GraphSession
 

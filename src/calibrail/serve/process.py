@@ -28,8 +28,9 @@ from calibrail.serve.app import application
 from calibrail.serve.ending import HANDLED, ending_at_once
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import Gate, is_loopback
+from calibrail.serve.problems import TOKEN_VARIABLE
 from calibrail.serve.protocol import protocol
-from calibrail.serve.service import TOKEN_VARIABLE, Service, token
+from calibrail.serve.service import Service, token
 from calibrail.serve.watchers import Watchers, monitor
 from calibrail.serve.watches import writable
 from calibrail.serve.watching import reload, watch

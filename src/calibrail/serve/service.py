@@ -14,12 +14,10 @@ from calibrail.serve.batching import RETRY_AFTER, Batcher
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.lanes import Waiting
 from calibrail.serve.metrics import Metrics
-from calibrail.serve.problems import Problem
+from calibrail.serve.problems import TOKEN_VARIABLE, Problem
 from calibrail.serve.watches import Statuses
 from calibrail.settings.serving import ServeOptions
 
-#: Environment variable of the token that requests must bring.
-TOKEN_VARIABLE: Final = "CALIBRAIL_TOKEN"
 #: Deadlines after which a detector that is still at one batch is taken to hang.
 LOST: Final = 5
 #: Bytes that must find room before a log that failed is tried with decisions again.

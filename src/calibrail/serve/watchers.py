@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from calibrail.serve.metrics import TOGETHER
-from calibrail.serve.service import TOKEN_VARIABLE
+from calibrail.serve.problems import TOKEN_VARIABLE
 from calibrail.serve.watches import AUDIT, GUARDRAIL, deciding
 
 #: Seconds between two looks at the processes.
