@@ -60,7 +60,7 @@ test-integrations: $(VENV)/.installed-dev
 # Branches of the core that the tests of the core and of the commands take.
 coverage: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q --cov --cov-report=term \
-	  tests/conformal tests/evaluation tests/guardrail tests/workflow tests/cli $(PYTEST_ARGS)
+	  tests/conformal tests/evaluation tests/guardrail tests/pipelines tests/cli $(PYTEST_ARGS)
 
 # A seeded sample of small changes to the core; MUTANTS_ARGS=--all takes every one, and hours.
 mutants: $(VENV)/.installed-dev

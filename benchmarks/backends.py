@@ -23,11 +23,11 @@ from calibrail.conformal.threshold import calibrate_threshold, flags_under
 from calibrail.data import Example, read
 from calibrail.data.splits import CALIBRATION, TEST, group_numbers, split
 from calibrail.evaluation.stats.auroc import auroc
-from calibrail.models.backends import n_threads
+from calibrail.models.hardware import n_threads
 from calibrail.models.nli import EntailmentModel
+from calibrail.options import Promise
 from calibrail.scores import build, parse_spec
 from calibrail.scores.registry import ScoreSpec
-from calibrail.settings import Promise
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared"
 DATA = Path(os.environ.get("CALIBRAIL_DATA", SHARED / "data"))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from results import write
 
 from calibrail.conformal import (
-    Counts,
+    ClassCounts,
     calibrate_clusters,
     calibrate_groups,
     calibrate_threshold,
@@ -39,12 +39,12 @@ from calibrail.conformal import (
     simultaneous_band,
     three_way,
 )
-from calibrail.conformal.planning import Assumption, plan
-from calibrail.conformal.rank_table import RankTable, nearly_ascending, search
-from calibrail.conformal.risks import control_risks
+from calibrail.conformal.bounds import local_level
+from calibrail.conformal.power import Assumption, plan
+from calibrail.conformal.risk_control import control_risks
 from calibrail.conformal.selection import shared_level
-from calibrail.conformal.simultaneous import local_level
-from calibrail.settings import Promise, Requirement
+from calibrail.conformal.threshold import RankTable, nearly_ascending, search
+from calibrail.options import Promise, Requirement
 
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 MAPIE_SIZE = 10**5
@@ -176,7 +176,7 @@ def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
             fresh + labels, labels, ["recall>=0.9", "precision>=0.6"], CONFIDENCE
         ),
         "flip tolerance, counts of N": lambda: flip_tolerance(
-            Counts(int(0.48 * n), n // 2, int(0.1 * n), n // 2),
+            ClassCounts(int(0.48 * n), n // 2, int(0.1 * n), n // 2),
             Requirement(MAX_FPR, 0.9, CONFIDENCE),
         ),
         f"certificates of {GROUPS} groups, counts of N": lambda: certify_groups(
@@ -204,9 +204,9 @@ def first_discoveries(p: Floats) -> object:
     return discoveries(p, len(p), CONFIDENCE)
 
 
-def group_counts(n: int) -> Counts:
+def group_counts(n: int) -> ClassCounts:
     each = n // (2 * GROUPS)
-    return Counts(int(0.95 * each), each, int(0.2 * each), each)
+    return ClassCounts(int(0.95 * each), each, int(0.2 * each), each)
 
 
 def certificate(scores: Floats, hallucinated: NDArray[np.bool_], threshold: float) -> str:
@@ -215,7 +215,7 @@ def certificate(scores: Floats, hallucinated: NDArray[np.bool_], threshold: floa
     caught = int(np.count_nonzero(flagged & hallucinated))
     positives = int(np.count_nonzero(hallucinated))
     return certify_counts(
-        Counts(caught, positives, alarms - caught, n - positives),
+        ClassCounts(caught, positives, alarms - caught, n - positives),
         Requirement(MAX_FPR, 0.8, CONFIDENCE),
     ).verdict
 

@@ -24,8 +24,8 @@ from calibrail.conformal import (
     ThresholdStream,
     calibrate_threshold,
 )
-from calibrail.conformal.simultaneous import local_level
-from calibrail.settings import Promise
+from calibrail.conformal.bounds import local_level
+from calibrail.options import Promise
 
 SIZES = (10**6, 10**7, 10**8)
 ALPHA, DELTA, CONFIDENCE = 0.1, 0.1, 0.9

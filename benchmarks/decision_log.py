@@ -23,7 +23,7 @@ from results import write
 
 from calibrail.guardrail import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
-from calibrail.text.language import language_of
+from calibrail.text.words import language_of
 
 #: Decisions that are written together: one request, and what a busy service has in a batch.
 BATCHES = (1, 16, 64)
@@ -44,8 +44,8 @@ REASON = "score 0.4213 is at least the threshold 0.3817"
 WORK = """
 import sys, time
 from pathlib import Path
-from calibrail.guardrail.decision_log.table import export
-from calibrail.guardrail.decision_log.verifying import verify
+from calibrail.guardrail.decision_log.verify import export
+from calibrail.guardrail.decision_log.verify import verify
 folder, task = Path(sys.argv[1]), sys.argv[2]
 started = time.perf_counter()
 if task == "verify":
@@ -65,7 +65,7 @@ def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
 import calibrail.guardrail.decision_log
 import numpy
-from calibrail.text.language import languages_known
+from calibrail.text.words import languages_known
 before, started = resident(), time.perf_counter()
 assert languages_known()
 print(time.perf_counter() - started, resident() - before)

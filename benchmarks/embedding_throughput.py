@@ -16,8 +16,8 @@ from results import write
 from calibrail import calibrate
 from calibrail.data import read
 from calibrail.engine import score_examples
-from calibrail.models.encoder import load_encoder
-from calibrail.models.location import DEFAULT_MODEL, locate
+from calibrail.models.embeddings import load_encoder
+from calibrail.models.loading import DEFAULT_MODEL, locate
 from calibrail.scores import build, parse_specs
 
 SCORES = "sgi,rad,tfg"

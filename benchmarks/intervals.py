@@ -18,19 +18,20 @@ from results import write
 from scipy.stats import binom, norm
 
 from calibrail.conformal import calibrate_threshold
-from calibrail.evaluation.agree.corrected_rates import RateName, corrected_rates, trusted
-from calibrail.evaluation.agree.corrections import rogan_gladen
-from calibrail.evaluation.agree.judge_labels import LabelCounts
-from calibrail.evaluation.agree.judge_vs_human import kappa
-from calibrail.evaluation.compare.candidate import Candidate, Candidates
-from calibrail.evaluation.compare.false_alarms import FalseAlarms
-from calibrail.evaluation.compare.matched import matched_coverage
+from calibrail.evaluation.candidates import Candidate, Candidates, FalseAlarms
+from calibrail.evaluation.judge_agreement import (
+    LabelCounts,
+    RateName,
+    corrected_rates,
+    kappa,
+    rogan_gladen,
+    trusted,
+)
 from calibrail.evaluation.sample import Sample
-from calibrail.evaluation.stats.auroc import auroc, auroc_test
-from calibrail.evaluation.stats.correlation import rank_correlation
-from calibrail.evaluation.stats.overlap import overlap
-from calibrail.evaluation.stats.partial_auroc import partial_auroc
-from calibrail.settings import Promise
+from calibrail.evaluation.stats.auroc import auroc, auroc_test, partial_auroc
+from calibrail.evaluation.stats.tests import overlap, rank_correlation
+from calibrail.evaluation.winner import matched_coverage
+from calibrail.options import Promise
 
 RUNS = 1000
 #: Probability that any row falls below its limit although all intervals hold.

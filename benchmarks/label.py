@@ -136,7 +136,7 @@ def label(session: calibrail.Session, n: int) -> dict[str, list[float]]:
 def step(mode: str, path: Path) -> dict[str, object]:
     """Run one row of a table; return what it took."""
     # Imports belong to the process, not to the pass.
-    import calibrail.workflow.label
+    import calibrail.pipelines.label
 
     start = time.perf_counter()
     found: dict[str, object] = {}

@@ -1,7 +1,8 @@
 """How many labels does a threshold need that costs the same, drawn uniformly or by a cheap score?
 
 Three ways to the same promise: the rank among hallucinated answers that are labelled as they come;
-the ceiling, above which only a share of the answers is labelled (``calibrail.conformal.ceiling``);
+the ceiling, above which only a share of the answers is labelled
+(``calibrail.conformal.sequential.importance_weighted``);
 and bets on weighted answers at every threshold, from the lowest up, whose guess is the true
 P(hallucinated) and whose probabilities are made for the best threshold: an upper limit.
 Some minutes on one core.
@@ -22,13 +23,13 @@ from results import write
 from scipy.special import expit, ndtri
 from scipy.stats import norm
 
-from calibrail.conformal.betting import FRACTIONS, largest_bets, mixture
-from calibrail.conformal.ceiling import ceiling_rank
-from calibrail.conformal.labelling import informative
-from calibrail.data.reader import read_all
+from calibrail.conformal.sequential.active import informative
+from calibrail.conformal.sequential.betting import FRACTIONS, largest_bets, mixture
+from calibrail.conformal.sequential.importance_weighted import ceiling_rank
+from calibrail.data.reading import read_all
 from calibrail.evaluation.stats.auroc import auroc
+from calibrail.options import Drawing, Guarantee
 from calibrail.scores.registry import build, parse_spec
-from calibrail.settings import Drawing, Guarantee
 
 Floats = NDArray[np.float64]
 

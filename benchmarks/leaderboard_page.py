@@ -27,12 +27,12 @@ from results import write
 
 import calibrail
 from calibrail.data import Example, read
-from calibrail.data.sources import digest_files, open_source
+from calibrail.data.formats import digest_files, open_source
 from calibrail.engine import score_examples
-from calibrail.models.encoder import load_encoder
+from calibrail.models.embeddings import load_encoder
+from calibrail.options import ReadOptions
+from calibrail.pipelines.context import Context
 from calibrail.scores import build, build_column, parse_spec
-from calibrail.settings import ReadOptions
-from calibrail.workflow.context import Context
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "leaderboard"

@@ -26,7 +26,7 @@ from scipy.special import expit, logit
 from scipy.stats import beta, binom, norm
 
 from calibrail.conformal import (
-    Counts,
+    ClassCounts,
     calibrate_threshold,
     clopper_pearson,
     joint_certificate,
@@ -34,9 +34,9 @@ from calibrail.conformal import (
 )
 from calibrail.data import read_all
 from calibrail.engine import score_examples
-from calibrail.evaluation.stats.rates import wilson
+from calibrail.evaluation.stats.intervals import wilson
+from calibrail.options import Promise, Requirement
 from calibrail.scores import build, parse_specs
-from calibrail.settings import Promise, Requirement
 
 ALPHA, DELTA, SHARE = 0.1, 0.1, 0.3
 SIZES, PILOT = (1000, 3000, 5000), 5000
@@ -203,7 +203,7 @@ def class_split(
         return False, False, False, None
     certificate = joint_certificate(
         calibration,
-        Counts(caught, test, alarms, len(faithful)),
+        ClassCounts(caught, test, alarms, len(faithful)),
         Requirement(setting.max_fpr, confidence=1 - DELTA),
     )
     seconds = time.process_time() - started

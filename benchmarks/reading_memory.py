@@ -49,7 +49,7 @@ def run(mode: str, path: Path) -> tuple[int, float]:
     """Return (rows read, seconds) of one pass."""
     # Imports belong to the process, not to the pass.
     from calibrail.data import read
-    from calibrail.data.sketches import Sketcher
+    from calibrail.data.duplicates import Sketcher
 
     start = time.perf_counter()
     count = 0

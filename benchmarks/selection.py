@@ -22,8 +22,8 @@ from validity.check import KINDS, Kind, draw
 import calibrail
 from calibrail.conformal import conformal_selection, labelled_share, p_values, storey_share
 from calibrail.guardrail import Guardrail
+from calibrail.pipelines.select import METHODS
 from calibrail.scores.registry import build_column
-from calibrail.workflow.batch_selection import METHODS
 
 RUNS = 200
 #: Probability that any setting at all lies beyond its limit although every promise is kept.

@@ -20,9 +20,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from calibrail.conformal import Assumption, plan
-from calibrail.conformal.learnt_guess import features, fitted
-from calibrail.conformal.streams import Draw, Learner, Units, follow, gaussian
-from calibrail.settings import Drawing, Promise, Requirement
+from calibrail.conformal.sequential.active import features, fitted
+from calibrail.conformal.sequential.forecast import Draw, Learner, Units, follow, gaussian
+from calibrail.options import Drawing, Promise, Requirement
 
 Floats = NDArray[np.float64]
 

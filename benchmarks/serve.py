@@ -308,7 +308,7 @@ guardrail.check(question="What?", contexts=["A chunk."], response="To open the m
 
 MODEL = """
 from sentence_transformers import SentenceTransformer
-from calibrail.models.location import DEFAULT_MODEL, locate
+from calibrail.models.loading import DEFAULT_MODEL, locate
 SentenceTransformer(str(locate(DEFAULT_MODEL).folder)).encode(["To open the model."])
 """
 

@@ -21,7 +21,7 @@ import numpy as np
 from results import write
 
 from calibrail import Example, Guardrail, calibrate
-from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.sentences import sentence_examples
 
 DEFAULT_DATA = Path(__file__).resolve().parent / ".." / ".." / "shared" / "data"
 ROUNDS = 3

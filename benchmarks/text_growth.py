@@ -16,15 +16,12 @@ from typing import Any
 from results import write
 
 from calibrail import Example
-from calibrail.data.sketches import normalise
+from calibrail.data.duplicates import normalise
 from calibrail.scores import BASELINES, build, parse_spec
-from calibrail.scores.judge_prompts import neutral, unused_suffix
-from calibrail.text.abstentions import abstains
-from calibrail.text.claims import claims
-from calibrail.text.clauses import clauses
-from calibrail.text.numbers import numbers
+from calibrail.scores.judge import neutral, unused_suffix
+from calibrail.text.claims import abstains, claims, clauses
 from calibrail.text.sentences import sentences
-from calibrail.text.words import content_words, names, words
+from calibrail.text.words import content_words, names, numbers, words
 
 SIZES = (10_000, 100_000, 1_000_000)
 #: Patterns of each reader that are also tried at the largest size.

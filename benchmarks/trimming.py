@@ -26,16 +26,15 @@ from trimming_sets import OVERLAP, SETS, Set
 from calibrail.conformal import calibrate_clusters
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import TooFewExamplesError
-from calibrail.evaluation.stats.measure import Measure
-from calibrail.evaluation.stats.ranking import clustered_auroc
-from calibrail.evaluation.trimmed import Outcomes
-from calibrail.report.plot import DOTTED, QUIET, SERIES, drawing
-from calibrail.report.svg import standing_alone
+from calibrail.evaluation.removal import Outcomes
+from calibrail.evaluation.stats.auroc import clustered_auroc
+from calibrail.evaluation.stats.intervals import Measure
+from calibrail.options import Promise, SplitOptions
+from calibrail.pipelines.splitting import group_codes, split_codes
+from calibrail.report.figures.plot import DOTTED, QUIET, SERIES, drawing
+from calibrail.report.html import standing_alone
 from calibrail.scores.registry import key_of
-from calibrail.scores.sentence_table import SentenceTable, Trimming
-from calibrail.scores.table import ScoreTable
-from calibrail.settings import Promise, SplitOptions
-from calibrail.workflow.splitting import group_codes, split_codes
+from calibrail.scores.table import ScoreTable, SentenceTable, Trimming
 
 SPLITS, RESAMPLES = 30, 2000
 ALPHAS: Final = (0.1, 0.2)

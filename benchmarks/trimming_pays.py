@@ -27,9 +27,9 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
 from calibrail.conformal import minimum_n, rank
-from calibrail.report.plot import DASHED, DOTTED, QUIET, SERIES, drawing
-from calibrail.report.svg import standing_alone
-from calibrail.settings import Guarantee
+from calibrail.options import Guarantee
+from calibrail.report.figures.plot import DASHED, DOTTED, QUIET, SERIES, drawing
+from calibrail.report.html import standing_alone
 
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "trimming_pays.svg"
 AUROCS = (0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)

@@ -13,12 +13,11 @@ import numpy as np
 from detectors import DATA, MODEL
 
 from calibrail.data import read
+from calibrail.pipelines.splitting import BySentence
 from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Score
 from calibrail.scores.registry import build_column, key_of
-from calibrail.scores.sentence_table import SentenceTable
-from calibrail.scores.table import ScoreTable
-from calibrail.workflow.by_sentence import BySentence
+from calibrail.scores.table import ScoreTable, SentenceTable
 
 #: Where computed scores are kept.
 KEPT: Final = Path(__file__).resolve().parents[1] / "runs" / "trimming"

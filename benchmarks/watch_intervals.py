@@ -16,8 +16,8 @@ from results import write
 from scipy.special import ndtri
 
 from calibrail.conformal import clopper_pearson
-from calibrail.conformal.eprocess import confidence_sequence
-from calibrail.conformal.streams import most_or_least
+from calibrail.conformal.sequential.betting import confidence_sequence
+from calibrail.conformal.sequential.forecast import most_or_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

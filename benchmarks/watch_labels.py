@@ -16,7 +16,7 @@ from results import write
 from watch_peers import RiskBoundary
 from watch_sets import DATA, table
 
-from calibrail.conformal.restarts import counted_bets, evidence
+from calibrail.conformal.sequential.betting import counted_bets, evidence
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -28,7 +28,7 @@ from watch_peers import (
 )
 from watch_sets import DATA, Change, real, simulated
 
-from calibrail.conformal.detector import alarm_threshold
+from calibrail.conformal.change_point import alarm_threshold
 
 Floats = NDArray[np.float64]
 

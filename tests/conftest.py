@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from calibrail.report.plot import Plot
+from calibrail.report.figures.plot import Plot
 from tests.rows import Write
 from tests.served_models import chat_decoder, logprob_server, transformers_serve
 from tests.tiers import pytest_addoption, pytest_configure
@@ -80,15 +80,15 @@ def no_endpoint_of_this_machine() -> Iterator[None]:
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send again without waiting for long."""
-    monkeypatch.setattr("calibrail.models.retry.FIRST_WAIT", 0.002)
-    monkeypatch.setattr("calibrail.models.retry.LONGEST_WAIT", 0.01)
+    monkeypatch.setattr("calibrail.models.llm.transport.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("calibrail.models.llm.transport.LONGEST_WAIT", 0.01)
 
 
 @pytest.fixture
 def fresh_models() -> Iterator[None]:
     """Give a test models that have answered nothing yet, and an empty memory of answers."""
-    from calibrail.models.answer_cache import open_cache
-    from calibrail.models.store import shared_models
+    from calibrail.models.batching import shared_models
+    from calibrail.models.llm.cache import open_cache
 
     for cached in (shared_models, open_cache):
         cached.cache_clear()

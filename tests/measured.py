@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from calibrail.conformal.rule import Rule, fit_rule
 from calibrail.evaluation import (
     Comparison,
-    Origin,
     Others,
     Report,
+    ReportOrigin,
     Sample,
     compare_detectors,
     evaluate,
 )
-from calibrail.settings import Promise, Requirement
-from calibrail.workflow.wording import worded
+from calibrail.options import Promise, Requirement
+from calibrail.report.fill_messages import worded
 
 
 def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
@@ -63,7 +63,7 @@ def evaluated(
         sample,
         promise,
         requirement,
-        Origin(score, **options),
+        ReportOrigin(score, **options),
         others=Others(beside(baselines), beside(others)),
         names=names,
         risks=risks,
@@ -87,7 +87,7 @@ def compare(
         {name: sample.with_scores(column) for name, column in columns.items()},
         promise,
         requirement,
-        {name: Origin({"name": name, "params": {}}, **options) for name in columns},
+        {name: ReportOrigin({"name": name, "params": {}}, **options) for name in columns},
         baselines={name: sample.with_scores(x) for name, x in (baselines or {}).items()},
     )
     reports = tuple((name, worded(report)) for name, report in result.detectors)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrail.conformal.planning import Assumption, Plan, plan
-from calibrail.settings import Promise, Requirement
+from calibrail.conformal.power import Assumption, Plan, plan
+from calibrail.options import Promise, Requirement
 
 
 def planned(alpha: float, **options: Any) -> Plan:

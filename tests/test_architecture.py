@@ -162,7 +162,7 @@ def test_calls_are_short_enough_to_be_shaped_by_the_formatter() -> None:
     [
         ("from calibrail.data.splits import _halves", ["calibrail.data.splits._halves"]),
         ("from calibrail.data import splits\nsplits._halves(1)", ["splits._halves"]),
-        ("from calibrail.models.llm import _reply", []),
+        ("from calibrail.models.llm.chat import _reply", []),
         ("from calibrail.data import splits\nsplits.__doc__", []),
     ],
 )
@@ -193,7 +193,7 @@ def test_errors_name_options_for_python_and_the_command_line_alike() -> None:
         if room(path)[:1] not in (("cli",), ("report",))
         for flag in flags_in_errors(tree)
     ]
-    assert not found, f"use option_of or either of settings/option.py: {found}"
+    assert not found, f"use option_of or either of options/fields.py: {found}"
     wrong = ast.parse("raise E(f'name {x} with --map, or ' + either('--by', 'by=...'))")
     assert list(flags_in_errors(wrong)) == ["--map"]
 
@@ -205,20 +205,20 @@ SEARCHES |= {"partition", "rpartition", "split", "find", "index", "count"}
 #: Where a sentence is read all the same, and which.
 READS_SENTENCES = {
     # What an older calibrail wrote, which kept no codes.
-    "guardrail/old_reasons.py": {
+    "guardrail/cause.py": {
         *("reason.startswith", "reason.removeprefix", "in reason", "reason =="),
     },
     # Nothing is decided by it: the id that an answer was sent under, a random one, stands in it.
-    "serve/client/calls.py": {"reason.replace"},
+    "client/_core.py": {"reason.replace"},
     # Arrow raises one class for all that is invalid.
-    "data/arrow.py": {"in str(error)"},
+    "data/tables.py": {"in str(error)"},
     # These are codes: a name, and numbers behind colons or underscores.
-    "report/documents/missing_measures.py": {"reason.split"},
-    "report/documents/log.py": {"reason.replace"},
+    "report/documents/measures.py": {"reason.split"},
+    "report/documents/guardrail.py": {"reason.replace"},
     # The first words of what a parser says are shown.
-    "data/jsonl.py": {"str(error).split"},
+    "data/json_files.py": {"str(error).split"},
     # To be mended: a report holds its reason in words alone, and the next step depends on it.
-    "report/documents/calibrate_words.py": {"why.startswith"},
+    "report/documents/calibrate_messages.py": {"why.startswith"},
 }
 
 

@@ -24,13 +24,12 @@ import pytest
 
 from calibrail.cli import app
 from calibrail.cli.output import INCONCLUSIVE, REJECTED
-from calibrail.data.reader import read
+from calibrail.client._core import Asking
+from calibrail.data.reading import read
 from calibrail.guardrail import Decision, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.labelling.session import Session
-from calibrail.models.embedding import Encoder
-from calibrail.models.encoder import load_encoder
-from calibrail.serve.client.attempts import Asking
+from calibrail.models.embeddings import Encoder, load_encoder
 from calibrail.serve.process import serve
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, sampled
@@ -120,7 +119,7 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "known.csv").write_text("\n".join(["id,label,probability", *known]))
     # Whoever labels presses a few keys; a test of its own opens the page.
     monkeypatch.setattr("sys.stdin", io.StringIO("f\nh\nu\nq\n"))
-    monkeypatch.setattr("calibrail.ui.serve.serve", _labels_some)
+    monkeypatch.setattr("calibrail.ui.server.serve", _labels_some)
     monkeypatch.setattr("calibrail.serve.process.serve", _starts_and_stops)
     monkeypatch.setattr(Asking, "options", _in_process)
     lines = [f"{row['label']},{row['detector']}" for row in rows()]

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from calibrail import ConformalThresholdClassifier, InputError, TooFewExamplesError
 from calibrail.conformal import calibrate_clusters, calibrate_threshold
-from calibrail.settings import Promise
+from calibrail.options import Promise
 
 RNG = np.random.default_rng(7)
 LABELS = np.repeat([1, 0], 150)

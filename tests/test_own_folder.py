@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.own_folder import own_folder
+from calibrail.atomic_files import own_folder
 
 HOLDS = """
 import sys
 from pathlib import Path
-from calibrail.own_folder import own_folder
+from calibrail.atomic_files import own_folder
 
 with own_folder(Path(sys.argv[1])) as folder:
     (folder / "text").write_text("what was asked")

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from calibrail.data import Example, read
-from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.sentences import sentence_examples
 from calibrail.engine import score_examples
+from calibrail.pipelines.compare import compare
 from calibrail.scores import ScoreTable, build, parse_specs
-from calibrail.scores.column import Column
-from calibrail.workflow.compare import compare
+from calibrail.scores.registry import ColumnScore
 from tests.answers import write as write_rows
 
 FIELDS = ("question", "contexts", "response", "label", "group", "id")
@@ -124,7 +124,7 @@ class TestRagTruth:
             for answer, value in zip(answers, table.columns["sgi"], strict=True)
         ]
         file = write_rows(tmp_path / "answers.jsonl", rows)
-        by_angle = Column(column="by_angle", higher="hallucinated")
+        by_angle = ColumnScore(column="by_angle", higher="hallucinated")
         winner = compare(file, [by_angle, "novel_count"], alpha=0.1).comparison.winner
         assert winner.candidate == "novel_count"
         (test,) = (test for test in winner.choosing if test.name == "by_angle")

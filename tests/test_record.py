@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError
-from calibrail.record import Record, plain
+from calibrail.serialization import Record, plain
 
 
 @dataclass(frozen=True)

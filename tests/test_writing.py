@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.writing import whole_file, write_atomically
+from calibrail.atomic_files import whole_file, write_atomically
 
 
 def streamed(path: Path, content: bytes) -> None:
@@ -69,7 +69,7 @@ def test_an_error_leaves_the_old_content(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks that end with their process")
 def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
     code = (
-        "import os, sys, pathlib; from calibrail.writing import whole_file\n"
+        "import os, sys, pathlib; from calibrail.atomic_files import whole_file\n"
         "with whole_file(pathlib.Path(sys.argv[1])) as made:\n"
         "    made.write_bytes(b'half'); os.kill(os.getpid(), 9)"
     )

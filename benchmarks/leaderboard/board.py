@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Bound, Counts, holm, smallest_limit
+from calibrail.conformal import Bound, ClassCounts, holm, smallest_limit
 from calibrail.data.splits import SPLIT_NAMES, TEST
-from calibrail.evaluation.stats.rates import wilson
-from calibrail.record import Record
-from calibrail.scale import Scale
-from calibrail.settings.promise import OF_THIS_THRESHOLD
+from calibrail.evaluation.stats.intervals import wilson
+from calibrail.options.guarantee import OF_THIS_THRESHOLD
+from calibrail.scores.base import Scale
+from calibrail.serialization import Record
 
 #: Shares of hallucinations to be caught, by their names in a row.
 TARGETS: Final = (0.9, 0.95)
@@ -379,7 +379,7 @@ def _target(
     shown = Target(coverage, "set", scale.shown(threshold), caught, fpr)
     if bool(np.all(ranked >= threshold)):
         return replace(shown, state="flags_all")
-    counts = Counts(caught.count, caught.n, fpr.count, fpr.n)
+    counts = ClassCounts(caught.count, caught.n, fpr.count, fpr.n)
     delta = promise["delta"] if promise["guarantee"] in OF_THIS_THRESHOLD else None
     limit, level = smallest_limit(counts, coverage, confidence, delta)
     return replace(shown, limit=limit, confidence=None if limit is None else level)

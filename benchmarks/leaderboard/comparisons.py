@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Bound
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.evaluation.compare.compare import SCHEMA as COMPARE_SCHEMA
+from calibrail.evaluation.compare import SCHEMA as COMPARE_SCHEMA
 from calibrail.evaluation.sample import CLASSES
+from calibrail.options import fields
+from calibrail.pipelines.run import read_json, write_run
 from calibrail.scores.table import RESERVED
-from calibrail.settings import checks
-from calibrail.workflow.run_folder import read_json, write_run
-from calibrail.writing import write_atomically
 
 from .board import MARKS, DataSet, Leaderboard, Standing, standings
 from .document import document
@@ -235,7 +235,7 @@ class LeaderboardRun:
         ``cost.json`` and on the pages.
         """
         content = self.to_dict()
-        path = checks.path(folder, "folder")
+        path = fields.path(folder, "folder")
         if (path / "compare.json").exists() or (path / "report.json").exists():
             raise InputError(f"{path} holds a run, which a page would spoil; name another folder")
         files: dict[str, Mapping[str, Any] | bytes] = {
@@ -292,17 +292,17 @@ def leaderboard(
     folders = _named(runs)
     notes = dict(notes or {})
     given = {
-        key: (value,) if isinstance(value, str) else checks.texts(value, f"the marks of {key}")
+        key: (value,) if isinstance(value, str) else fields.texts(value, f"the marks of {key}")
         for key, value in (marks or {}).items()
     }
     for key, values in given.items():
         for value in values:
-            checks.one_of(value, MARKS, f"the mark of {key}")
+            fields.one_of(value, MARKS, f"the mark of {key}")
     read = {name: read_compared(folder) for name, folder in folders.items()}
     promise = _same_promise(read)
     known = {key for data, run in read.items() for name in run.names for key in _keys(data, name)}
     shipped_at = {
-        key: checks.number(value, f"the shipped threshold of {key}")
+        key: fields.number(value, f"the shipped threshold of {key}")
         for key, value in (shipped or {}).items()
     }
     if wrong := [key for key, value in shipped_at.items() if not np.isfinite(value)]:
@@ -343,7 +343,7 @@ def _named(runs: Mapping[str, str | Path] | Sequence[str | Path]) -> dict[str, P
     if isinstance(runs, str | Path):
         runs = [runs]
     if not isinstance(runs, Mapping):
-        paths = [checks.path(item, "runs") for item in runs]
+        paths = [fields.path(item, "runs") for item in runs]
         names = [path.resolve().name for path in paths]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(
@@ -352,7 +352,7 @@ def _named(runs: Mapping[str, str | Path] | Sequence[str | Path]) -> dict[str, P
         runs = dict(zip(names, paths, strict=True))
     if not runs:
         raise InputError("runs must name at least one folder of `calibrail compare`")
-    return {str(name): checks.path(path, "runs") for name, path in runs.items()}
+    return {str(name): fields.path(path, "runs") for name, path in runs.items()}
 
 
 def _same_promise(runs: Mapping[str, Compared]) -> dict[str, Any]:

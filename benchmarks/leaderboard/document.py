@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from calibrail.phrases import count, duration, listed, percent
-from calibrail.report import blocks as parts
-from calibrail.report.blocks import Json
-from calibrail.report.document import Document
-from calibrail.report.phrases import (
+from calibrail.formatting import count, duration, listed, percent
+from calibrail.options.guarantee import OF_THIS_THRESHOLD
+from calibrail.report import document as parts
+from calibrail.report.document import Document, Json
+from calibrail.report.text import (
     bounds,
     estimate,
     interval,
@@ -20,7 +20,6 @@ from calibrail.report.phrases import (
     share,
     threshold,
 )
-from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 from .figures import cost_svg, forest_svg
 
@@ -88,7 +87,7 @@ def table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts.
         "undefined": any(row["n_undefined"] for row in rows),
         "seconds": bool(seconds),
     }
-    columns = [parts.Column("Detector")]
+    columns = [parts.TableColumn("Detector")]
     columns += parts.numbers("Shipped threshold") if has["shipped"] else []
     columns += parts.numbers("AUROC")
     for target in targets:
@@ -125,11 +124,11 @@ def table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts.
 def brief_table(item: Json) -> parts.Table:
     """Return what fits a terminal."""
     targets = item["rows"][0]["targets"]
-    columns = [parts.Column("Detector", most=26)]
+    columns = [parts.TableColumn("Detector", most=26)]
     for target in targets:
         at = percent(target["coverage"])
         columns += parts.numbers(f"FPR at {at}", "Certified")
-    columns += [parts.Column("Against baseline"), parts.Column("Marks", most=24)]
+    columns += [parts.TableColumn("Against baseline"), parts.TableColumn("Marks", most=24)]
     rows: list[parts.Row] = []
     for row in item["rows"]:
         line = [parts.Cell(named(row["name"]))]

@@ -1,9 +1,16 @@
 """How does a leaderboard look as pictures: every row at one target, and what coverage costs?"""
 
-from calibrail.report.blocks import Json
-from calibrail.report.compare_figures import LEAST_SHOWN, curve_line, finish, line_style, look, size
-from calibrail.report.phrases import named
-from calibrail.report.plot import QUIET, axis_text, drawing
+from calibrail.report.document import Json
+from calibrail.report.figures.comparison import (
+    LEAST_SHOWN,
+    curve_line,
+    finish,
+    line_style,
+    look,
+    size,
+)
+from calibrail.report.figures.plot import QUIET, axis_text, drawing
+from calibrail.report.text import named
 
 
 def forest_svg(board: Json, narrow: bool) -> str:

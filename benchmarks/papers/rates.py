@@ -16,10 +16,10 @@ from calibrail.conformal import calibrate_threshold
 from calibrail.data import Example
 from calibrail.data.splits import FIT, split
 from calibrail.engine import score_examples
-from calibrail.evaluation.stats.overlap import median_overlap
+from calibrail.evaluation.stats.tests import median_overlap
+from calibrail.options import Promise
 from calibrail.scores import ScoreSpec, build
 from calibrail.scores.base import Fittable
-from calibrail.settings import Promise
 
 #: Hallucinated answers that the paper calibrates on; elsewhere 60 % of them.
 CALIBRATING: Final = {"NQ": 595, "HaluEval": 629}

@@ -13,7 +13,7 @@ from cells import Measured
 from numpy.typing import NDArray
 
 from calibrail.data.splits import group_numbers
-from calibrail.evaluation.stats.rates import wilson
+from calibrail.evaluation.stats.intervals import wilson
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

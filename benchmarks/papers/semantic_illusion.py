@@ -20,7 +20,7 @@ from sources import MODELS, Model, Setup, parse
 from calibrail.data import Example, read_all
 from calibrail.data.splits import group_numbers
 from calibrail.engine import score_examples
-from calibrail.evaluation.stats.rates import wilson
+from calibrail.evaluation.stats.intervals import wilson
 from calibrail.scores import ScoreSpec, available, build, parse_spec
 
 REFUSALS: Final = (

@@ -24,8 +24,8 @@ from sources import MODELS, Model, Setup, parse
 from calibrail.data import Example, read_all
 from calibrail.engine import score_examples
 from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.separation import cohens_d, welch
-from calibrail.models.encoder import load_encoder
+from calibrail.evaluation.stats.tests import cohens_d, welch
+from calibrail.models.embeddings import load_encoder
 from calibrail.scores import ScoreSpec, build
 from calibrail.scores.detector import angles, joined
 

@@ -74,7 +74,7 @@ class Setup(NamedTuple):
             ``--stand-in ROLE=FOLDER`` named.
         """
         from calibrail.errors import ModelError
-        from calibrail.models.location import DEFAULT_MODEL, locate
+        from calibrail.models.loading import DEFAULT_MODEL, locate
 
         place = self.named.get(name, MODELS[name])
         try:

@@ -17,7 +17,7 @@ from scipy.stats import binom, norm
 
 from calibrail.conformal import (
     Certificate,
-    Counts,
+    ClassCounts,
     certify_counts,
     certify_groups,
     clopper_pearson,
@@ -29,10 +29,10 @@ from calibrail.conformal import (
     rank,
     storey_share,
 )
-from calibrail.conformal.bound import interval, proof_level
-from calibrail.conformal.risks import CandidateSearch, Method, control_risks
-from calibrail.conformal.validation import Bools, Ints
-from calibrail.settings import Requirement
+from calibrail.conformal._validation import Bools, Ints
+from calibrail.conformal.bounds import interval, proof_level
+from calibrail.conformal.risk_control import CandidateSearch, Method, control_risks
+from calibrail.options import Requirement
 
 from .check import CONFIDENCE, DELTA, Check, Floats, Observation, Setting, below, draw, quantile
 
@@ -48,7 +48,7 @@ _SHIFT: Final = 1.0
 _ERROR: Final = 1.0 - CONFIDENCE
 _TAIL: Final = _ERROR / 2.0
 
-_Certify = Callable[[Counts], Certificate]
+_Certify = Callable[[ClassCounts], Certificate]
 
 
 def wrong_verdicts(at: Setting) -> Iterator[Check]:
@@ -89,9 +89,9 @@ def wrong_group_verdicts(at: Setting) -> Iterator[Check]:
     """Give any of three groups a wrong verdict: at most alpha = 1 - confidence."""
     required, n, runs = 1.0 - MAX_FPR, at.n, at.runs
     limits = Requirement(MAX_FPR, required, 1.0 - at.alpha)
-    others = {str(other): Counts(0, 0, 0, 0) for other in range(1, N_GROUPS)}
+    others = {str(other): ClassCounts(0, 0, 0, 0) for other in range(1, N_GROUPS)}
 
-    def certify(counts: Counts) -> Certificate:
+    def certify(counts: ClassCounts) -> Certificate:
         return certify_groups({"0": counts, **others}, limits)["0"].certificate
 
     rng = at.rng("group verdicts")
@@ -162,7 +162,7 @@ def _can_be_certified(counts: tuple[int, int], n: int, required: float, claimed:
             upper = clopper_pearson(*negatives, proof_level(CONFIDENCE))[1]
             if lower < required or upper > MAX_FPR:
                 continue
-            survives = certify_counts(Counts(*positives, *negatives), limits).flips
+            survives = certify_counts(ClassCounts(*positives, *negatives), limits).flips
             if survives is not None and (not claimed or survives.flips >= flips):
                 return True
     return False
@@ -183,11 +183,11 @@ class _Verdicts(NamedTuple):
 
     def by_coverage(self, caught: Ints, verdict: str) -> Bools:
         n = self.n
-        return _where(caught, lambda x: self.certify(Counts(x, n, 0, n)).verdict == verdict)
+        return _where(caught, lambda x: self.certify(ClassCounts(x, n, 0, n)).verdict == verdict)
 
     def by_fpr(self, alarms: Ints, verdict: str) -> Bools:
         n = self.n
-        return _where(alarms, lambda x: self.certify(Counts(n, n, x, n)).verdict == verdict)
+        return _where(alarms, lambda x: self.certify(ClassCounts(n, n, x, n)).verdict == verdict)
 
     def rejected(self, caught: Ints, alarms: Ints) -> Bools:
         return self.by_coverage(caught, "rejected") | self.by_fpr(alarms, "rejected")

@@ -16,7 +16,7 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 from calibrail.conformal import clopper_pearson, rank
-from calibrail.settings import Guarantee, Promise
+from calibrail.options import Guarantee, Promise
 
 Kind = Literal["continuous", "discrete", "tied"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -17,15 +17,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import labelling_probability
-from calibrail.conformal.detector import N_BETS, alarm_threshold, shiryaev_roberts
-from calibrail.conformal.stream_ranks import stream_ranks
-from calibrail.conformal.streams import gaussian
-from calibrail.conformal.validation import Bools, Floats, Ints
-from calibrail.labelling.audited import Audited
-from calibrail.monitoring.draws import Rate
-from calibrail.monitoring.features import FEATURES, Bins, learn_bins, rows_for_bins
-from calibrail.monitoring.watched import Watched
-from calibrail.settings import Drawing, Requirement
+from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal.change_point import N_BETS, alarm_threshold, shiryaev_roberts, stream_ranks
+from calibrail.conformal.sequential.forecast import gaussian
+from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.monitoring.promise import LabelledBets, Rate
+from calibrail.monitoring.rows import FEATURES, Bins, learn_bins, rows_for_bins
+from calibrail.options import Drawing, Requirement
 
 from .check import Check, Kind, Observation, Setting, as_score
 
@@ -267,14 +265,17 @@ def promise_late(at: Setting) -> Iterator[Check]:
     """Labels that speak against the promise come first; some never come."""
     rng = at.rng("late")
 
-    def looked(audited: Audited, limits: Requirement) -> bool:
+    def looked(audited: LabelledSample, limits: Requirement) -> bool:
         return _broken_while_waiting(rng, audited, limits)
 
     yield from _promise_checks(at, Drawing(), "bad news first", looked)
 
 
 def _promise_checks(
-    at: Setting, drawing: Drawing, design: str, broken: Callable[[Audited, Requirement], bool]
+    at: Setting,
+    drawing: Drawing,
+    design: str,
+    broken: Callable[[LabelledSample, Requirement], bool],
 ) -> Iterator[Check]:
     limits = Requirement(MAX_FPR, 1.0 - at.alpha, 1.0 - DELTA)
     for base_rate in BASE_RATES:
@@ -286,7 +287,7 @@ def _promise_checks(
 
 def audit(
     rng: np.random.Generator, limits: Requirement, drawing: Drawing, base_rate: float
-) -> Audited:
+) -> LabelledSample:
     """Return drawn answers of a guardrail whose rates lie on the limits."""
     draw = gaussian(float(limits.min_coverage or 0.0), float(limits.max_fpr or 0.0), base_rate)
     unit = draw(rng, 1, DRAWS)
@@ -297,7 +298,7 @@ def audit(
         chance = labelling_probability(flagged, guess, limits, drawing, base_rate=base_rate)
     handed_out = rng.random(n) < chance
     batch = 1 + np.arange(n) // BATCH
-    return Audited(
+    return LabelledSample(
         flagged=flagged,
         label=np.where(handed_out, truth, np.nan),
         settled=np.ones(n, bool),
@@ -316,17 +317,19 @@ def audit(
     )
 
 
-def _broken(audited: Audited, limits: Requirement) -> bool:
+def _broken(audited: LabelledSample, limits: Requirement) -> bool:
     """Return whether the promise is ever said to be broken."""
     rates: dict[Rate, float] = {
         "coverage": float(limits.min_coverage or 0.0),
         "fpr": float(limits.max_fpr or 0.0),
     }
-    watched = Watched(audited, rates, DELTA, len(audited))
+    watched = LabelledBets(audited, rates, DELTA, len(audited))
     return any(bool((path >= watched.goal).any()) for path in watched.broken().values())
 
 
-def _broken_while_waiting(rng: np.random.Generator, audited: Audited, limits: Requirement) -> bool:
+def _broken_while_waiting(
+    rng: np.random.Generator, audited: LabelledSample, limits: Requirement
+) -> bool:
     """Return whether it ever is at any look while labels come in."""
     against: Bools = audited.flagged != (audited.label == 1.0)
     days = audited.batch + rng.exponential(np.where(against, *_DAYS))

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from calibrail.conformal import (
-    Counts,
+    ClassCounts,
     calibrate_clusters,
     calibrate_groups,
     calibrate_threshold,
     rank,
 )
-from calibrail.conformal.mean_bound import mean_at_least, mean_bound
-from calibrail.conformal.trim_certificate import certify_trimming
-from calibrail.evaluation.trimmed import Outcomes
-from calibrail.scores.sentence_table import SentenceTable
-from calibrail.settings import Requirement
-from calibrail.settings.promise import Undefined
+from calibrail.conformal.bounds import mean_at_least, mean_bound
+from calibrail.conformal.certificate import certify_trimming
+from calibrail.evaluation.removal import Outcomes
+from calibrail.options import Requirement
+from calibrail.options.guarantee import Undefined
+from calibrail.scores.table import SentenceTable
 
 from .check import DELTA, Check, Floats, Kind, Setting, as_score
 
@@ -385,7 +385,7 @@ def wrong_verdicts(at: Setting) -> Iterator[Check]:
             touched = int(np.count_nonzero(~outcomes.untouched[at.n :]))
             # The classes in turn, as in the order of a lot.
             rows = np.arange(2 * at.n).reshape(2, at.n).T.ravel()
-            counts, kept = Counts(freed, at.n, touched, at.n), outcomes.shares(rows)
+            counts, kept = ClassCounts(freed, at.n, touched, at.n), outcomes.shares(rows)
             for design, requirement in asked.items():
                 said = certify_trimming(counts, kept, requirement).verdict
                 failed[design].append(said == wrong_about(design))

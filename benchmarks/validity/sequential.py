@@ -16,14 +16,18 @@ from typing import Final
 import numpy as np
 from scipy.special import expit, ndtri
 
-from calibrail.conformal.audited import AuditedScores, calibrate_audited, grid_of
-from calibrail.conformal.labelling import labelling_probability
-from calibrail.conformal.streams import Draw, Units, follow, gaussian
+from calibrail.conformal._validation import Bools
+from calibrail.conformal.sequential.active import labelling_probability
+from calibrail.conformal.sequential.forecast import Draw, Units, follow, gaussian
+from calibrail.conformal.sequential.importance_weighted import (
+    AuditedScores,
+    calibrate_audited,
+    grid_of,
+)
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.conformal.validation import Bools
 from calibrail.errors import TooFewExamplesError
-from calibrail.settings import Drawing, Promise, Requirement
-from calibrail.settings.drawing import LabellingDesign
+from calibrail.options import Drawing, Promise, Requirement
+from calibrail.options.labelling import LabellingDesign
 
 from .check import CONFIDENCE, DELTA, Check, Setting
 

@@ -5,7 +5,8 @@ where the band of the next score serves. With continuous scores the true shares 
 are sorted uniform numbers, so the probability that a band fails is known; it is computed here by
 another recursion than the one that made the band.
 
-Ceilings: answers are drawn one after another and labelled as ``calibrail.conformal.ceiling`` says;
+Ceilings: answers are drawn one after another and labelled as
+``calibrail.conformal.sequential.importance_weighted`` says;
 what is not labelled is not used.
 
 Covariate shift: a feature x is standard normal in the calibration data and shifted in production;
@@ -33,9 +34,9 @@ from calibrail.conformal import (
     simultaneous_band,
     three_way,
 )
-from calibrail.conformal.simultaneous import Method
-from calibrail.conformal.validation import Bools
-from calibrail.settings import Guarantee
+from calibrail.conformal._validation import Bools
+from calibrail.conformal.bounds import Method
+from calibrail.options import Guarantee
 
 from .check import (
     CONFIDENCE,

@@ -7,8 +7,7 @@ from agents import Agent, Runner, function_tool, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 import calibrail
-from calibrail.integrations.openai_agents import AnswerGuardrail
-from calibrail.integrations.openai_agents_stream import written
+from calibrail.integrations.openai_agents import AnswerGuardrail, written
 
 FILE = Path("sentences.json")
 if not FILE.exists():

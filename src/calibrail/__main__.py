@@ -1,4 +1,4 @@
-"""What runs as ``python -m calibrail``: the command line."""
+"""Entry point of python -m calibrail."""
 
 from calibrail.working_folder import forget_started_folder
 

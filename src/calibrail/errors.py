@@ -1,4 +1,4 @@
-"""What can go wrong, and how does calibrail say it?"""
+"""Exceptions of the package, and errors of files in plain words."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The folder that a command was started in: where a detector of the user's own may stand.
+"""Import of the one detector that a user names in the working folder.
 
 Nothing else is imported from there. Libraries try to import modules that need not be installed, and
 whoever can write into the folder could hand them a file of such a name; so the folder is on no

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from calibrail.workflow.log import verify_log
+from calibrail.pipelines.log import verify_log
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-FILE = "src/calibrail/conformal/rank.py"
+FILE = "src/calibrail/conformal/threshold.py"
 DIFF = f"""\
 --- {FILE}
 +++ {FILE}

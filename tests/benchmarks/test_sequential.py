@@ -9,8 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from calibrail.conformal.learnt_guess import learnt_guess
-from calibrail.settings import Drawing, Requirement
+from calibrail.conformal.sequential.active import learnt_guess
+from calibrail.options import Drawing, Requirement
 
 
 @pytest.fixture

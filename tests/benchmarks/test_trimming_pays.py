@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import calibrate_threshold
-from calibrail.settings import Promise
+from calibrail.options import Promise
 
 
 @pytest.fixture

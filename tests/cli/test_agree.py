@@ -10,15 +10,15 @@ import typer
 from typer.testing import CliRunner, Result
 
 import calibrail
-from calibrail.cli import agree as command
+from calibrail.cli import evaluate as command
 from calibrail.errors import DataError, InputError
+from calibrail.pipelines.agree import agree
 from calibrail.scores.registry import build_column
-from calibrail.workflow.agree import agree
 from tests.answers import rows, write
-from tests.workflow.test_agree import COLUMNS, SCORES, judged
+from tests.pipelines.test_agree import COLUMNS, SCORES, judged
 
 APP = typer.Typer()
-APP.command(name="agree")(command.run)
+APP.command(name="agree")(command.agree_command)
 LABELS = ("--human", "human", "--judge", "judge")
 FLAGS = ("--score-column", "detector", "--higher", "hallucinated", "--threshold", "0.75")
 

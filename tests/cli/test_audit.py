@@ -9,12 +9,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from calibrail.cli import audit as command
+from calibrail.cli import evaluate as command
 from calibrail.errors import DataError, InputError
 from tests.answers import rows, write
 
 APP = typer.Typer()
-APP.command(name="audit")(command.run)
+APP.command(name="audit")(command.audit_command)
 
 
 def calibrail(*arguments: object) -> Result:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.labelling.audited import audited
+from calibrail.labelling.log_sampling import audited
 from tests.command_line import calibrail
 from tests.labelling.logs import BEGIN, examples, logged
 from tests.labelling.rows import frozen, write

@@ -11,13 +11,14 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import calibrail
-from calibrail.cli.options import Detectors
-from calibrail.conformal.planning import plan
-from calibrail.conformal.sequential_planning import plan_sequential
-from calibrail.models.call_limits import CallLimits
-from calibrail.settings import EngineOptions
-from calibrail.settings.option import OPTION
-from calibrail.workflow.context import Context
+from calibrail.cli import COMMANDS
+from calibrail.cli.parameters import DetectorArguments
+from calibrail.conformal.power import plan
+from calibrail.conformal.sequential.forecast import plan_sequential
+from calibrail.models.llm.limits import CallLimits
+from calibrail.options import EngineOptions
+from calibrail.options.fields import OPTION
+from calibrail.pipelines.context import Context
 
 #: The Python call behind each command that computes something.
 CALLS: dict[str, Callable[..., Any]] = {
@@ -65,7 +66,9 @@ def test_a_command_and_its_function_have_the_same_defaults(name: str) -> None:
     python, compared = taken_for_granted(CALLS[name]), 0
     if name in FURTHER:
         python = taken_for_granted(FURTHER[name]) | python
-    command = import_module(f"calibrail.cli.{name}").run
+    command = getattr(
+        import_module(f"calibrail.cli.{COMMANDS[name]}"), f"{name.replace('-', '_')}_command"
+    )
     for option, parameter in inspect.signature(command).parameters.items():
         if option in SHOWING:
             continue
@@ -83,4 +86,4 @@ def test_a_command_and_its_function_have_the_same_defaults(name: str) -> None:
 def test_the_detector_that_nobody_named_is_the_same(name: str) -> None:
     parameters = inspect.signature(CALLS[name]).parameters
     scores = parameters["scores"] if "scores" in parameters else parameters["score"]
-    assert [scores.default] == Detectors().scores() and Detectors().baselines
+    assert [scores.default] == DetectorArguments().scores() and DetectorArguments().baselines

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrail as library
-from calibrail.settings import Promise
+from calibrail.options import Promise
 from tests.cli.test_doctor_marks import N, answers, lines, looked_at, run_as_printed
 from tests.command_line import calibrail
 

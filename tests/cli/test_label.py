@@ -121,7 +121,7 @@ def test_a_certificate_ends_with_the_command_that_recomputes_it(
             assert task is not None
             opened.put(annotator, task.order, truth[task.id])
 
-    monkeypatch.setattr("calibrail.ui.serve.serve", knows)
+    monkeypatch.setattr("calibrail.ui.server.serve", knows)
     limits = ("--guardrail", guardrail, "--max-fpr", 0.95, "--min-coverage", 0.2)
     done = calibrail("label", traces, "-o", "labels", *limits, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
@@ -201,7 +201,7 @@ def test_without_its_packages_the_page_says_how_to_get_them(
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
     for name in ("serve", "server"):
-        monkeypatch.delitem(sys.modules, f"calibrail.ui.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"calibrail.ui.server.{name}", raising=False)
     done = calibrail("label", traces, "-o", tmp_path / "labels")
     assert done.returncode == 1
     assert "pip install 'calibrail[serve]'" in done.stderr and "--terminal" in done.stderr
@@ -211,7 +211,7 @@ def test_without_its_packages_the_page_says_how_to_get_them(
 def test_the_address_is_told_and_the_browser_only_where_it_is_wanted(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calibrail.ui import serve
+    from calibrail.ui import server
 
     opened: list[bool] = []
 
@@ -225,7 +225,7 @@ def test_the_address_is_told_and_the_browser_only_where_it_is_wanted(
         session.put(annotator, task.order, 0)
         progress(session.counts(annotator))
 
-    monkeypatch.setattr(serve, "serve", stand_in)
+    monkeypatch.setattr(server, "serve", stand_in)
     for options in ((), ("--no-browser",)):
         done = calibrail("label", traces, "-o", tmp_path / "labels", *options, "--annotator", "ada")
         assert done.returncode == 0

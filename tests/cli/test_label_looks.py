@@ -33,7 +33,7 @@ def label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
                 assert task is not None
                 opened.put(annotator, task.order, truth(task.id))
 
-        monkeypatch.setattr("calibrail.ui.serve.serve", knows)
+        monkeypatch.setattr("calibrail.ui.server.serve", knows)
         begun = ("traces.jsonl", "--guardrail", "g.json", *EASY) if named else ()
         return calibrail("label", *begun, "-o", folder, *more, cwd=tmp_path)
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail.guardrail import Decision
-from calibrail.guardrail.decision_log import DecisionLog, Entry, table
+from calibrail.guardrail.decision_log import DecisionLog, Entry, verify
 from calibrail.guardrail.decision_log.lines import encoded, fields_of, sealed
 from tests.command_line import calibrail
 from tests.guardrail.decision_log.logs import DIGEST, decision, entry, files
@@ -122,7 +122,7 @@ def test_a_folder_without_a_log_is_an_error(tmp_path: Path) -> None:
 
 
 def test_every_decision_becomes_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "_ROWS", 3)
+    monkeypatch.setattr(verify, "_ROWS", 3)
     folder, output = tmp_path / "log", tmp_path / "new" / "log.parquet"
     undefined = Decision("u\ud800", "review", None, None, None, "undefined score")
     with DecisionLog(folder, texts=True) as chain:

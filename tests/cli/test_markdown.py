@@ -17,8 +17,8 @@ from calibrail.cli import app
 from tests.answers import rows, write
 from tests.cli.test_commands import COLUMN
 from tests.command_line import calibrail as command
-from tests.workflow.test_agree import judged
-from tests.workflow.test_recalibrate import Product
+from tests.pipelines.test_agree import judged
+from tests.pipelines.test_recalibrate import Product
 
 #: A name that a file or a cell may have.
 HOSTILE = "@team #12 [x](y) `z` <b>|\x1b[31m"

@@ -18,7 +18,7 @@ from tests.command_line import calibrail
 from tests.labelling.logs import examples
 from tests.labelling.logs import logged as timed
 from tests.labelling.rows import frozen
-from tests.workflow.logs import column_guardrail, entries, logged
+from tests.pipelines.logs import column_guardrail, entries, logged
 
 FEW = ("--reference", 20, "--arl", 2000)
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from calibrail import calibrate
 from calibrail.cli import app
-from calibrail.cli.options import Pick, takes_settings
+from calibrail.cli.parameters import Pick, takes_settings
 from calibrail.errors import DataError, InputError
-from calibrail.settings.option import setting
+from calibrail.options.fields import setting
 
 
 @dataclass(frozen=True)

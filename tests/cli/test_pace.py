@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from calibrail.cli.pace import SETTLED, Pace
-from calibrail.phrases import spoken_bytes
-from calibrail.workflow.forecast import SCORES_KEPT, TEXTS_KEPT
+from calibrail.cli.progress import SETTLED, Pace
+from calibrail.formatting import spoken_bytes
+from calibrail.pipelines.estimate import SCORES_KEPT, TEXTS_KEPT
 
 GB = 10**9
 

@@ -11,14 +11,14 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from calibrail.cli import plan as command
+from calibrail.cli import calibrate as command
 from calibrail.conformal import Assumption, plan_sequential
 from calibrail.errors import InputError
-from calibrail.settings import Requirement
+from calibrail.options import Requirement
 from tests.plans import planned
 
 APP = typer.Typer()
-APP.command(name="plan")(command.run)
+APP.command(name="plan")(command.plan_command)
 RATES = ("--coverage", "0.97", "--fpr", "0.1", "--max-fpr", "0.2", "--base-rate", "0.3")
 
 
@@ -116,7 +116,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_the_command_imports_no_heavy_library() -> None:
     code = (
-        "import sys; import calibrail.cli.plan; "
+        "import sys; import calibrail.cli.calibrate; "
         "sys.exit(bool({'numpy', 'scipy', 'matplotlib', 'rich.console'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -20,8 +20,8 @@ from calibrail.cli import progress
 from calibrail.cli.progress import Pace, counting, tell
 from calibrail.data import files
 from calibrail.data.files import count_rows
-from calibrail.data.reader import read, telling_readings
-from calibrail.workflow.scoring import score_only
+from calibrail.data.reading import observe_readings, read
+from calibrail.pipelines.scoring import score_only
 
 
 class Terminal(io.StringIO):
@@ -83,7 +83,7 @@ def test_short_work_stays_silent_where_nobody_looks(capfd: pytest.CaptureFixture
 def test_lines_say_what_is_done_the_rate_and_the_time_left(tmp_path: Path) -> None:
     clock = Clock()
     pace = Pace("scoring", clock)
-    with telling_readings(pace.reads):
+    with observe_readings(pace.reads):
         examples = iter(read(answers(tmp_path / "a.jsonl", 5000), require=("response",)))
     clock.now = 4.0
     assert pace.words() == "scoring: 0 examples, 4 s so far"
@@ -185,7 +185,7 @@ def test_a_slow_function_is_followed_answer_by_answer(tmp_path: Path) -> None:
         seen.append(pace.words())
         return float(len(example.response))
 
-    with telling_readings(pace.reads):
+    with observe_readings(pace.reads):
         score_only(answers(tmp_path / "a.jsonl", 3000), CustomScore(slow), progress=pace)
     assert seen[100] == "scoring: 100 of about 3,000 examples, 2 a second, about 24 min left"
     done = [int(words.split()[1].replace(",", "")) for words in seen[1:]]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 import calibrail
 from calibrail.cli import app
-from calibrail.data.reader import read
+from calibrail.data.reading import read
 from calibrail.errors import CalibrailError
 
 

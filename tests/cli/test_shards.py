@@ -77,8 +77,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    from calibrail.engine.score_task import _opened
-    from calibrail.workflow.check_shards import opened_guardrail
+    from calibrail.engine.distributed import _opened
+    from calibrail.pipelines.check import opened_guardrail
 
     for module in ("slow_detectors", "slow_helper"):
         sys.modules.pop(module, None)
@@ -345,7 +345,7 @@ def test_a_dry_run_leaves_the_folder_of_shards_alone(
 
     before = listing()
     assert str(kept / "manifest.json") in before
-    monkeypatch.setattr("calibrail.engine.scoring.opened_store", opened)
+    monkeypatch.setattr("calibrail.engine.shards.opened_store", opened)
     again = calibrail(*arguments, *engine)
     assert again.returncode == 0, again.stderr
     assert listing() == before

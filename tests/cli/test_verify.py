@@ -17,7 +17,7 @@ from tests.cli.test_commands import COLUMN
 from tests.command_line import calibrail
 from tests.labelling.rows import frozen, traces, truth
 from tests.labelling.rows import write as write_traces
-from tests.workflow.test_agree import judged as by_both
+from tests.pipelines.test_agree import judged as by_both
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_a_verdict_on_labels_is_of_a_trusted_guardrail(
             assert task is not None
             opened.put(annotator, task.order, truth(task.id))
 
-    monkeypatch.setattr("calibrail.ui.serve.serve", knows)
+    monkeypatch.setattr("calibrail.ui.server.serve", knows)
     easy = ("--max-fpr", 0.9, "--min-coverage", 0.4)
     begun = ("traces.jsonl", "--guardrail", "g.json", *easy, "-o", "labels")
     assert calibrail("label", *begun, cwd=tmp_path).returncode == 0
@@ -241,7 +241,7 @@ def test_a_passphrase_protects_a_key(
 def test_verify_refuses_a_machine_that_computes_otherwise(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calibrail.scores.baselines import Novelty
+    from calibrail.scores.lexical import Novelty
 
     value: Callable[..., Any] = Novelty.value
     monkeypatch.setattr(Novelty, "value", lambda self, example: value(self, example) * 0.999)
@@ -255,7 +255,7 @@ def test_verify_refuses_a_machine_that_computes_otherwise(
 def test_a_service_does_not_start_with_what_must_not_decide(
     folder: Path, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calibrail.scores.baselines import Novelty
+    from calibrail.scores.lexical import Novelty
 
     monkeypatch.setattr(Novelty, "value", lambda self, example: 0.123)
     serve = ("serve", folder / "words.json", "--port", 0, "--trusted", folder / key)
@@ -273,8 +273,8 @@ def supported(text: str) -> float:
 def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_models: None) -> Path:
     monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    monkeypatch.setattr("calibrail.models.retry.FIRST_WAIT", 0.005)
-    monkeypatch.setattr("calibrail.models.retry.LONGEST_WAIT", 0.02)
+    monkeypatch.setattr("calibrail.models.llm.transport.FIRST_WAIT", 0.005)
+    monkeypatch.setattr("calibrail.models.llm.transport.LONGEST_WAIT", 0.02)
     write(tmp_path / "answers.jsonl", rows(60))
     return tmp_path
 

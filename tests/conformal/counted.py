@@ -8,7 +8,7 @@ from typing import Any
 from calibrail.conformal import (
     Calibration,
     Certificate,
-    Counts,
+    ClassCounts,
     FlipTolerance,
     GroupVerdict,
     certify_counts,
@@ -16,21 +16,21 @@ from calibrail.conformal import (
     flip_tolerance,
     joint_certificate,
 )
-from calibrail.settings import Requirement
+from calibrail.options import Requirement
 
 
 def certify(*numbers: Any) -> Certificate:
     *counts, required, limit, level = numbers
-    return certify_counts(Counts(*counts), Requirement(limit, required, level))
+    return certify_counts(ClassCounts(*counts), Requirement(limit, required, level))
 
 
 def tolerance(*numbers: Any) -> FlipTolerance | None:
     *counts, required, limit, level = numbers
-    return flip_tolerance(Counts(*counts), Requirement(limit, required, level))
+    return flip_tolerance(ClassCounts(*counts), Requirement(limit, required, level))
 
 
 def certify_each(
-    counts: Mapping[str, Counts], required: float, limit: float | None, level: float
+    counts: Mapping[str, ClassCounts], required: float, limit: float | None, level: float
 ) -> dict[str, GroupVerdict]:
     return certify_groups(counts, Requirement(limit, required, level))
 
@@ -38,4 +38,4 @@ def certify_each(
 def certify_joint(calibration: Calibration, *numbers: Any) -> Certificate:
     """The coverage required is left out."""
     *counts, limit, level = numbers
-    return joint_certificate(calibration, Counts(*counts), Requirement(limit, None, level))
+    return joint_certificate(calibration, ClassCounts(*counts), Requirement(limit, None, level))

@@ -11,17 +11,17 @@ import pytest
 from scipy.stats import binom, norm
 
 from calibrail.conformal import Calibration, calibrate_threshold
-from calibrail.conformal.audited import (
+from calibrail.conformal.rule import Rule
+from calibrail.conformal.sequential.active import labelling_probability
+from calibrail.conformal.sequential.importance_weighted import (
     AuditedCalibration,
     AuditedScores,
+    audited_verdict,
     calibrate_audited,
     grid_of,
 )
-from calibrail.conformal.audited_verdict import audited_verdict
-from calibrail.conformal.labelling import labelling_probability
-from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings import Drawing, Promise, Requirement
+from calibrail.options import Drawing, Promise, Requirement
 
 ALPHA, DELTA = 0.2, 0.2
 PROMISE = Promise(ALPHA, "anytime", DELTA)

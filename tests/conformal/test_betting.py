@@ -10,8 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.conformal import estimated_labels, weighted_log_wealth
-from calibrail.conformal.betting import FRACTIONS, SPLIT, largest_bets
-from calibrail.conformal.joint_bets import LIMITS, bet, nothing_won, required_steps
+from calibrail.conformal.sequential.betting import (
+    FRACTIONS,
+    LIMITS,
+    SPLIT,
+    bet,
+    largest_bets,
+    required_steps,
+    zero_wealth,
+)
 from calibrail.errors import InputError
 from tests.conformal.test_eprocess import enumerated
 
@@ -111,7 +118,7 @@ def test_the_bets_at_all_limits_hold_those_at_the_requirement() -> None:
     w, flagged = rng.uniform(-1.0, 2.0, 600), rng.random(600) < 0.3
     units = np.stack([w, 1.0 - w, w * flagged, flagged - w * flagged], axis=1)
     edges = (0.87, 0.21)
-    parts = list(bet(nothing_won(), units, edges, FLOORS))
+    parts = list(bet(zero_wealth(), units, edges, FLOORS))
     wealth, state = np.concatenate([part for _, part in parts]), parts[-1][0]
     assert len(parts) == 3 and wealth.shape == (600, 4) and state.shape[2] == len(LIMITS) + 1
     log = np.cumsum(required_steps(units, edges, FLOORS), axis=0)

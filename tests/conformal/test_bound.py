@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from calibrail.conformal import clopper_pearson, exact_bound
-from calibrail.conformal.bound import further, interval
+from calibrail.conformal.bounds import further, interval
 from calibrail.errors import InputError
 from tests.conformal.counted import certify
 

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.conformal import ceiling, ceiling_minimum, ceiling_rank, minimum_n, rank, to_label
+from calibrail.conformal import (
+    ceiling,
+    ceiling_minimum,
+    ceiling_rank,
+    minimum_n,
+    rank,
+    to_label,
+)
 from calibrail.errors import InputError
-from calibrail.settings import Guarantee
+from calibrail.options import Guarantee
 
 guarantees = st.sampled_from(["marginal", "pac"])
 

@@ -13,7 +13,7 @@ from scipy.stats import betabinom, binom
 from statsmodels.stats.proportion import proportion_confint
 
 from calibrail.conformal import (
-    Counts,
+    ClassCounts,
     attainable_coverages,
     calibrate_threshold,
     clopper_pearson,
@@ -22,7 +22,7 @@ from calibrail.conformal import (
     joint_certificate,
 )
 from calibrail.errors import InputError
-from calibrail.settings import Promise, Requirement
+from calibrail.options import Promise, Requirement
 from tests.conformal.counted import certify, certify_each, certify_joint
 
 COUNTS = st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -164,13 +164,13 @@ def test_arguments_outside_their_domain_are_named(arguments: tuple[float, ...], 
 def test_no_more_coverage_is_proven_than_the_threshold_aims_at(required: float) -> None:
     calibration = calibrate_threshold(range(60), Promise(0.1, "pac", 0.1))
     with pytest.raises(InputError, match=r"min_coverage must be at most the 0\.9 that"):
-        joint_certificate(calibration, Counts(9, 10, 1, 10), Requirement(0.5, required, 0.9))
+        joint_certificate(calibration, ClassCounts(9, 10, 1, 10), Requirement(0.5, required, 0.9))
 
 
 CHECK = settings(max_examples=30, deadline=None)
 
 SIDE = st.integers(0, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-GROUP_COUNTS = st.builds(lambda hits, alarms: Counts(*hits, *alarms), SIDE, SIDE)
+GROUP_COUNTS = st.builds(lambda hits, alarms: ClassCounts(*hits, *alarms), SIDE, SIDE)
 TABLES = st.dictionaries(st.text(min_size=1, max_size=3), GROUP_COUNTS, min_size=1, max_size=6)
 P = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(0.0, 1.0))
 
@@ -211,7 +211,7 @@ def test_holm_names_bad_input(p: Any, message: str) -> None:
 @CHECK
 @given(TABLES, st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.5, 0.99))
 def test_each_group_has_the_certificate_of_its_share_of_the_error(
-    table: dict[str, Counts], required: float, limit: float, confidence: float
+    table: dict[str, ClassCounts], required: float, limit: float, confidence: float
 ) -> None:
     found = certify_each(table, required, limit, confidence)
     assert list(found) == list(table)
@@ -230,7 +230,7 @@ def test_each_group_has_the_certificate_of_its_share_of_the_error(
 @CHECK
 @given(TABLES, st.floats(0.5, 0.95))
 def test_coverage_that_is_rejected_has_a_small_adjusted_p_value(
-    table: dict[str, Counts], required: float
+    table: dict[str, ClassCounts], required: float
 ) -> None:
     for item in certify_each(table, required, None, 0.9).values():
         if item.certificate.verdict == "rejected":
@@ -238,14 +238,14 @@ def test_coverage_that_is_rejected_has_a_small_adjusted_p_value(
 
 
 def test_one_group_is_a_plain_certificate() -> None:
-    found = certify_each({"all": Counts(290, 300, 20, 400)}, 0.9, 0.1, 0.95)["all"]
+    found = certify_each({"all": ClassCounts(290, 300, 20, 400)}, 0.9, 0.1, 0.95)["all"]
     expected = certify(290, 300, 20, 400, 0.9, 0.1, 0.95)
     assert found.certificate.to_dict() == expected.to_dict()
     assert found.p_undercovered == pytest.approx(binom.cdf(290, 300, 0.9))
 
 
 def test_more_groups_make_each_verdict_harder() -> None:
-    counts = Counts(284, 300, 20, 400)
+    counts = ClassCounts(284, 300, 20, 400)
     alone = certify_each({"a": counts}, 0.9, 0.1, 0.95)["a"]
     among = certify_each({str(i): counts for i in range(50)}, 0.9, 0.1, 0.95)["0"]
     assert alone.certificate.verdict == "certified"
@@ -254,7 +254,9 @@ def test_more_groups_make_each_verdict_harder() -> None:
 
 
 def test_a_group_without_examples_of_a_class_stays_open() -> None:
-    found = certify_each({"empty": Counts(0, 0, 0, 0), "one": Counts(1, 1, 0, 1)}, 0.9, 0.1, 0.95)
+    found = certify_each(
+        {"empty": ClassCounts(0, 0, 0, 0), "one": ClassCounts(1, 1, 0, 1)}, 0.9, 0.1, 0.95
+    )
     for item in found.values():
         assert item.certificate.verdict == "inconclusive" and item.p_undercovered == 1.0
     assert dict(found["empty"].certificate.needed) == {"hallucinated": None, "faithful": None}
@@ -268,10 +270,10 @@ def test_all_groups_are_free_of_wrong_rejections_as_often_as_stated(
     confidence, n = 0.8, 40
     rejected, small = np.zeros(n + 1, dtype=bool), np.zeros(n + 1, dtype=bool)
     for caught in range(n + 1):
-        table = {str(i): Counts(caught, n, 0, 0) for i in range(groups)}
+        table = {str(i): ClassCounts(caught, n, 0, 0) for i in range(groups)}
         found = certify_each(table, truth, None, confidence)["0"]
         rejected[caught] = found.certificate.verdict == "rejected"
-        alone = {**{str(i): Counts(n, n, 0, 0) for i in range(1, groups)}}
+        alone = {**{str(i): ClassCounts(n, n, 0, 0) for i in range(1, groups)}}
         lone = certify_each({"0": table["0"], **alone}, truth, None, confidence)["0"]
         small[caught] = lone.p_undercovered <= 1 - confidence
     mass = binom.pmf(np.arange(n + 1), n, truth)
@@ -282,7 +284,7 @@ def test_all_groups_are_free_of_wrong_rejections_as_often_as_stated(
 
 
 def test_large_counts_have_a_p_value() -> None:
-    found = certify_each({"a": Counts(3 * 10**9, 10**10, 0, 1)}, 0.9, 0.1, 0.95)["a"]
+    found = certify_each({"a": ClassCounts(3 * 10**9, 10**10, 0, 1)}, 0.9, 0.1, 0.95)["a"]
     assert found.certificate.verdict == "rejected" and found.p_undercovered == 0.0
 
 
@@ -290,9 +292,9 @@ def test_large_counts_have_a_p_value() -> None:
     ("counts", "options", "message"),
     [
         ({}, (0.9, 0.1, 0.95), "counts must hold at least one group"),
-        ({"a": Counts(1, 1, 0, 1)}, (1.1, 0.1, 0.95), r"min_coverage must lie in \[0, 1\]"),
-        ({"a": Counts(1, 1, 0, 1)}, (0.9, math.nan, 0.95), r"max_fpr must lie in \[0, 1\]"),
-        ({"a": Counts(1, 1, 0, 1)}, (0.9, 0.1, 0.0), r"confidence must lie in \(0, 1\)"),
+        ({"a": ClassCounts(1, 1, 0, 1)}, (1.1, 0.1, 0.95), r"min_coverage must lie in \[0, 1\]"),
+        ({"a": ClassCounts(1, 1, 0, 1)}, (0.9, math.nan, 0.95), r"max_fpr must lie in \[0, 1\]"),
+        ({"a": ClassCounts(1, 1, 0, 1)}, (0.9, 0.1, 0.0), r"confidence must lie in \(0, 1\)"),
     ],
 )
 def test_bad_input_is_named(counts: Any, options: tuple[Any, ...], message: str) -> None:

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibrail.conformal.change import change_point
-from calibrail.conformal.detector import alarm_threshold, first_alarms
-from calibrail.conformal.stream_ranks import stream_ranks
+from calibrail.conformal.change_point import (
+    alarm_threshold,
+    change_point,
+    first_alarms,
+    stream_ranks,
+)
 from calibrail.errors import InputError
 
 #: Shares of 20 bins before a change, of even size, and of the values after it.

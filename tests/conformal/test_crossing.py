@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
-from calibrail.conformal.crossing import stays_below
+from calibrail.conformal.bounds import stays_below
 
 CHECK = settings(max_examples=40, deadline=None)
 

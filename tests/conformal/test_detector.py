@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from calibrail.conformal.detector import (
+from calibrail.conformal.change_point import (
     N_BETS,
     alarm_threshold,
     bets,

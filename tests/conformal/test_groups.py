@@ -10,9 +10,14 @@ from crepes.base import p_values_batch  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import GroupedCalibration, calibrate_groups, calibrate_threshold, minimum_n
+from calibrail.conformal import (
+    GroupedCalibration,
+    calibrate_groups,
+    calibrate_threshold,
+    minimum_n,
+)
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings import Promise
+from calibrail.options import Promise
 
 CHECK = settings(max_examples=30, deadline=None)
 

@@ -10,15 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import (
-    Counts,
-    calibrate_threshold,
-    clopper_pearson,
-    rank,
-)
-from calibrail.conformal.label_noise import joint_flip_tolerance
+from calibrail.conformal import ClassCounts, calibrate_threshold, clopper_pearson, rank
+from calibrail.conformal.certificate import joint_flip_tolerance
 from calibrail.errors import InputError
-from calibrail.settings import Promise, Requirement
+from calibrail.options import Promise, Requirement
 from tests.conformal.counted import certify, tolerance
 
 CHECK = settings(max_examples=40, deadline=None)
@@ -168,7 +163,7 @@ def test_the_joint_tolerance_against_every_mixture_of_flips(
     made = calibrate_threshold(scores, Promise(alpha, "pac", delta, undefined))
     below = np.count_nonzero(scores < made.threshold) + 2 * (undefined == "pass")
     expected = joint_by_trying(below, 30, alarms, n_faithful - alarms, alpha, delta, limit)
-    counts = Counts(0, 30, alarms, n_faithful)
+    counts = ClassCounts(0, 30, alarms, n_faithful)
     found = joint_flip_tolerance(made, counts, Requirement(limit, None, 0.8))
     assert (None if found is None else found.flips) == expected
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.conformal.labels_left import labels_left
-from calibrail.conformal.sequential import SequentialTest
-from calibrail.conformal.unsure import UnsureTest
-from calibrail.settings import Drawing, Requirement
+from calibrail.conformal.sequential.forecast import labels_left
+from calibrail.conformal.sequential.test import SequentialTest, UnsureTest
+from calibrail.options import Drawing, Requirement
 
 REQUIRED = Requirement(0.25, 0.8, 0.9)
 DRAWINGS = [Drawing(), Drawing("active")]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from calibrail.conformal.mean_bound import further_values, mean_at_least, mean_bound
+from calibrail.conformal.bounds import further_values, mean_at_least, mean_bound
 from calibrail.errors import InputError
 
 SHARES = st.lists(st.floats(0.0, 1.0), max_size=40)

@@ -18,7 +18,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from calibrail.conformal import (
-    Counts,
+    ClassCounts,
     attainable_coverages,
     calibrate_groups,
     calibrate_threshold,
@@ -30,8 +30,8 @@ from calibrail.conformal import (
     simultaneous_band,
 )
 from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.rates import wilson
-from calibrail.settings import Promise, Requirement
+from calibrail.evaluation.stats.intervals import wilson
+from calibrail.options import Promise, Requirement
 
 CHECK = settings(max_examples=30, deadline=None)
 
@@ -69,7 +69,7 @@ def test_holm_is_that_of_statsmodels(p: np.ndarray[Any, Any]) -> None:
 def test_holm_across_groups_rejects_what_statsmodels_rejects() -> None:
     rng = np.random.default_rng(0)
     caught = rng.binomial(200, np.linspace(0.75, 0.95, 12))
-    table = {str(i): Counts(int(c), 200, 0, 0) for i, c in enumerate(caught)}
+    table = {str(i): ClassCounts(int(c), 200, 0, 0) for i, c in enumerate(caught)}
     found = certify_groups(table, Requirement(None, 0.9, 0.95))
     rejected = [item.p_undercovered <= 0.05 for item in found.values()]
     raw = [proportion_confint_p(int(c), 200, 0.9) for c in caught]

@@ -19,9 +19,9 @@ from calibrail.conformal import (
     calibrate_overlapping,
     fit_rule,
 )
-from calibrail.conformal.group_keys import joined
+from calibrail.conformal.groups import joined
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings import Promise
+from calibrail.options import Promise
 
 CHECK = settings(max_examples=25, deadline=None)
 BY = ("model", "topic")

@@ -11,16 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from calibrail.conformal import (
-    calibrate_threshold,
-    coverage_band,
-    minimum_n,
-    rank,
-)
-from calibrail.conformal.planning import Plan
-from calibrail.conformal.power import VerdictProbabilities
+from calibrail.conformal import calibrate_threshold, coverage_band, minimum_n, rank
+from calibrail.conformal.power import Plan, VerdictProbabilities
 from calibrail.errors import InputError
-from calibrail.settings import Promise
+from calibrail.options import Promise
 from tests.conformal.counted import certify, certify_joint
 from tests.plans import planned
 

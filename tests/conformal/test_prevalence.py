@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from calibrail.conformal import confidence_sequence
-from calibrail.conformal.betting import estimated_labels
 from calibrail.conformal.prevalence import (
     ANYTHING,
     Interval,
@@ -18,6 +17,7 @@ from calibrail.conformal.prevalence import (
     rates_behind,
     share_behind,
 )
+from calibrail.conformal.sequential.betting import estimated_labels
 
 SHARE = st.floats(0.0, 1.0)
 BOX = st.lists(st.tuples(SHARE, SHARE), min_size=3, max_size=3).map(

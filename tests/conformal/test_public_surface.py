@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrail.conformal as public
-from calibrail.conformal import Counts, calibrate_threshold
+from calibrail.conformal import ClassCounts, calibrate_threshold
 from calibrail.errors import InputError
-from calibrail.settings import Drawing, Promise, Requirement
+from calibrail.options import Drawing, Promise, Requirement
 
 CHECK = settings(max_examples=25, deadline=None)
 
 RAMP = list(range(60))
 PROMISE = Promise(0.2, "pac", 0.1, beta=0.2)
 PAC = calibrate_threshold(RAMP, Promise(0.2, "pac", 0.1))
-COUNTED, REQUIRED = Counts(9, 10, 1, 10), Requirement(0.5, 0.5, 0.9)
+COUNTED, REQUIRED = ClassCounts(9, 10, 1, 10), Requirement(0.5, 0.5, 0.9)
 LABELLED = public.UnsureTest.of(public.SequentialTest(REQUIRED)).update(
     [True, False, True, False] * 6, [1, 1, 0, 0] * 6
 )
@@ -238,7 +238,7 @@ def test_every_public_name_exists_and_says_what_it_is() -> None:
     for name, item in PUBLIC.items():
         if is_dataclass(item) or inspect.isfunction(item):
             assert item.__doc__
-            assert item.__module__.startswith(("calibrail.conformal", "calibrail.settings"))
+            assert item.__module__.startswith(("calibrail.conformal", "calibrail.options"))
         if is_dataclass(item):
             assert hasattr(item, "__slots__") and vars(item)["__dataclass_params__"].frozen
             assert name in WITHOUT_JSON or hasattr(item, "to_dict")
@@ -383,7 +383,7 @@ def test_no_nan_escapes_from_certificates(
     limit: float | None,
     level: float,
 ) -> None:
-    counts, wanted = Counts(*hits, *alarms), Requirement(limit, required, level)
+    counts, wanted = ClassCounts(*hits, *alarms), Requirement(limit, required, level)
     made = quiet(public.certify_counts, counts, wanted)
     for bound in (made.coverage, made.fpr):
         assert 0.0 <= bound.lower <= bound.upper <= 1.0

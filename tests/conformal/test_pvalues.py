@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from calibrail.conformal import p_values
-from calibrail.conformal.pvalues import count_at_most
+from calibrail.conformal.threshold import count_at_most
 from calibrail.errors import InputError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

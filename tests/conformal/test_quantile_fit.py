@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mapie.conditional_conformal_prediction import _solve_dual
 from scipy.optimize import linprog
 
-from calibrail.conformal.quantile_fit import QuantileFit
-from calibrail.conformal.rank import rank
+from calibrail.conformal.overlapping_groups import QuantileFit
+from calibrail.conformal.threshold import rank
 
 CHECK = settings(max_examples=40, deadline=None)
 ALPHAS = st.sampled_from([0.05, 0.1, 0.13, 0.2, 0.25])

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from calibrail.conformal.pvalues import count_at_most
-from calibrail.conformal.rank_table import RankTable, search
+from calibrail.conformal.threshold import RankTable, count_at_most, search
 
 AWKWARD = [0.0, -0.0, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, math.inf, -math.inf, 1.0, 0.5]
 numbers = st.one_of(st.sampled_from(AWKWARD), st.floats(allow_nan=False), st.floats(-1.0, 2.0))

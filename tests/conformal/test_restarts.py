@@ -7,18 +7,18 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from calibrail.conformal.eprocess import log_wealth
-from calibrail.conformal.restarts import (
+from calibrail.conformal.sequential.betting import (
     Bets,
     counted_bets,
     detector,
     evidence,
     largest_start,
+    log_wealth,
     restart_shares,
     weighted_bets,
 )
-from calibrail.conformal.sequential import SequentialTest
-from calibrail.settings import Drawing, Requirement
+from calibrail.conformal.sequential.test import SequentialTest
+from calibrail.options import Drawing, Requirement
 
 REQUIRED = Requirement(max_fpr=0.2, min_coverage=0.9, confidence=0.95)
 

@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 from statsmodels.stats.multitest import multipletests
 
-from calibrail.conformal.risk_spec import RISKS, Risk, p_values, parse_risk, parse_risks
-from calibrail.conformal.risks import CandidateSearch, RiskControl, control_risks
+from calibrail.conformal.risk_control import (
+    RISKS,
+    CandidateSearch,
+    Risk,
+    RiskControl,
+    control_risks,
+    p_values,
+    parse_risk,
+    parse_risks,
+)
 from calibrail.errors import CalibrailError, InputError
 
 Floats = NDArray[np.float64]
@@ -438,7 +446,10 @@ def test_without_mapie_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_mapie_is_imported_only_when_needed() -> None:
-    code = "import sys, calibrail.conformal.risks; print(any('mapie' in m for m in sys.modules))"
+    code = (
+        "import sys, calibrail.conformal.risk_control; "
+        "print(any('mapie' in m for m in sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -26,7 +26,7 @@ from calibrail.conformal import (
 )
 from calibrail.conformal.rule import upper_calibration
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings import Promise
+from calibrail.options import Promise
 
 RNG = np.random.default_rng(12)
 LABELS = np.repeat([1, 0], 200).astype(np.int8)

@@ -22,7 +22,7 @@ from calibrail.conformal import (
 )
 from calibrail.conformal.selection import _crossed, _limits, _ranks, shared_level
 from calibrail.errors import InputError
-from calibrail.settings import Promise
+from calibrail.options import Promise
 
 CHECK = settings(max_examples=40, deadline=None)
 

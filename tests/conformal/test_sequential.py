@@ -19,7 +19,7 @@ from calibrail.conformal import (
     weighted_log_wealth,
 )
 from calibrail.errors import InputError
-from calibrail.settings import Drawing, Requirement
+from calibrail.options import Drawing, Requirement
 
 REQUIRED = Requirement(max_fpr=0.2, min_coverage=0.8, confidence=0.9)
 TWO: dict[str, Any] = {"flagged": [1, 0], "hallucinated": [1, 1], "guess": [0.5, 0.5]}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import Assumption, SequentialTest, plan, plan_sequential
-from calibrail.conformal.sequential_planning import fewest_drawn
+from calibrail.conformal.sequential.forecast import fewest_drawn
 from calibrail.errors import InputError
-from calibrail.settings import Drawing, Promise, Requirement
+from calibrail.options import Drawing, Promise, Requirement
 
 REQUIRED = Requirement(max_fpr=0.3, min_coverage=0.8)
 RATES = Assumption(coverage=0.93, fpr=0.15)

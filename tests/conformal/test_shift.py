@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calibrail.conformal import calibrate_threshold, calibrate_weighted
 from calibrail.errors import InputError
-from calibrail.settings import Promise
+from calibrail.options import Promise
 
 CHECK = settings(max_examples=40, deadline=None)
 

@@ -14,11 +14,11 @@ from scipy.special import betaincinv
 from statsmodels.distributions.empirical_distribution import _conf_set
 
 from calibrail.conformal import attainable_coverages, flags, simultaneous_band
-from calibrail.conformal.bound import interval
-from calibrail.conformal.simultaneous import (
+from calibrail.conformal.bounds import (
     METHODS,
     _below,
     controlled_ranks,
+    interval,
     local_level,
     lower_bounds,
 )

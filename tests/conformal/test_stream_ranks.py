@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibrail.conformal.stream_ranks import stream_ranks
+from calibrail.conformal.change_point import stream_ranks
 from calibrail.errors import InputError
 
 

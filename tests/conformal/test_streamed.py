@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from calibrail.conformal import (
     GUARANTEES,
     BandStream,
-    Counts,
+    ClassCounts,
     CountStream,
     PValueStream,
     ThresholdStream,
@@ -26,7 +26,7 @@ from calibrail.conformal import (
 )
 from calibrail.conformal import streamed as module
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings import Promise, Requirement
+from calibrail.options import Promise, Requirement
 
 #: Ties, both zeros and undefined scores among all others.
 score = st.one_of(
@@ -122,7 +122,7 @@ def test_what_rests_on_a_calibration_rests_on_its_threshold_alone() -> None:
     stream = ThresholdStream(promise, 501)
     stream.add(scores)
     streamed, whole = stream.threshold(), calibrate_threshold(scores, promise)
-    counts, required = Counts(180, 200, 15, 400), Requirement(max_fpr=0.1, confidence=0.8)
+    counts, required = ClassCounts(180, 200, 15, 400), Requirement(max_fpr=0.1, confidence=0.8)
     certificate = joint_certificate(whole, counts, required)
     assert certificate.verdict == "certified" and certificate.flips is not None
     assert joint_certificate(streamed, counts, required) == certificate
@@ -150,7 +150,7 @@ def test_counts_are_those_of_all_answers(
     flagged = calibration.flags(scores.astype(float), tolerance)
     is_true = truth.astype(bool)
     expected = [flagged & is_true, is_true, flagged & ~is_true, ~is_true]
-    assert stream.counts == Counts(*(int(part.sum()) for part in expected))
+    assert stream.counts == ClassCounts(*(int(part.sum()) for part in expected))
 
 
 @settings(deadline=None, max_examples=60)

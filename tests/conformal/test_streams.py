@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import SequentialTest, log_wealth
-from calibrail.conformal.streams import Units, follow, gaussian, most_or_least
-from calibrail.settings import Drawing, Requirement
+from calibrail.conformal.sequential.forecast import Units, follow, gaussian, most_or_least
+from calibrail.options import Drawing, Requirement
 
 REQUIRED = Requirement(max_fpr=0.2, min_coverage=0.8, confidence=0.9)
 

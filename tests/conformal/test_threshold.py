@@ -22,7 +22,7 @@ from calibrail.conformal import (
     rank,
 )
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings import Promise
+from calibrail.options import Promise
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 score_arrays = hnp.arrays(np.float64, st.integers(1, 60), elements=finite)

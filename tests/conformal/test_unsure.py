@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from calibrail.conformal.sequential import SequentialTest
-from calibrail.conformal.unsure import UnsureTest, course_of_intervals
+from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.errors import InputError
-from calibrail.settings import Drawing, Requirement
+from calibrail.options import Drawing, Requirement
 
 REQUIRED = Requirement(0.3, 0.7, 0.8)
 RNG = np.random.default_rng(3)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example, GivenSentence
-from calibrail.data.reader import read
+from calibrail.data.reading import read
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import InputError
-from calibrail.guardrail.trimmed import sentences_to_judge
-from calibrail.scores.column import Column
+from calibrail.guardrail.sentences import sentences_to_judge
+from calibrail.scores.registry import ColumnScore
 
 ANSWER = Example("q", ("c",), "It rained. The sun shone.", id="a", group="g", spans=((11, 18),))
 
@@ -51,7 +51,7 @@ def test_a_mark_that_is_a_full_stop_too_wide_says_nothing_of_the_neighbour() -> 
 def test_one_bad_number_leaves_its_sentence_alone_without_a_score(bad: str) -> None:
     answer = Example(response=ANSWER.response, columns={"nli": f"[0.5, {bad}]"})
     for sentences in (sentence_examples(answer), sentences_to_judge(answer, ["nli"])):
-        first, second = map(Column(column="nli", higher="hallucinated").value, sentences)
+        first, second = map(ColumnScore(column="nli", higher="hallucinated").value, sentences)
         assert first == 0.5
         assert "number 2 of 2" in str(second)
 
@@ -63,7 +63,7 @@ def test_labelled_data_sets_aside_what_check_makes_an_error(
     row = {"response": ANSWER.response, "label": 1, "spans": [[11, 18]], "nli": [0.5, 0.1]}
     wrong = row | {"nli": [0.5, 0.1, 0.2]}
     long = row | {"response": ANSWER.response * 9, "nli": None}
-    monkeypatch.setattr("calibrail.data.by_sentence.MOST_BEFORE", 100)
+    monkeypatch.setattr("calibrail.data.sentences.MOST_BEFORE", 100)
     opened = read([row, wrong, long], keep=["nli"], require=(), labelled=labelled, by_sentence=True)
     assert len(list(opened)) == 1
     assert opened.reasons == {

@@ -8,7 +8,7 @@ import pytest
 
 from calibrail.data import read
 from calibrail.data.aliases import PRESETS
-from calibrail.data.text_columns import resolve_columns
+from calibrail.data.columns import resolve_columns
 from calibrail.errors import DataError, InputError
 from tests.rows import Write
 

@@ -9,9 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from calibrail.data.duplicates import cross_split_duplicates
+from calibrail.data.duplicates import (
+    N_HASHES,
+    Sketcher,
+    Sketches,
+    cross_split_duplicates,
+    normalise,
+)
 from calibrail.data.example import Example
-from calibrail.data.sketches import N_HASHES, Sketcher, Sketches, normalise
 from calibrail.errors import InputError
 
 WORDS = np.array([f"word{i}" for i in range(5000)])

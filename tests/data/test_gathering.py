@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calibrail.data import Example, read
-from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import DataError
 from tests.rows import Write
 

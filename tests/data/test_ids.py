@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from calibrail.data.ids import SeenIds, n_repeated
+from calibrail.data.example import SeenIds, n_repeated
 
 
 def test_every_id_is_new_once() -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from calibrail import Example, InputError, ReadOptions, diagnose, read
-from calibrail.data.in_memory import columns_of
+from calibrail.data.tables import columns_of
 from calibrail.errors import DataError
 
 ROWS: list[dict[str, Any]] = [

@@ -10,10 +10,9 @@ import pandas
 import pytest
 
 from calibrail.data import read
-from calibrail.data.label_words import parse_label
-from calibrail.data.labels import LabelReader, TieError
+from calibrail.data.labels import LabelReader, TieError, parse_label
 from calibrail.errors import DataError, InputError
-from calibrail.settings import ReadOptions
+from calibrail.options import ReadOptions
 from tests.rows import Write, good
 
 
@@ -116,7 +115,7 @@ def test_the_positive_value_turns_labels_around(write: Write) -> None:
 
 
 def test_what_cannot_be_asked_of_labels() -> None:
-    from calibrail.settings import ReadOptions
+    from calibrail.options import ReadOptions
 
     with pytest.raises(InputError, match=r"label_map must give each value 1 .* got PASS=maybe"):
         ReadOptions(label_map={"PASS": "maybe"})

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.data.marked_spans import merged, place, read_spans
 from calibrail.data.rows import FieldError
+from calibrail.data.spans import merged, place, read_spans
 
 TEXT = "The red fox\nsaw  a red hen."
 

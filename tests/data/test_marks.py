@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.data import Example, read, read_all
-from calibrail.data.by_sentence import sentence_examples
-from calibrail.data.columnar import NotPlainError
+from calibrail.data.dataset import NotPlainError
 from calibrail.data.example import GivenSentence
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import DataError, InputError
 from tests.rows import Write, good
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail.data.reader import read
+from calibrail.data.reading import read
 from calibrail.errors import InputError
-from calibrail.report.documents.data_notes import data_notes
-from calibrail.report.documents.part_words import part_note
-from calibrail.workflow.inherited import frozen_reading
+from calibrail.pipelines.run import frozen_reading
+from calibrail.report.documents.data import data_notes
+from calibrail.report.documents.measures import part_note
 
 
 def rows(n: int) -> list[dict[str, Any]]:

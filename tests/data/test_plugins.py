@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import calibrail.data.formats as formats
-from calibrail.data import Example, Filtered, Problem, Row, read
+from calibrail.data import Example, Filtered, RowProblem, SourceRow, read
 from calibrail.errors import InputError
 from tests.rows import good
 
@@ -18,9 +18,9 @@ from tests.rows import good
 def reader(path: Path, options: Mapping[str, object]) -> Iterator[object]:
     """Yield one of each kind of item that the protocol allows."""
     yield good(id=options["first"])
-    yield Row(7, good(id="row", label="no"))
+    yield SourceRow(7, good(id="row", label="no"))
     yield Example("q", ("c",), "r", 0, "g", "made", ("s",), {"x": 2.0})
-    yield Problem(9, "row", "odd")
+    yield RowProblem(9, "row", "odd")
     yield Filtered(10, "not wanted")
     yield good(id="made")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from calibrail.data import Example, read, read_all
 from calibrail.errors import DataError, InputError
-from calibrail.settings import ReadOptions
+from calibrail.options import ReadOptions
 from tests.memory import peak_bytes
 from tests.rows import Write, good
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrail.data.telling import score_copies
+from calibrail.data.duplicates import score_copies
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat(RNG.integers(0, 2, 200), 6).astype(np.int8)

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from calibrail.engine.ray import run_on_ray
-from calibrail.engine.task import Job
+from calibrail.engine.shards import Job
 from calibrail.errors import CalibrailError
-from calibrail.settings.engine import EngineOptions
+from calibrail.options.runtime import EngineOptions
 from tests.engine.toy_task import ToyTask
 
 

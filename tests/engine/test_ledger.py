@@ -7,7 +7,7 @@ import pytest
 
 from calibrail.data import Example
 from calibrail.engine import score_examples
-from calibrail.engine.ledger import Ledger
+from calibrail.engine.local import CostLedger
 from calibrail.models.loading import LocalModel
 from calibrail.scores.base import Demand, Scores
 
@@ -132,9 +132,9 @@ def test_how_far_a_block_is_goes_by_what_models_took_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("calibrail.engine.ledger.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("calibrail.engine.local.time.perf_counter", lambda: now[0])
     quick, slow = Model(), Model()
-    ledger = Ledger(["a"], [Asking("a", quick, slow)])
+    ledger = CostLedger(["a"], [Asking("a", quick, slow)])
     assert ledger.weights([quick, slow]) == [0.5, 0.5]
     for model, seconds in ((quick, 1.0), (slow, 9.0)):
         with ledger.preparing(model):

@@ -10,7 +10,7 @@ import pytest
 from calibrail.data import Example
 from calibrail.engine import local, score_examples
 from calibrail.errors import InputError
-from calibrail.models.encoder import load_encoder
+from calibrail.models.embeddings import load_encoder
 from calibrail.scores import Scores, build, build_column, parse_specs
 
 CONTEXT = "The Rhine rises in the Alps and flows to the North Sea."

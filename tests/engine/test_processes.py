@@ -17,7 +17,7 @@ import pytest
 
 from calibrail import EngineOptions
 from calibrail.engine.processes import run_in_processes
-from calibrail.engine.task import Job, Outcome
+from calibrail.engine.shards import Job, Outcome
 
 OPTIONS = EngineOptions(engine="processes", workers=2)
 

@@ -17,10 +17,9 @@ import pytest
 
 from calibrail.engine import ray as engine
 from calibrail.engine import shard_actor
-from calibrail.engine.store import write_result
-from calibrail.engine.task import Job, Outcome
+from calibrail.engine.shards import Job, Outcome, write_result
 from calibrail.errors import DataError, InputError
-from calibrail.settings.engine import EngineOptions
+from calibrail.options.runtime import EngineOptions
 from tests.command_line import calibrail
 from tests.installed import need
 

@@ -23,9 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail.engine.ray import run_on_ray
-from calibrail.engine.store import write_result
-from calibrail.engine.task import perform
-from calibrail.settings import EngineOptions
+from calibrail.engine.shards import perform, write_result
+from calibrail.options import EngineOptions
 from tests.engine.ray_driver import jobs_of
 from tests.engine.toy_task import PHASES
 from tests.installed import need

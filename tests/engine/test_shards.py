@@ -18,12 +18,12 @@ import pytest
 
 from calibrail import CustomScore, EngineOptions, calibrate, use_engine
 from calibrail.data import Example
-from calibrail.engine import score_examples, score_task
-from calibrail.engine.score_task import travels
-from calibrail.engine.store import read_result, write_result
+from calibrail.engine import distributed, score_examples
+from calibrail.engine.distributed import is_portable
+from calibrail.engine.shards import read_result, write_result
 from calibrail.errors import DataError, InputError
 from calibrail.scores import Score, ScoreTable, build, build_column, parse_specs
-from calibrail.scores.baselines import Novelty
+from calibrail.scores.lexical import Novelty
 from calibrail.scores.registry import key_of
 
 TEXT = "The Rhine rises in the Alps and flows past castles to the North Sea near Rotterdam"
@@ -139,7 +139,7 @@ class Detectors:
         (self.folder / f"{name}.py").write_text(source, encoding="utf-8")
         for module in ("shard_detectors", "shard_helper"):
             sys.modules.pop(module, None)
-        score_task._opened.cache_clear()
+        distributed._opened.cache_clear()
         importlib.invalidate_caches()
 
     def score(self, name: str) -> CustomScore:
@@ -297,7 +297,7 @@ def test_a_plug_in_is_known_by_its_source_and_asked_for_other_ids(
     for factor in (1.0, 3.0):
         detectors.write("shard_helper", HELPER.replace("1.0", str(factor)))
         (item,) = scores("plugged")
-        assert travels(item)
+        assert is_portable(item)
         for start in (0, 5):
             renamed = [replace(e, id=f"a{start + row}") for row, e in enumerate(answers(5))]
             table = scored(renamed, [item], tmp_path / "S")
@@ -336,7 +336,7 @@ def test_what_a_network_computes_here_does_not_depend_on_what_is_known(tmp_path:
 def test_texts_that_no_shard_can_hold_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibrail.engine.examples._LONGEST", 300)
+    monkeypatch.setattr("calibrail.engine.shards._LONGEST", 300)
     with pytest.raises(InputError, match=r"texts of one shard take .*; lower shard_rows"):
         scored(answers(5), scores("length"), tmp_path)
     scored(answers(5), scores("length"), tmp_path, shard_rows=1)
@@ -361,7 +361,7 @@ def test_what_a_name_does_not_lead_to_is_computed_here(tmp_path: Path) -> None:
         (said,) = [str(w.message) for w in warned if str(w.message).startswith(key_of(item))]
         assert f"and not kept, despite shards={str(tmp_path)!r}: {why}" in said
     assert [set(values[~np.isnan(values)]) for values in table.columns.values()] == [{2.0}, {3.0}]
-    assert not any(map(travels, items)) and not results(tmp_path)
+    assert not any(map(is_portable, items)) and not results(tmp_path)
 
 
 def test_what_a_hybrid_learnt_from_stays_without_a_value(tmp_path: Path) -> None:
@@ -508,7 +508,7 @@ def test_a_full_disk_is_said_and_nothing_half_written_stays(
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("calibrail.writing.os.fsync", full)
+    monkeypatch.setattr("calibrail.atomic_files.os.fsync", full)
     with pytest.raises(DataError, match=r"3 shards failed.*No space left on device"):
         scored(answers(30), scores("length"), tmp_path)
     assert not results(tmp_path) and not list((tmp_path / "inputs").iterdir())

@@ -15,11 +15,8 @@ from statsmodels.stats.weightstats import ttest_ind
 
 from calibrail.errors import InputError
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
-from calibrail.evaluation.stats.measure import Measure
-from calibrail.evaluation.stats.overlap import median_overlap, overlap
-from calibrail.evaluation.stats.rates import accuracy, wilson
-from calibrail.evaluation.stats.separation import cohens_d, moments, welch
-from calibrail.evaluation.stats.undefined import ranked_values
+from calibrail.evaluation.stats.intervals import Measure, accuracy, ranked_values, wilson
+from calibrail.evaluation.stats.tests import cohens_d, median_overlap, moments, overlap, welch
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 10), (10, 10), (3, 7), (934, 1000)])

@@ -21,13 +21,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from calibrail import Guardrail, calibrate
 from calibrail.cli import app as commands
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.options import ServeOptions
 from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import OPEN
-from calibrail.serve.problems import TOKEN_VARIABLE
+from calibrail.serve.schemas import TOKEN_VARIABLE
 from calibrail.serve.service import Service
-from calibrail.serve.watches import deciding
-from calibrail.settings import ServeOptions
+from calibrail.serve.watch_status import deciding
 from tests.serve.watch import STATUS
 
 ROOT = Path(__file__).resolve().parents[2]

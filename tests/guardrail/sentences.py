@@ -11,11 +11,11 @@ import numpy as np
 
 from calibrail import Example, calibrate
 from calibrail.guardrail import Guardrail
-from calibrail.guardrail.frozen import FrozenConfig
+from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.probes import freeze_probes
+from calibrail.options import SplitOptions
+from calibrail.pipelines.run import score_config
 from calibrail.scores.base import DetectorFailure, Scores
-from calibrail.settings import SplitOptions
-from calibrail.workflow.run import score_config
 
 
 class Digits:

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.guardrail.cause import Cause, DeadlineError, Unfinished, reason_of_cause
+from calibrail.guardrail.cause import (
+    Cause,
+    DeadlineError,
+    Unfinished,
+    cause_in_old_reason,
+    reason_of_cause,
+)
 from calibrail.guardrail.decision import Decision, cause_in
-from calibrail.guardrail.old_reasons import cause_in_old_reason
 
 CAUSES = [
     (Cause("score_undefined"), "no number", "undefined score (no number); policy: flag"),

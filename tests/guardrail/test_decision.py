@@ -5,7 +5,7 @@ import json
 import pytest
 
 from calibrail import Decision, InputError
-from calibrail.scale import Scale
+from calibrail.scores.base import Scale
 
 PLAIN = Decision("a", "flag", 0.7, 0.5, 0.1, "score 0.7 is at least the threshold 0.5")
 

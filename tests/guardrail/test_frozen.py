@@ -8,7 +8,7 @@ import pytest
 
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import FrozenConfig, Guardrail
-from calibrail.guardrail.frozen import content_digest, render
+from calibrail.guardrail.file import content_digest, render
 
 Make = Callable[..., Guardrail]
 

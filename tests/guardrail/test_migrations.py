@@ -9,8 +9,7 @@ import pytest
 from calibrail import Example
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import SCHEMA, FrozenConfig, Guardrail
-from calibrail.guardrail.frozen import content_digest, render
-from calibrail.guardrail.migrations import MIGRATIONS, NEWEST, migrated
+from calibrail.guardrail.file import MIGRATIONS, NEWEST, content_digest, migrated, render
 
 #: Files as each version wrote them: they are never written again.
 GOLDEN = Path(__file__).parent / "golden"

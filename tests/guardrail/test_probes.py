@@ -15,16 +15,15 @@ import pytest
 from calibrail import CustomScore, Example, calibrate
 from calibrail.errors import GuardrailError, ModelError
 from calibrail.guardrail import Guardrail
-from calibrail.guardrail.frozen import content_digest, render
-from calibrail.guardrail.probe_answers import ANSWERS, SET
-from calibrail.guardrail.probes import compare_probes, freeze_probes, probe_examples
-from calibrail.models.encoder import TorchEncoder
+from calibrail.guardrail.file import content_digest, render
+from calibrail.guardrail.probes import ANSWERS, SET, compare_probes, freeze_probes, probe_examples
+from calibrail.models.embeddings import TorchEncoder
 from calibrail.scores import Score, build, parse_spec
 from calibrail.scores.base import Scores
 from calibrail.scores.cascade import Hybrid
 from calibrail.scores.ensemble import Ensemble
-from calibrail.serve.announcing import identity
 from calibrail.serve.guardrails import Guardrails
+from calibrail.serve.process import describe_guardrail
 from tests.command_line import calibrail
 
 Make = Callable[..., Guardrail]
@@ -343,7 +342,7 @@ def test_a_function_of_columns_that_probes_lack_is_said_to_be_unprobed(
     # What a service says when it starts.
     with pytest.warns(UserWarning, match="NOT PROBED"):
         service = Guardrails({"own": path}, partial(Guardrail.load, probe=True))
-    assert reason in identity(service.get("own"))
+    assert reason in describe_guardrail(service.get("own"))
     # A file that does not say so is refused.
     content = json.loads(path.read_bytes())
     content["probes"] = None

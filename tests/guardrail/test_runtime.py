@@ -12,7 +12,7 @@ from calibrail import Example, calibrate
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import FrozenConfig, Guardrail
 from calibrail.guardrail.decision import Decision
-from calibrail.guardrail.frozen import content_digest, render
+from calibrail.guardrail.file import content_digest, render
 from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Scores
 from calibrail.scores.ensemble import Ensemble

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrail.guardrail.detector as detector_module
-import calibrail.guardrail.trimmed as trimming
+import calibrail.guardrail.sentences as trimming
 from calibrail import Example
-from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.cause import Cause
-from calibrail.guardrail.probe_answers import ANSWERS
+from calibrail.guardrail.probes import ANSWERS
 from calibrail.scores import build, parse_spec
 
 from .sentences import Digits, by_sentence, of_sentences
@@ -365,7 +365,7 @@ def test_probes_of_answers_are_still_sixteen(tmp_path: Path) -> None:
 
 
 def test_a_detector_of_answers_is_not_that_of_sentences() -> None:
-    from calibrail.workflow.run import score_config
+    from calibrail.pipelines.run import score_config
 
     guardrail = by_sentence_of_words()
     score = build(parse_spec("novel_count"))

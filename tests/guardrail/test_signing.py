@@ -21,8 +21,14 @@ from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail import Guardrail, signature_path
 from calibrail.guardrail import file as guardrail_file
 from calibrail.guardrail.file import read_file
-from calibrail.guardrail.keys import PASSPHRASE, make_keys, read_private_key, read_public_key
-from calibrail.guardrail.signing import sign, verify
+from calibrail.guardrail.signing import (
+    PASSPHRASE,
+    make_keys,
+    read_private_key,
+    read_public_key,
+    sign,
+    verify,
+)
 
 Make = Callable[..., Guardrail]
 

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrail import Example, Guardrail, calibrate, read
-from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
-from calibrail.guardrail.judged import judge
-from calibrail.guardrail.streaming import StreamCheck
-from calibrail.scores.column import Column
-from calibrail.scores.embeddings import Rad
+from calibrail.guardrail.decision import decide_stably
+from calibrail.guardrail.sentences import StreamCheck
+from calibrail.options import SplitOptions
+from calibrail.scores.embedding import Rad
+from calibrail.scores.registry import ColumnScore
 from calibrail.scores.worst_sentence import WorstSentence
-from calibrail.settings import SplitOptions
-from calibrail.text.answer_sentences import answer_sentences
+from calibrail.text.sentences import answer_sentences
 from tests.guardrail.sentences import Digits, numbered, of_sentences
 
 SENTENCES = ["It is 7.", "It is 49.", "It is 50.", "It is 99!", "No number.", "However, it is 3."]
@@ -236,7 +236,7 @@ def test_a_model_runs_once_for_each_text_of_a_stream_near_ties_included(
         texts = {text for part in sentences for text in member.inputs(part)}
         values = member.score(sentences).values
         rule, tolerance = guardrail.rule, member.tolerance
-        n_uncertain += (~judge(rule, values, None, tolerance).certain).sum()
+        n_uncertain += (~decide_stably(rule, values, None, tolerance).certain).sum()
         known = member.encoder.n_embedded
         member.forget()
         check = streamed(guardrail, answer.response, [9], **asked)
@@ -309,7 +309,9 @@ def test_a_guardrail_of_whole_answers_says_what_to_calibrate() -> None:
     with pytest.raises(GuardrailError, match=r"judges whole answers by length.*--unit sentence, "):
         guardrail.stream_check()
     rows = [{"label": n % 2, "mine": n / 99} for n in range(99)]
-    guardrail = calibrate(rows, Column(column="mine", higher="hallucinated"), alpha=0.1).freeze()
+    guardrail = calibrate(
+        rows, ColumnScore(column="mine", higher="hallucinated"), alpha=0.1
+    ).freeze()
     with pytest.raises(GuardrailError, match=r"reads the column mine, which nobody has computed"):
         guardrail.stream_check()
 

@@ -31,8 +31,8 @@ from calibrail.integrations.langchain import (  # noqa: E402
     guardrail_node,
     guardrail_runnable,
     outcome_of,
+    tool_results,
 )
-from calibrail.integrations.langchain_texts import tool_results  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402

@@ -28,10 +28,7 @@ from pydantic import BaseModel  # noqa: E402
 
 from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
-from calibrail.integrations.llama_index import (  # noqa: E402
-    GuardrailEvaluator,
-    GuardrailSynthesizer,
-)
+from calibrail.integrations.llama_index import GuardrailEvaluator, GuardrailSynthesizer  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402

@@ -28,11 +28,7 @@ from mlflow.exceptions import MlflowException  # noqa: E402
 import calibrail  # noqa: E402
 from calibrail.errors import GuardrailError, InputError  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
-from calibrail.integrations.mlflow import (  # noqa: E402
-    GuardrailScorer,
-    answer_of,
-    log_guardrail,
-)
+from calibrail.integrations.mlflow import GuardrailScorer, answer_of, log_guardrail  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 

@@ -32,10 +32,7 @@ from pydantic_ai.models.function import FunctionModel  # noqa: E402
 
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
-from calibrail.integrations.pydantic_ai import (  # noqa: E402
-    AnswerWithheldError,
-    GuardrailValidator,
-)
+from calibrail.integrations.pydantic_ai import AnswerWithheldError, GuardrailValidator  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402

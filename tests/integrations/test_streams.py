@@ -19,7 +19,7 @@ import pytest
 from calibrail import Client
 from calibrail.errors import GuardrailError, InputError
 from calibrail.integrations import Gate
-from calibrail.integrations.streams import STOPPED, Written
+from calibrail.integrations.streaming import STOPPED, Written
 from tests.integrations import trimming
 from tests.integrations.pages import ROOT
 from tests.integrations.scenario import Scenario
@@ -239,7 +239,7 @@ def test_a_chain_streams_what_passes() -> None:
     from langchain_core.messages import AIMessage
     from langchain_core.runnables import RunnableLambda
 
-    from calibrail.integrations.langchain_stream import guarded_stream
+    from calibrail.integrations.langchain import guarded_stream
 
     def chain(text: str) -> Any:
         model = GenericFakeChatModel(messages=iter([AIMessage(text)] * 4))
@@ -289,8 +289,7 @@ def test_a_run_of_agents_is_stopped() -> None:
     from agents import Agent, Runner, function_tool, set_tracing_disabled
     from agents.testing import ScriptedModel, assistant_message, function_call
 
-    from calibrail.integrations.openai_agents import AnswerGuardrail
-    from calibrail.integrations.openai_agents_stream import written
+    from calibrail.integrations.openai_agents import AnswerGuardrail, written
 
     set_tracing_disabled(True)
 

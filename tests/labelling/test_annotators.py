@@ -12,7 +12,7 @@ import pytest
 
 import calibrail
 from calibrail import InputError
-from calibrail.labelling import desk
+from calibrail.labelling import folder as desk
 from calibrail.labelling.session import Session
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
 

@@ -11,10 +11,10 @@ import calibrail
 from calibrail import Guardrail, InputError
 from calibrail.conformal import SequentialTest
 from calibrail.errors import DataError, ModelError
-from calibrail.labelling import pool
+from calibrail.labelling import sampling
 from calibrail.labelling.folder import LabelFolder
-from calibrail.labelling.order import Order
-from calibrail.settings import Drawing
+from calibrail.labelling.plan import Order
+from calibrail.options import Drawing
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
 
 ACTIVE = Drawing("active", floor=0.2)
@@ -176,7 +176,7 @@ def test_more_passes_over_the_traces_give_the_order_of_one(
     source = write(tmp_path / "traces.jsonl", [*rows, copy | {"group": "alone"}])
     orders = []
     for most in (1000, 10):
-        monkeypatch.setattr(pool, "POOL", most)
+        monkeypatch.setattr(sampling, "POOL", most)
         folder, ids, left = tmp_path / str(most), list[str](), True
         drawing = Drawing(whole_groups=whole_groups)
         while left:

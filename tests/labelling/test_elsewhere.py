@@ -12,8 +12,7 @@ import pytest
 import calibrail
 from calibrail import Drawing, Guardrail, InputError
 from calibrail.conformal import SequentialTest
-from calibrail.labelling.balance import balance
-from calibrail.labelling.elsewhere import Lots
+from calibrail.labelling.plan import Lots, balance
 from tests.labelling.rows import frozen, lines, traces, truth, write
 
 LIMITS = {"max_fpr": 0.9, "min_coverage": 0.4}

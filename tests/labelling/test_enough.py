@@ -12,8 +12,12 @@ from calibrail import InputError
 from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.errors import TooFewExamplesError
-from calibrail.labelling.enough import coverage_to_expect, hallucinated_needed, labels_to_expect
-from calibrail.settings import Drawing, Guarantee, Promise
+from calibrail.labelling.progress import (
+    coverage_to_expect,
+    hallucinated_needed,
+    labels_to_expect,
+)
+from calibrail.options import Drawing, Guarantee, Promise
 from tests.command_line import calibrail as command
 from tests.labelling.rows import traces, truth, write
 

@@ -15,8 +15,8 @@ import pytest
 
 import calibrail
 from calibrail import DataError, InputError, ReadOptions
-from calibrail.labelling.exchange import export_answers, import_labels
-from calibrail.labelling.exchange.spreadsheet import kept_as_text
+from calibrail.labelling.exchange.formats import kept_as_text
+from calibrail.labelling.exchange.transfer import export_answers, import_labels
 from calibrail.labelling.session import Session
 from tests.labelling.rows import lines, traces, truth, truth_of
 

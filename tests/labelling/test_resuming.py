@@ -11,7 +11,7 @@ import pytest
 
 import calibrail
 from calibrail import CalibrailError, DataError, InputError
-from calibrail.settings import Drawing, Promise, ReadOptions, Requirement
+from calibrail.options import Drawing, Promise, ReadOptions, Requirement
 from tests.command_line import calibrail as calibrail_command
 from tests.labelling.rows import frozen, label_some, lines, traces, write
 

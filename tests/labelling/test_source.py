@@ -9,8 +9,8 @@ import pytest
 
 import calibrail
 from calibrail import DataError
-from calibrail.data.reader import read_all
-from calibrail.settings import Drawing, Promise
+from calibrail.data.reading import read_all
+from calibrail.options import Drawing, Promise
 from tests.command_line import calibrail as command
 from tests.labelling.rows import frozen, label_some, lines, traces, truth
 

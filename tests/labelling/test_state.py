@@ -11,15 +11,15 @@ import pytest
 import calibrail
 from calibrail import InputError
 from calibrail.labelling.folder import LabelFolder
-from calibrail.labelling.ledger import Ledger
+from calibrail.labelling.ledger import LabelLedger
 from calibrail.labelling.session import Session
-from calibrail.settings import Drawing
+from calibrail.options import Drawing
 from tests.labelling.rows import frozen, traces, truth
 
 PEOPLE = ("ada", "bob", "eva")
 
 
-def state(ledger: Ledger) -> dict[str, Any]:
+def state(ledger: LabelLedger) -> dict[str, Any]:
     test = ledger.test
     return {
         "standing": [(item.standing, item.label) for item in ledger.answers],
@@ -31,7 +31,7 @@ def state(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def read_anew(folder: Path) -> Ledger:
+def read_anew(folder: Path) -> LabelLedger:
     files = LabelFolder(folder)
     with files.lock():
         files.refresh()
@@ -82,7 +82,7 @@ def test_whatever_people_do_the_files_say_it(tmp_path: Path, seed: int, drawing:
     assert session.counts("ada").labelled > 20
 
 
-def _ledger_of(session: Session) -> Ledger:
+def _ledger_of(session: Session) -> LabelLedger:
     return session._files.ledger
 
 

@@ -9,7 +9,7 @@ import pytest
 import calibrail
 from calibrail import DataError, Guardrail
 from calibrail.labelling.replay import replay
-from calibrail.workflow.certify_labels import write_verdict
+from calibrail.pipelines.certify_labels import write_verdict
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
 
 

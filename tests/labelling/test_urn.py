@@ -11,22 +11,27 @@ import pytest
 from scipy.stats import chi2
 
 from calibrail.data.example import Example
-from calibrail.labelling.ledger import Ledger
-from calibrail.labelling.lines import Label
+from calibrail.labelling.ledger import LabelLedger
+from calibrail.labelling.log_sampling import (
+    LogCandidate,
+    LogSampler,
+    draw_lines,
+    probabilities,
+)
 from calibrail.labelling.plan import SessionPlan, Traces
-from calibrail.labelling.urn import Candidate, Urn, draw_lines, probabilities
-from calibrail.settings import Drawing
+from calibrail.labelling.store import Label
+from calibrail.options import Drawing
 
 LIMITS = (0.9, 0.2)
 
 
-def candidate(seq: int, score: float | None = 0.0) -> Candidate:
+def candidate(seq: int, score: float | None = 0.0) -> LogCandidate:
     flagged = score is None or score >= 0.5
-    return Candidate("chain", seq, None, score, flagged, None, None, Example(id=f"t{seq}"))
+    return LogCandidate("chain", seq, None, score, flagged, None, None, Example(id=f"t{seq}"))
 
 
-def urn(seed: int, items: list[Candidate], most: int = 100) -> Urn:
-    found = Urn(seed, most)
+def urn(seed: int, items: list[LogCandidate], most: int = 100) -> LogSampler:
+    found = LogSampler(seed, most)
     for item in items:
         found.offer(item.chain, item.seq, item.time, lambda item=item: item)
     return found
@@ -34,7 +39,7 @@ def urn(seed: int, items: list[Candidate], most: int = 100) -> Urn:
 
 def files(seed: int, drawing: Drawing) -> Any:
     plan = SessionPlan("watch", Traces(), drawing, seed, guardrail="sha256:0")
-    return SimpleNamespace(plan=plan, ledger=Ledger(plan), agreed_on="0" * 64)
+    return SimpleNamespace(plan=plan, ledger=LabelLedger(plan), agreed_on="0" * 64)
 
 
 def test_every_line_is_as_likely_drawn_and_every_place_as_likely_its_own() -> None:

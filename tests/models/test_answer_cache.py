@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from calibrail.models.answer_cache import AnswerCache, CacheError, Source
+from calibrail.models.llm.cache import AnswerCache, CacheError, Source
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from calibrail.models.answer_cache import AnswerCache, Source
+from calibrail.models.llm.cache import AnswerCache, Source
 
 path, name, first, last, shared = sys.argv[1:]
 cache = AnswerCache(Path(path))

@@ -8,11 +8,10 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
-from calibrail.models.api_encoder import ApiEncoder, read_vectors
-from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
-from calibrail.models.encoder import load_encoder
-from calibrail.models.remote import RemoteModel
-from calibrail.models.store import apart, shared_models, text_key
+from calibrail.models.batching import isolated_cache, shared_models, text_key
+from calibrail.models.embeddings import ApiEncoder, load_encoder, read_vectors
+from calibrail.models.llm.chat import RemoteModel
+from calibrail.models.llm.limits import BudgetError, CallLimits, limit_calls
 from calibrail.scores.registry import build, parse_spec
 from tests.chat_server import WIDTH, ChatServer, Line, RefusedError, always, embed, script
 
@@ -68,7 +67,7 @@ def test_vectors_come_in_order_and_once() -> None:
 
 
 def test_a_call_holds_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrail.models.api_encoder.BATCH_CHARACTERS", 100)
+    monkeypatch.setattr("calibrail.models.embeddings.BATCH_CHARACTERS", 100)
     texts = ["a" * 40, "b" * 60, "c", "d" * 300, "e", "f"]
     with ChatServer() as server:
         np.testing.assert_array_equal(
@@ -99,7 +98,7 @@ def test_what_is_embedded_apart_is_asked_for_once_and_kept_apart() -> None:
     texts = [f"text {i}" for i in range(70)]
     with ChatServer() as server:
         model = load(server)
-        with apart():
+        with isolated_cache():
             said = model.sentences(texts)
         assert (len(server.seen), model.usage.n_cached) == (2, 0)
         # Out of the cache: none is left in memory.
@@ -142,7 +141,7 @@ def test_a_long_text_is_cut_and_counted(cache: Path) -> None:
 
 
 def test_many_long_texts_do_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrail.models.api_encoder.BATCH_TEXTS", 16)
+    monkeypatch.setattr("calibrail.models.embeddings.BATCH_TEXTS", 16)
     texts = [f"{i} " + "long " * 40 for i in range(48)]
     with ShortReader(100) as server:
         model = load(server)

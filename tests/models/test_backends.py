@@ -16,13 +16,12 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import backends, exporting, graphs, quantised
-from calibrail.models.backends import Runtime, n_threads
-from calibrail.models.encoder import LocalEncoder, load_encoder
-from calibrail.models.loading import TOLERANCES
-from calibrail.models.location import DEFAULT_MODEL
+from calibrail.models import hardware, onnx
+from calibrail.models.embeddings import LocalEncoder, load_encoder
+from calibrail.models.hardware import Runtime, n_threads
+from calibrail.models.loading import DEFAULT_MODEL, TOLERANCES
 from calibrail.models.nli import EntailmentModel
-from calibrail.models.reranker import Reranker
+from calibrail.scores.provenance import Reranker
 from tests.installed import need
 from tests.models.conftest import make_encoder
 from tests.tiny_models import (
@@ -93,13 +92,13 @@ class TestEncoder:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        rounded = quantised.rounded
+        rounded = onnx.rounded
 
         def reversed_scales(weights: Any) -> Any:
             numbers, scales = rounded(weights)
             return numbers[::-1], 2.0 * scales
 
-        monkeypatch.setattr(quantised, "rounded", reversed_scales)
+        monkeypatch.setattr(onnx, "rounded", reversed_scales)
         with pytest.raises(ModelError, match=r"int8 gives values far .* use dtype=float32"):
             LocalEncoder(DEFAULT_MODEL, None, "", "int8", "onnx").sentences(["river"])
         assert not list((tmp_path / "calibrail" / "graphs").iterdir())
@@ -108,19 +107,19 @@ class TestEncoder:
         self, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        assert TOLERANCES["float32"] >= exporting.AGREEMENT
+        assert TOLERANCES["float32"] >= onnx.AGREEMENT
 
         def nearly(path: Path) -> Any:
             from onnx import numpy_helper
 
-            graph = quantised.read_graph(path)
+            graph = onnx.read_graph(path)
             for item in graph.graph.initializer:
                 values = numpy_helper.to_array(item)
                 if values.dtype == np.float32 and values.size > 100:
                     item.CopyFrom(numpy_helper.from_array(values * np.float32(1.0003), item.name))
             return graph
 
-        monkeypatch.setattr(exporting, "read_graph", nearly)
+        monkeypatch.setattr(onnx, "read_graph", nearly)
         with pytest.raises(ModelError, match="gives other values than torch"):
             LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
 
@@ -203,7 +202,7 @@ class TestRuntime:
     def test_a_missing_library_is_named_with_its_extra(
         self, monkeypatch: pytest.MonkeyPatch, backend: str, extra: str
     ) -> None:
-        monkeypatch.setattr(backends, "find_spec", lambda name: None)
+        monkeypatch.setattr(hardware, "find_spec", lambda name: None)
         with pytest.raises(ModelError, match=extra):
             load_encoder(backend=backend).fingerprint()
         assert load_encoder().fingerprint()
@@ -239,7 +238,7 @@ class TestCache:
     ) -> None:
         first = LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
         (entry,) = empty.iterdir()
-        assert graphs.is_whole(entry)
+        assert onnx.is_whole(entry)
         monkeypatch.setattr(LocalEncoder, "_open_transformer", _never)
         again = LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
         assert np.array_equal(first, again)
@@ -252,7 +251,7 @@ class TestCache:
         (entry / damage).write_bytes(raw[: len(raw) // 2])
         again = LocalEncoder(str(tiny), None, "", "int8", "onnx").sentences(["river"])
         assert np.array_equal(first, again)
-        assert list(empty.iterdir()) == [entry] and graphs.is_whole(entry)
+        assert list(empty.iterdir()) == [entry] and onnx.is_whole(entry)
 
     @pytest.mark.parametrize(
         ("backend", "dtype"), [("onnx", "float32"), ("openvino", "float32"), ("onnx", "int8")]
@@ -262,13 +261,13 @@ class TestCache:
     ) -> None:
         expected = LocalEncoder(str(tiny), None, "", dtype, backend).sentences(["river"])
         shutil.rmtree(empty)
-        monkeypatch.setattr(quantised, "LARGEST", 100)
+        monkeypatch.setattr(onnx, "LARGEST", 100)
         found = LocalEncoder(str(tiny), None, "", dtype, backend).sentences(["river"])
         assert np.array_equal(found, expected)
         (entry,) = empty.iterdir()
         weights = entry / "model.onnx.weights"
         weights.write_bytes(bytes(weights.stat().st_size))
-        assert not graphs.is_whole(entry)
+        assert not onnx.is_whole(entry)
 
     def test_other_weights_are_another_entry(self, empty: Path, tmp_path: Path) -> None:
         for seed in (0, 1):
@@ -279,16 +278,16 @@ class TestCache:
     def test_of_two_that_make_one_entry_the_first_stays(self, empty: Path) -> None:
         def make(folder: Path) -> None:
             (folder / "model.onnx").write_bytes(b"ours")
-            if not (empty / graphs.entry_key({"of": 1})).exists():
-                graphs.kept({"of": 1}, lambda other: _write(other / "model.onnx", b"theirs"))
+            if not (empty / onnx.entry_key({"of": 1})).exists():
+                onnx.kept({"of": 1}, lambda other: _write(other / "model.onnx", b"theirs"))
 
-        entry = graphs.kept({"of": 1}, make)
+        entry = onnx.kept({"of": 1}, make)
         assert (entry / "model.onnx").read_bytes() == b"theirs"
         assert list(empty.iterdir()) == [entry]
 
     def test_what_fails_leaves_nothing(self, empty: Path) -> None:
         with pytest.raises(ZeroDivisionError):
-            graphs.kept({"of": 1}, lambda folder: _write(folder / "a", bytes(1 // 0)))
+            onnx.kept({"of": 1}, lambda folder: _write(folder / "a", bytes(1 // 0)))
         assert list(empty.iterdir()) == []
 
     def test_a_folder_that_cannot_be_written_is_named(
@@ -318,7 +317,7 @@ def test_a_forked_process_computes_the_same(tiny: Path, backend: str) -> None:
 
 def test_onnxruntime_reports_to_nobody(tiny: Path, tmp_path: Path) -> None:
     code = (
-        "from calibrail.models.encoder import load_encoder\n"
+        "from calibrail.models.embeddings import load_encoder\n"
         f"load_encoder({str(tiny)!r}, backend='onnx').sentences(['river'])"
     )
     kept = {name: value for name, value in os.environ.items() if name not in ("CI", _SWITCH)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.models.call_limits import (
+from calibrail.models.llm.limits import (
     Account,
     BudgetError,
     CallLimits,

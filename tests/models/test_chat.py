@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.models.chat import (
+from calibrail.models.llm.chat import (
     KEPT_POSITIONS,
     ChatAnswer,
     ChatRequest,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.encoder import LocalEncoder, load_encoder
-from calibrail.models.location import DEFAULT_MODEL, locate
+from calibrail.models.embeddings import LocalEncoder, load_encoder
+from calibrail.models.loading import DEFAULT_MODEL, locate
 from calibrail.text.words import content_words
 
 LONG = " ".join(f"the river rhine flows from snow {index}" for index in range(9))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrail.errors import CalibrailError, InputError, ModelError
-from calibrail.models.endpoint import OPENAI, is_trusted, key_for, resolve_endpoint
+from calibrail.models.llm.transport import OPENAI, is_trusted, key_for, resolve_endpoint
 
 KEY = "sk-very-secret"
 

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.call_limits import BudgetError, CallLimits, Price, limit_calls
-from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
-from calibrail.models.llm import load_llm
-from calibrail.models.remote import RemoteModel
-from calibrail.models.store import shared_models, telling
+from calibrail.models.batching import progress_listener, shared_models
+from calibrail.models.llm.chat import ChatAnswer, ChatRequest, Failure, RemoteModel, load_llm
+from calibrail.models.llm.limits import BudgetError, CallLimits, Price, limit_calls
 from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
 
 pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
@@ -64,7 +62,7 @@ def test_how_far_it_is_and_what_it_cost_is_told_answer_by_answer(cache: Path) ->
             shares.append(share)
             dollars.append(spent.dollars())
 
-        with telling(told):
+        with progress_listener(told):
             load_llm("m", server.url).answers(requests(20))
         total = load_llm("m", server.url).usage.tokens_in
     assert shares == [k / 20 for k in range(1, 21)]
@@ -201,8 +199,8 @@ def test_an_interrupt_keeps_what_was_answered(cache: Path) -> None:
 
 
 def test_an_interrupt_does_not_wait_for_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrail.models.retry.FIRST_WAIT", 60.0)
-    monkeypatch.setattr("calibrail.models.retry.LONGEST_WAIT", 60.0)
+    monkeypatch.setattr("calibrail.models.llm.transport.FIRST_WAIT", 60.0)
+    monkeypatch.setattr("calibrail.models.llm.transport.LONGEST_WAIT", 60.0)
     asked = requests(8)
     good = key(asked[0])
 
@@ -224,7 +222,7 @@ def test_an_interrupt_does_not_wait_for_retries(monkeypatch: pytest.MonkeyPatch)
 def test_memory_is_bounded_and_serves_all_that_was_asked_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("calibrail.models.llm.HELD", 10)
+    monkeypatch.setattr("calibrail.models.llm.chat.HELD", 10)
     bad = {key(request) for request in requests(8)}
     faults = lambda key, attempt: "400" if key in bad else None  # noqa: E731
     with ChatServer(echo, faults) as server:

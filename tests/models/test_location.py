@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models import location
-from calibrail.models.location import DEFAULT_MODEL, digests, locate
+from calibrail.models import loading
+from calibrail.models.loading import DEFAULT_MODEL, digests, locate
 
 
 @pytest.fixture
@@ -22,21 +22,21 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
 def test_the_embedded_encoder_is_the_expected_one() -> None:
     place = locate(DEFAULT_MODEL)
     weights = (place.folder / "model.safetensors").read_bytes()
-    assert hashlib.sha256(weights).hexdigest() == location.EMBEDDED_SHA256
-    assert digests(place.folder)["weights_sha256"] == location.EMBEDDED_SHA256
+    assert hashlib.sha256(weights).hexdigest() == loading.EMBEDDED_SHA256
+    assert digests(place.folder)["weights_sha256"] == loading.EMBEDDED_SHA256
     assert locate("all-MiniLM-L6-v2") == place
     assert place.name == DEFAULT_MODEL
     assert place.max_length() == 256
 
 
 def test_embedded_weights_with_another_digest_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(location, "EMBEDDED_SHA256", "0" * 64)
+    monkeypatch.setattr(loading, "EMBEDDED_SHA256", "0" * 64)
     with pytest.raises(ModelError, match=r"not the expected ones.*reinstall"):
         locate(DEFAULT_MODEL)
 
 
 def test_an_absent_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(location.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match=r'pip install "calibrail\[models\]"'):
         locate(DEFAULT_MODEL)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.models.memory import free_memory, held_memory
+from calibrail.models.hardware import free_memory, held_memory
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="told by /proc")

@@ -13,8 +13,7 @@ import pytest
 
 from calibrail.errors import ModelError
 from calibrail.models import nli
-from calibrail.models.nli import EntailmentModel
-from calibrail.models.nli_heads import HHEM_PROMPT, MINICHECK_PROMPT, label_order
+from calibrail.models.nli import HHEM_PROMPT, MINICHECK_PROMPT, EntailmentModel, label_order
 from tests.installed import need
 from tests.tiny_models import (
     CLASSIFIERS,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
+from calibrail.models.batching import batches
 from calibrail.models.nli import EntailmentModel
-from calibrail.models.store import batches
 from tests.installed import need
 from tests.tiny_models import (
     CLASSIFIERS,
@@ -179,7 +179,7 @@ class TestBatches:
         self, tmp_path_factory: pytest.TempPathFactory, kind: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Whatever their lengths, so that the shorter ones are padded.
-        monkeypatch.setattr("calibrail.models.store._SIMILAR", 0.0)
+        monkeypatch.setattr("calibrail.models.batching._SIMILAR", 0.0)
         folder = make_classifier(tmp_path_factory.mktemp("batch") / kind, kind)
         model = EntailmentModel(str(folder))
         together = model.judge(PAIRS)
@@ -223,7 +223,7 @@ class TestFingerprint:
         code = (
             "import sys\n"
             "from calibrail.models.nli import EntailmentModel\n"
-            "from calibrail.models.reranker import Reranker\n"
+            "from calibrail.scores.provenance import Reranker\n"
             f"EntailmentModel({str(matcher)!r}).fingerprint()\n"
             "sys.exit(', '.join({'torch', 'transformers', 'tokenizers'} & set(sys.modules)) or 0)"
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models.reranker import Reranker
+from calibrail.scores.provenance import Reranker
 from tests.installed import need
 from tests.tiny_models import PADDING, change_config, make_classifier
 

@@ -10,11 +10,18 @@ from typing import Any
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models import retry as module
-from calibrail.models.call_limits import Account, BudgetError, CallLimits
-from calibrail.models.chat import ChatAnswer, ChatRequest, read_answer
-from calibrail.models.retry import ALL_FAIL, FIRST_FAIL, Caller, Request
-from calibrail.models.transport import AgainError, OpenAITransport, RefusedError
+from calibrail.models.llm import transport as module
+from calibrail.models.llm.chat import ChatAnswer, ChatRequest, read_answer
+from calibrail.models.llm.limits import Account, BudgetError, CallLimits
+from calibrail.models.llm.transport import (
+    ALL_FAIL,
+    FIRST_FAIL,
+    AgainError,
+    Caller,
+    ModelRequest,
+    OpenAITransport,
+    RefusedError,
+)
 from tests.chat_server import (
     ChatServer,
     Line,
@@ -47,8 +54,10 @@ def ask(
 
 def stoppable(
     stop: threading.Event, body: dict[str, Any] | None = None, spent: Account | None = None
-) -> Request:
-    return Request("chat", body or request(), spent or Account(CallLimits()), stop, read_answer)
+) -> ModelRequest:
+    return ModelRequest(
+        "chat", body or request(), spent or Account(CallLimits()), stop, read_answer
+    )
 
 
 class Patient(threading.Event):
@@ -308,7 +317,7 @@ def test_a_strange_body_is_an_error_like_any(body: bytes) -> None:
 
 
 def test_a_body_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from calibrail.models import transport
+    from calibrail.models.llm import transport
 
     monkeypatch.setattr(transport, "MAX_BODY", 1000)
     server = Answers(200, b" " * 100_000)
@@ -521,7 +530,7 @@ def test_logs_hold_no_key_no_prompt_and_no_answer(
 def test_a_host_of_no_trust_learns_nothing_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from calibrail.models import endpoint
+    from calibrail.models.llm import transport as endpoint
 
     for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET"):
         monkeypatch.setenv(f"OPENAI_{name}", f"secret-{name}")

@@ -5,19 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from calibrail.models.nli import EntailmentModel
-from calibrail.models.reranker import Reranker
-from calibrail.models.store import (
+from calibrail.models.batching import (
     BATCH_TOKENS,
     ResultStore,
-    alone,
-    apart,
     batches,
     blocks,
+    isolated_cache,
     run_key,
     shared,
+    single_input_batches,
     text_key,
 )
+from calibrail.models.nli import EntailmentModel
+from calibrail.scores.provenance import Reranker
 
 
 def test_the_least_recently_used_result_goes_first() -> None:
@@ -115,12 +115,12 @@ def test_blocks_keep_the_order_and_both_limits() -> None:
 def test_what_is_computed_apart_neither_knows_nor_tells() -> None:
     store, other = ResultStore[int](10), ResultStore[int](10)
     store.put(b"known", 1)
-    with apart():
+    with isolated_cache():
         assert store.get(b"known") is None and store.peek(b"known") is None
         assert store.get_or(b"known", lambda: store.put(b"known", 2)) == 2
         assert other.get(b"known") is None
         store.put(b"further", 3)
-        with apart():
+        with isolated_cache():
             assert store.get(b"further") is None
         assert store.get(b"further") == 3
         store.clear()
@@ -138,37 +138,37 @@ def test_what_ran_together_alone_is_taken_up_by_the_same_inputs_together() -> No
     store.note(run, [b"one"])
     # Results of other batches may have other digits.
     assert not store.repeat(run)
-    with alone():
+    with single_input_batches():
         assert not store.repeat(run) and store.get(b"one") is None
         store.put(b"one", 1)
         store.put(b"two", 2)
         store.note(run, [b"one", b"two"])
-    with alone():
+    with single_input_batches():
         assert store.get(b"one") is None
         assert not store.repeat(run_key([b"one"]))
         assert store.repeat(run) and (store.get(b"one"), store.get(b"two")) == (1, 2)
-        with alone():
+        with single_input_batches():
             assert store.get(b"one") is None and store.repeat(run) and store.get(b"one") == 1
         store.clear()
         assert store.get(b"one") is None and store.repeat(run)
-    with apart():
+    with isolated_cache():
         assert not store.repeat(run)
-        with alone():
+        with single_input_batches():
             assert not store.repeat(run)
             store.note(run, [])
     assert store.get(b"one") == 0
-    with alone():
+    with single_input_batches():
         assert store.repeat(run) and store.get(b"two") == 2
     store.clear()
-    with alone():
+    with single_input_batches():
         assert not store.repeat(run)
 
 
 def test_what_ran_together_counts_for_the_budget() -> None:
     store = ResultStore[int](10)
     for row in range(4):
-        with alone():
+        with single_input_batches():
             store.put(b"key", row, size=4)
             store.note(run_key([bytes([row])]), [b"key"])
-    with alone():
+    with single_input_batches():
         assert [store.repeat(run_key([bytes([row])])) for row in range(4)] == [0, 0, 1, 1]

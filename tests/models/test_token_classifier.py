@@ -9,7 +9,7 @@ import pytest
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models import token_classifier
-from calibrail.models.store import shared
+from calibrail.models.batching import shared
 from calibrail.models.token_classifier import TokenClassifier, reading
 from calibrail.models.windows import passes
 from tests.installed import need

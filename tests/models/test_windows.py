@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.errors import ModelError
-from calibrail.models.windows import Side, Tokens, assemble, cut, stretches
+from calibrail.models.windows import Side, TokenPair, assemble, cut, stretches
 
 
-def pair(n_long: int, n_short: int, *, long_first: bool = True, words: int = 1) -> Tokens:
+def pair(n_long: int, n_short: int, *, long_first: bool = True, words: int = 1) -> TokenPair:
     """[0] long [1] short [2], the long text's tokens from 1000 and the short one's from 5000."""
     long, short = list(range(1000, 1000 + n_long)), list(range(5000, 5000 + n_short))
     first, second = (long, short) if long_first else (short, long)
     begin, middle = 1, 2 + len(first)
     spans = (begin, begin + len(first)), (middle, middle + len(second))
-    return Tokens(
+    return TokenPair(
         ids=[0, *first, 1, *second, 2],
         types=[0] * (2 + len(first)) + [1] * (1 + len(second)),
         long=side(*spans[0 if long_first else 1], words),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibrail.models.windows import Side, Tokens, read, readable
+from calibrail.models.windows import Side, TokenPair, read, readable
 from tests.installed import need
 from tests.tiny_models import CLASSIFIERS, make_tokenizer
 
@@ -12,7 +12,7 @@ LONG = "the river rhine flows from the alps, in snow.\nthe old tower 1999"
 SHORT = "a ship sails north!"
 
 
-def text_of(tokenizer: object, tokens: Tokens, side: Side) -> str:
+def text_of(tokenizer: object, tokens: TokenPair, side: Side) -> str:
     text = tokenizer.decode(tokens.ids[side.first : side.stop])  # type: ignore[attr-defined]
     return " ".join(text.replace(" ,", ",").replace(" .", ".").replace(" !", "!").split())
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrail.conformal import labelling_probability
-from calibrail.labelling.audited import Audited
-from calibrail.settings import Drawing, Requirement
+from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.options import Drawing, Requirement
 
 #: A spring day.
 DAY = 1.8e9
@@ -23,7 +23,7 @@ def drawn(
     design: str = "uniform",
     groups: int = 1,
     seed: int = 0,
-) -> Audited:
+) -> LabelledSample:
     """Return n drawn answers, all of them labelled that the lot hands out, an hour apart."""
     rng = np.random.default_rng(seed)
     hallucinated = rng.random(n) < base
@@ -39,7 +39,7 @@ def drawn(
     names, ids = np.empty(n, object), np.empty(n, object)
     names[:] = [f"g{number % groups}" for number in range(n)]
     ids[:] = [f"a{number}" for number in range(n)]
-    return Audited(
+    return LabelledSample(
         flagged=flagged,
         label=np.where(handed_out, hallucinated, np.nan),
         settled=np.ones(n, bool),

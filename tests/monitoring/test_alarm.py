@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrail.monitoring.alarm import KEPT, MOST_EXAMPLES, Recent, alarm
-from calibrail.monitoring.features import Bins
+from calibrail.monitoring.drift import KEPT, MOST_EXAMPLES, Recent, alarm
 from calibrail.monitoring.history import Blocks
-from calibrail.monitoring.rows import Ref
+from calibrail.monitoring.rows import Bins, Ref
 
 NOBODY = np.full(1, np.nan)
 LAST = {"row": 163, "time": "1970-01-01T02:43:00Z"}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.monitoring.features import (
+from calibrail.monitoring.rows import (
     FEATURES,
     MOST_BINS,
     MOST_LANGUAGES,
     Bins,
+    Rows,
     learn_bins,
     table,
 )
-from calibrail.monitoring.rows import Rows
 
 NOTHING = np.full(50, np.nan)
 

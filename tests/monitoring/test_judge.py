@@ -12,9 +12,13 @@ from scipy.stats import binom
 
 from calibrail.conformal import confidence_sequence
 from calibrail.errors import InputError
-from calibrail.monitoring import draws
-from calibrail.monitoring.judge import Judged, judge_status, labels_saved
-from calibrail.monitoring.prevalence import prevalence_status
+from calibrail.monitoring import promise
+from calibrail.monitoring.prevalence import (
+    JudgeSample,
+    judge_status,
+    labels_saved,
+    prevalence_status,
+)
 from tests.monitoring.drawn import drawn
 from tests.monitoring.test_prevalence import headline, period
 
@@ -26,7 +30,7 @@ ROWS = (round(20_000 * FLAGGED), 20_000)
 
 def judged(
     full: Any, tpr: float, fpr: float, rng: np.random.Generator, shift: float = 0.0
-) -> Judged:
+) -> JudgeSample:
     """Return a judge with these error rates, who errs otherwise where people do not label."""
     positive = rng.random(len(full)) < np.where(full.truth == 1.0, tpr, fpr)
     among = {True: BASE * COVERAGE / FLAGGED, False: BASE * (1 - COVERAGE) / (1 - FLAGGED)}
@@ -36,7 +40,7 @@ def judged(
         rate = share * (tpr - shift) + (1.0 - share) * (fpr + shift)
         counts.append((int(rng.binomial(n, rate)), n))
     labels = {name: int(yes) for name, yes in zip(full.audited.id, positive, strict=True)}
-    return Judged(labels, counts[0], counts[1])
+    return JudgeSample(labels, counts[0], counts[1])
 
 
 class Known:
@@ -120,7 +124,7 @@ def test_what_is_saved_is_what_a_direct_count_gives() -> None:
         assert again == pytest.approx(60 * (times - 1), abs=1)
     assert labels_saved(full, delta, width_of(1) + 1e-9) == 0
     assert labels_saved(full, delta, 1e-6) is None
-    assert labels_saved(draws.nothing_drawn(), delta, 0.5) is None
+    assert labels_saved(promise.nothing_drawn(), delta, 0.5) is None
 
 
 def test_a_good_judge_saves_labels_and_a_bad_one_none() -> None:
@@ -160,6 +164,6 @@ def test_all_three_ways_stand_side_by_side() -> None:
 
 def test_labels_that_are_none_are_refused() -> None:
     with pytest.raises(InputError, match="'a' has 2"):
-        Judged({"a": 2}, (0, 0), (0, 0))
+        JudgeSample({"a": 2}, (0, 0), (0, 0))
     with pytest.raises(InputError, match="flagged judged hallucinated"):
-        Judged({}, (3, 2), (0, 0))
+        JudgeSample({}, (3, 2), (0, 0))

@@ -17,7 +17,7 @@ from scipy import stats
 import calibrail
 from calibrail import Monitor, Rows, WatchOptions
 from calibrail.errors import InputError
-from calibrail.monitoring.features import FEATURES
+from calibrail.monitoring.rows import FEATURES
 
 from .conftest import Stream
 

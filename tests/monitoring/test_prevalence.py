@@ -12,12 +12,11 @@ from scipy.stats import binom
 
 from calibrail.conformal import clopper_pearson, confidence_sequence
 from calibrail.errors import InputError
-from calibrail.guardrail.frozen import Headline
-from calibrail.labelling.audited import Audited
-from calibrail.monitoring import draws
-from calibrail.monitoring.judge import Judged
-from calibrail.monitoring.moments import moment
-from calibrail.monitoring.prevalence import prevalence_status
+from calibrail.guardrail.file import Headline
+from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.monitoring import promise
+from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
+from calibrail.monitoring.rows import moment
 from tests.monitoring.drawn import DAY, drawn
 
 
@@ -46,7 +45,7 @@ def period(n: int, flagged: int, at: int = 0, failed: int = 0) -> dict[str, Any]
     }
 
 
-def periods(full: Audited, per_row: int = 20) -> list[dict[str, Any]]:
+def periods(full: LabelledSample, per_row: int = 20) -> list[dict[str, Any]]:
     """Return the days of a log of which one row in so many was drawn, with the same flag rate."""
     days = ((full.time - DAY) // 86_400.0).astype(int)
     found = []
@@ -199,12 +198,12 @@ def test_each_draw_stands_for_the_rows_that_it_was_drawn_from() -> None:
 
 
 def test_no_draws_yet_say_nothing_and_cost_their_part() -> None:
-    status = prevalence_status([period(4000, 1800)], headline(), draws.nothing_drawn())
+    status = prevalence_status([period(4000, 1800)], headline(), promise.nothing_drawn())
     assert status["method"] == "flags" and status["labels"]["reason"] == "nothing_drawn"
     alone = prevalence_status([period(4000, 1800)], headline())
     assert status["lower"] < alone["lower"] and status["flags"]["confidence"] == 0.975
     with pytest.raises(InputError, match="labels of people"):
-        prevalence_status([], headline(), judged=Judged({}, (0, 0), (0, 0)))
+        prevalence_status([], headline(), judged=JudgeSample({}, (0, 0), (0, 0)))
 
 
 def test_counts_of_audited_answers_are_not_taken_for_all_of_them() -> None:

@@ -10,20 +10,19 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from calibrail.conformal.sequential import SequentialTest
-from calibrail.conformal.unsure import UnsureTest
-from calibrail.labelling.audited import Audited
-from calibrail.monitoring import draws, promise
-from calibrail.monitoring.promise import promise_status
-from calibrail.monitoring.watched import Watched
-from calibrail.settings import Requirement
+from calibrail.conformal.sequential.test import SequentialTest, UnsureTest
+from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.monitoring import promise
+from calibrail.monitoring import promise as draws
+from calibrail.monitoring.promise import LabelledBets, promise_status
+from calibrail.options import Requirement
 from tests.monitoring.drawn import drawn
 
 LIMITS = (0.9, 0.2)
 DESIGNS = ["uniform", "active"]
 
 
-def known(full: Audited, there: np.ndarray) -> Audited:
+def known(full: LabelledSample, there: np.ndarray) -> LabelledSample:
     """Return what is known once so many labels are there."""
     there = there | ~full.handed_out
     return replace(full, settled=there, label=np.where(there, full.label, np.nan))
@@ -90,7 +89,7 @@ def test_broken_is_for_ever_and_kept_is_not() -> None:
     n = 1500
     rates = np.where(np.arange(n) < 300, 0.5, 0.99)
     whole = drawn(n, rates, seed=5)
-    parts = [draws.some(whole, np.arange(n) < 300), whole]
+    parts = [draws.take_rows(whole, np.arange(n) < 300), whole]
     first, later = (promise_status(part, LIMITS) for part in parts)
     assert later["coverage"]["estimate"] > first["coverage"]["estimate"]
     assert later["decided"]["draw"] == first["decided"]["draw"]
@@ -101,7 +100,7 @@ def test_broken_is_for_ever_and_kept_is_not() -> None:
     assert again["state"] == "broken" and not again["decided"]["shown"]
     assert promise_status(mended, LIMITS)["state"] == "kept"
     turned = drawn(n, np.where(np.arange(n) < 700, 0.96, 0.87), 0.05, seed=6)
-    early = draws.some(turned, np.arange(n) < 700)
+    early = draws.take_rows(turned, np.arange(n) < 700)
     assert promise_status(early, LIMITS)["state"] == "kept"
     assert promise_status(turned, LIMITS)["state"] == "undecided"
 
@@ -111,12 +110,12 @@ def test_labels_in_any_order_never_show_more_than_all_of_them(design: str) -> No
     full = drawn(160, 0.5, 0.5, design=design, groups=3, seed=7)
     rng = np.random.default_rng(8)
     limits = {"coverage": 0.9, "fpr": 0.2}
-    ends = Watched(full, limits, 0.05, 160).broken()
+    ends = LabelledBets(full, limits, 0.05, 160).broken()
     seen_broken = False
     order = rng.permutation(np.flatnonzero(full.handed_out))
     for n_there in range(0, len(order), 7):
         there = np.isin(np.arange(160), order[:n_there])
-        now = Watched(known(full, there), limits, 0.05, 160)
+        now = LabelledBets(known(full, there), limits, 0.05, 160)
         for rate, path in now.broken().items():
             assert np.all(path <= ends[rate] + 1e-9)
         fallen = now.decided(now.broken()) is not None
@@ -127,7 +126,7 @@ def test_labels_in_any_order_never_show_more_than_all_of_them(design: str) -> No
     assert status["decided"]["draw"] <= 160
 
 
-def delayed(full: Audited, kind: str, rng: np.random.Generator) -> list[np.ndarray]:
+def delayed(full: LabelledSample, kind: str, rng: np.random.Generator) -> list[np.ndarray]:
     """Return which labels are there at each look: one after every ten draws, and at the end."""
     n = len(full)
     hallucinated = full.label == 1.0
@@ -153,7 +152,7 @@ def test_rates_on_the_limit_are_rarely_called_broken_at_any_look(design: str, ki
         looks = delayed(full, kind, rng)
         chosen = looks if kind != "none" else looks[-1:]
         # With every label there the wealth at its highest is that of every look so far.
-        watched = (Watched(known(full, there), limits, delta, 100) for there in chosen[::5])
+        watched = (LabelledBets(known(full, there), limits, delta, 100) for there in chosen[::5])
         fallen += any(item.decided(item.broken()) is not None for item in watched)
     assert fallen <= binom.isf(1e-4, runs, delta)
 
@@ -278,7 +277,7 @@ def test_with_repeated_questions_what_is_said_holds_for_all_draws_and_for_the_fi
     again = np.concatenate([np.arange(200), np.repeat(np.arange(20), 10)])
     ids = full.id[again].copy()
     ids[200:] = [f"b{number}" for number in range(200)]
-    many = replace(draws.some(full, again), id=ids, order=None, question=full.id[again])
+    many = replace(draws.take_rows(full, again), id=ids, order=None, question=full.id[again])
     many = replace(many, batch=np.sort(many.batch), settled=np.arange(400) != 399)
     found = promise_status(many, LIMITS)
     assert (found["repeated"], found["n_drawn"], found["n_pending"]) == (200, 400, 1)
@@ -288,7 +287,7 @@ def test_with_repeated_questions_what_is_said_holds_for_all_draws_and_for_the_fi
         assert found[rate]["upper"] >= max(alone[rate]["upper"], every[rate]["upper"]) - 1e-12
 
 
-def asked(kind: str, run: int) -> Audited:
+def asked(kind: str, run: int) -> LabelledSample:
     """Return draws of which many are of five questions, or ten each of questions of their own."""
     rng, n = np.random.default_rng(run), 600
     full, hallucinated, popular = drawn(n, seed=run), rng.random(n) < 0.5, rng.random(n) < 0.6
@@ -349,6 +348,6 @@ def test_a_promise_for_each_group_is_kept_where_each_group_is() -> None:
     assert both["state"] == "kept" and [item["state"] for item in both["groups"]] == ["kept"] * 2
     assert both["since"] == max((g["since"] for g in both["groups"]), key=lambda at: at["draw"])
     # Of one group next to nothing is labelled, and all answers together are shown.
-    few = draws.some(full, (full.group == "g0") | (np.arange(3000) < 40))
+    few = draws.take_rows(full, (full.group == "g0") | (np.arange(3000) < 40))
     together, each = (promise_status(few, LIMITS, by="group", each=own) for own in (False, True))
     assert (together["state"], each["state"], each["since"]) == ("kept", "undecided", None)

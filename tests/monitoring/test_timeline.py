@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrail.monitoring.part import Part
+from calibrail.monitoring.history import MOST_PERIODS, RowRun, Timeline
 from calibrail.monitoring.rows import Rows
-from calibrail.monitoring.timeline import MOST_PERIODS, Timeline
 
 DAY = 86_400.0
 
@@ -16,7 +15,7 @@ DAY = 86_400.0
 def followed(rows: Rows, step: int = 512, timeline: Timeline | None = None) -> Timeline:
     """Return a timeline of rows, which come ``step`` at a time."""
     codes: dict[str, int] = {}
-    timeline, part = timeline or Timeline(), Part.of(0, rows, codes)
+    timeline, part = timeline or Timeline(), RowRun.of(0, rows, codes)
     for start in range(0, len(rows), step):
         piece = part.cut(start, start + step)
         timeline.follow(piece, np.zeros(len(piece)), [*codes])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from calibrail.evaluation.agree.corrected_rates import corrected_rates
-from calibrail.report.documents import agree_words as words
+from calibrail.evaluation.judge_agreement import corrected_rates
+from calibrail.report.documents import agree as words
 from tests.evaluation.agree.tables import ALONE, BOTH, counted, made
 
 

@@ -10,14 +10,20 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from calibrail.evaluation.audit.answers import Answers
-from calibrail.evaluation.audit.audit import LeftOut, Material, audit_scores
-from calibrail.evaluation.audit.leakage import Copies, Leakage, giveaway
-from calibrail.evaluation.audit.strata import by_column, thirds
+from calibrail.evaluation.audit import (
+    Leakage,
+    LeftOut,
+    Material,
+    SplitCopies,
+    audit_scores,
+    giveaway,
+)
+from calibrail.evaluation.audit_answers import AuditAnswers
+from calibrail.evaluation.confounds import by_column, thirds
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.audit import document
-from calibrail.report.documents.audit_sentences import added_to, with_sentences
-from calibrail.report.svg import figure_files
+from calibrail.report.documents.audit_messages import added_to, with_sentences
+from calibrail.report.html import figure_files
 
 pytestmark = pytest.mark.painted
 
@@ -36,8 +42,8 @@ def content(name: str = "toy", undefined: str = "flag", **changes: Any) -> dict[
         f"{name}3": np.where(rng.random(N) < 0.1, np.nan, rng.normal(size=N)),
     }
     angles = {"theta_rq": rng.random(N), "theta_rc": rng.random(N)}
-    answers = Answers(labels, clusters)
-    copied = Copies("group", 3, 1, ((name, name),))
+    answers = AuditAnswers(labels, clusters)
+    copied = SplitCopies("group", 3, 1, ((name, name),))
     leakage = Leakage((copied,), (), (giveaway(name, clusters, answers),), 1)
     material: dict[str, Any] = {
         "features": {"length": length, "novelty": np.full(N, 0.5)},
@@ -119,7 +125,7 @@ def test_odd_scores_make_a_page(values: np.ndarray) -> None:
         features={"length": np.arange(float(N)) + 50 * labels},
         divisions=[thirds("length", np.arange(float(N)))],
     )
-    audit = audit_scores({"odd": values}, Answers(labels, np.arange(N)), material)
+    audit = audit_scores({"odd": values}, AuditAnswers(labels, np.arange(N)), material)
     page = page_of(with_sentences(audit.to_dict()))
     loads_nothing(page)
     assert not re.search(r"\b(nan|inf)\b", page, re.IGNORECASE)

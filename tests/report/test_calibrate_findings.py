@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from calibrail.evaluation import Sample
-from calibrail.report.documents.calibrate_findings import baselines_finding, risks_reason
-from calibrail.report.documents.calibrate_words import (
+from calibrail.report.documents.calibrate_messages import (
     TOO_CLOSE,
     assumptions,
+    baselines_finding,
     label_anew,
     next_step,
+    risks_reason,
 )
 from tests.measured import measure
 from tests.report.reports import report

@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console
 
 from calibrail import calibrate, certify
+from calibrail.pipelines.card import card as card_of
+from calibrail.pipelines.run import Run
 from calibrail.report import Document, print_document, render_markdown, render_page
 from calibrail.report.documents import certify as certificate
 from calibrail.report.documents import guardrail
 from calibrail.report.documents.calibrate import document
-from calibrail.report.render_junit import render_junit
-from calibrail.report.svg import figure_files
-from calibrail.workflow.card import card as card_of
-from calibrail.workflow.run import Run
+from calibrail.report.html import figure_files
+from calibrail.report.markdown import render_junit
 from tests.sentence_answers import marked_rows
 
 SPEC = "column:column=scores,higher=hallucinated"
@@ -115,7 +115,7 @@ def test_figures_are_drawn_without_a_test_answer_of_a_class(content: dict[str, A
     ],
 )
 def test_warnings_have_words_of_their_own(content: dict[str, Any], code: str, words: str) -> None:
-    from calibrail.report.documents.calibrate_findings import message
+    from calibrail.report.documents.calibrate_messages import message
 
     assert words in message(code, content, {})
 
@@ -132,7 +132,7 @@ def test_a_certificate_a_card_and_a_guardrail_say_the_same_measures(run: Run) ->
     assert "supported sentences are kept" in render_junit(said)
     nothing = certificate.document({**result.to_dict(), "min_kept": None, "verdict": "rejected"})
     assert "--min-kept" in nothing.next_step
-    tiles = [tile.name for tile in guardrail.document(frozen.config.model_dump()).tiles]
+    tiles = [tile.name for tile in guardrail.guardrail_document(frozen.config.model_dump()).tiles]
     assert tiles == ["Freed", "Supported kept", "Touched", "Emptied", "AUROC by sentence"]
     assert "Supported sentences" in printed(card_of(frozen).document())
 

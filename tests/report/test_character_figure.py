@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibrail.report.character_figure import interval_lines
+from calibrail.report.figures.plot import interval_lines
 
 
 def value(estimate: float | None, lower: float | None, upper: float | None) -> dict[str, object]:

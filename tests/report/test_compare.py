@@ -13,11 +13,11 @@ import pytest
 from reports import CODES, HOSTILE, LABELS, NOISE, VALUES, comparison
 from rich.console import Console
 
-from calibrail.phrases import percent
-from calibrail.report import compare_figures, print_document, render_page
-from calibrail.report.documents.compare import document
-from calibrail.report.documents.compare_finding import finding
-from calibrail.report.svg import figure_files
+from calibrail.formatting import percent
+from calibrail.report import print_document, render_page
+from calibrail.report.documents.compare import document, finding
+from calibrail.report.figures import comparison as compare_figures
+from calibrail.report.html import figure_files
 from tests.measured import compare
 
 COST = {

@@ -10,9 +10,9 @@ from rich.console import Console
 from calibrail import diagnose
 from calibrail.data.example import Example
 from calibrail.report import Document, print_document, render_page
-from calibrail.report.documents import certify_warnings, check, doctor, score
-from calibrail.report.documents.error_examples import error_examples
-from calibrail.scale import Scale
+from calibrail.report.documents import certify, decisions, doctor
+from calibrail.report.documents.examples import error_examples
+from calibrail.scores.base import Scale
 
 #: "1 answers", but neither "1.1 answers" nor "0 of 1" of something.
 WRONG = re.compile(
@@ -42,9 +42,7 @@ def errors() -> Document:
 
 def warned() -> Document:
     ones = {**ONE, "verdict": "certified", "assumed_independent": 1}
-    return Document(
-        "x", notes=list(certify_warnings.certify_warnings(ones, same_file=False, policy="flag"))
-    )
+    return Document("x", notes=list(certify.certify_warnings(ones, same_file=False, policy="flag")))
 
 
 def diagnosed() -> Document:
@@ -55,8 +53,8 @@ def diagnosed() -> Document:
 @pytest.mark.parametrize(
     "document",
     [
-        check.document({"checked": 1, "outcomes": {"flag": 1}, "source": "a.csv"}),
-        score.document({"source": "x", "examples": 1, "undefined": {"sgi": 1}}),
+        decisions.check_document({"checked": 1, "outcomes": {"flag": 1}, "source": "a.csv"}),
+        decisions.score_document({"source": "x", "examples": 1, "undefined": {"sgi": 1}}),
         errors(),
         warned(),
         diagnosed(),

@@ -9,22 +9,22 @@ from typing import Any
 from rich.console import Console
 
 from calibrail.report import Document, print_document, render_page
-from calibrail.report.blocks import (
+from calibrail.report.document import (
     Bullet,
     Bullets,
     Cell,
-    Column,
     Figure,
     Folded,
     Heading,
     Section,
     Table,
+    TableColumn,
     Text,
     Tile,
+    all_blocks,
     listing,
 )
-from calibrail.report.document import all_blocks
-from calibrail.report.svg import figure_files
+from calibrail.report.html import figure_files
 
 SVG = '<svg viewBox="0 0 10 10" role="img" aria-label="a square"><path d="M 0 0 L 9 9 z"/></svg>\n'
 
@@ -43,7 +43,11 @@ def said(document: Document, width: int = 80) -> str:
 def document(calls: list[bool], **changes: Any) -> Document:
     table = Table(
         "Scores",
-        (Column("Score"), Column("Method", where="page"), Column("Share caught", brief="Caught")),
+        (
+            TableColumn("Score"),
+            TableColumn("Method", where="page"),
+            TableColumn("Share caught", brief="Caught"),
+        ),
         [("rad", "geometry", Cell("91%", below="88 to 94%")), Heading("Baselines")],
     )
     blocks = (

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from calibrail.report import print_document
-from calibrail.report.documents.explain import document
+from calibrail.report.documents.guardrail import document
 
 SENTENCE = {
     "text": "It was painted red.",

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from calibrail.conformal import SequentialTest
-from calibrail.conformal.labels_left import labels_left
-from calibrail.conformal.unsure import UnsureTest
-from calibrail.phrases import percent
-from calibrail.report.blocks import Table, Text
-from calibrail.report.document import all_blocks
+from calibrail.conformal.sequential.forecast import labels_left
+from calibrail.conformal.sequential.test import UnsureTest
+from calibrail.formatting import percent
+from calibrail.options import Drawing, Requirement
+from calibrail.report.document import Table, Text, all_blocks
 from calibrail.report.documents import label
-from calibrail.settings import Drawing, Requirement
 
 
 def content(flagged: list[bool], labels: list[int | None], **more: Any) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def content(flagged: list[bool], labels: list[int | None], **more: Any) -> dict[
 
 
 def texts(result: dict[str, Any]) -> str:
-    made = label.document(result)
+    made = label.label_document(result)
     blocks = [block.text for block in all_blocks(made.blocks) if isinstance(block, Text)]
     return " ".join([made.summary, *blocks, *(item.text for item in made.warnings)])
 
@@ -81,7 +80,7 @@ def test_what_a_verdict_rests_on_stands_beside_it_and_keeps_the_limit() -> None:
         if found["sequential"]["verdict"] == "certified":
             break
     assert found["coverage"]["lower"] < found["min_coverage"] <= found["coverage_at_least"]
-    made = label.document(found)
+    made = label.label_document(found)
     shown = f"shown: at least {percent(found['coverage_at_least'])}"
     assert made.tiles[0].interval == shown
     assert made.tiles[1].interval == f"shown: at most {percent(found['fpr_at_most'])}"
@@ -89,13 +88,13 @@ def test_what_a_verdict_rests_on_stands_beside_it_and_keeps_the_limit() -> None:
     assert table.rows[0][4].text == f"{n} of {n} hallucinated; {shown}"
     assert "which reaches less far by itself than the two ends together" in texts(found)
     still_open = content([True, False], [1, 0])
-    assert "shown" not in label.document(still_open).tiles[0].interval + texts(still_open)
+    assert "shown" not in label.label_document(still_open).tiles[0].interval + texts(still_open)
 
 
 def test_a_weighted_value_is_told_from_the_counts_beside_it() -> None:
     found = content(*GOOD)
     bound = found["coverage"] | {"method": "betting", "estimate": 0.888, "count": 75, "n": 94}
-    made = label.document(found | {"coverage": bound})
+    made = label.label_document(found | {"coverage": bound})
     table = next(block for block in all_blocks(made.blocks) if isinstance(block, Table))
     value, counts = table.rows[0][1], table.rows[0][4].text
     assert value == "88.8%" and counts.startswith("weighted; 75 of 94 labelled")
@@ -110,7 +109,7 @@ def test_numbers_of_labels(n: int, ending: str) -> None:
 def test_what_cannot_be_foreseen_is_not_said() -> None:
     said = texts(content([True, False], [1, 0]))
     assert "cannot be foreseen yet: fewer than five hallucinated answers" in said
-    assert label.document(content([], [])).headline == "Inconclusive"
+    assert label.label_document(content([], [])).headline == "Inconclusive"
     never = {"low": None, "median": None, "high": None, "certified": 0.0, "rejected": 0.0}
     never |= {"inconclusive": 1.0, "budget": 3000, "runs": 200, "unforeseeable": None}
     said = texts(content([True, False], [1, 0], expect=never))

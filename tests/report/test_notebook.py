@@ -12,7 +12,7 @@ import pytest
 
 import calibrail
 from calibrail import Example, Run, ScoreThreshold, read
-from calibrail.conformal.planning import Assumption, plan
+from calibrail.conformal.power import Assumption, plan
 
 SOURCE = "example:facts"
 

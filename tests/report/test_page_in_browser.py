@@ -28,10 +28,10 @@ from trimmed import attacked as attacked_answers
 from trimmed import trimmed
 
 from calibrail.evaluation import Sample
-from calibrail.phrases import percent
+from calibrail.formatting import percent
 from calibrail.report import Document, render_page
-from calibrail.report.documents.trimmed_examples import trimmed_examples
-from calibrail.scale import Scale
+from calibrail.report.documents.examples import trimmed_examples
+from calibrail.scores.base import Scale
 from tests.measured import measure
 
 pytestmark = pytest.mark.painted

@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from calibrail.errors import InputError
-from calibrail.phrases import percent
+from calibrail.formatting import percent
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.plan import document
-from calibrail.report.plan_figure import draw_plan
+from calibrail.report.figures.sequential import draw_plan
 from tests.plans import planned
 
 pytestmark = pytest.mark.painted

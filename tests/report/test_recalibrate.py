@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from calibrail.report.documents.recalibrate import document, reason
-from calibrail.report.render_html import render_page
+from calibrail.report.html import render_page
 
 
 def bound(count: int, n: int, lower: float, upper: float) -> dict[str, Any]:

@@ -12,11 +12,11 @@ import pytest
 from reports import HOSTILE, NOISE, VALUES, hostile, report
 from rich.console import Console
 
-from calibrail.conformal import Counts, certify_counts
+from calibrail.conformal import ClassCounts, certify_counts
+from calibrail.options import Requirement
 from calibrail.report import Document, print_document
-from calibrail.report.blocks import Column, Table
+from calibrail.report.document import Table, TableColumn
 from calibrail.report.documents import calibrate, certify, doctor
-from calibrail.settings import Requirement
 
 Says = Callable[[Mapping[str, Any]], Document]
 
@@ -103,7 +103,7 @@ def test_names_are_neither_markup_nor_control_codes() -> None:
 def test_a_certificate_shows_bounds_and_what_to_do(
     counts: tuple[int, int, int, int], limit: float | None, verdict: str
 ) -> None:
-    value = certify_counts(Counts(*counts), Requirement(limit, 0.9, 0.9)).to_dict()
+    value = certify_counts(ClassCounts(*counts), Requirement(limit, 0.9, 0.9)).to_dict()
     text = words(shown(certify.document, value))
     assert text.startswith(verdict)
     assert f"{counts[0]} of {counts[1]:,} hallucinated" in text
@@ -170,7 +170,9 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
 def test_a_long_name_or_path_goes_on_at_a_joint(width: int) -> None:
     name = "a_detector_of_a_very_long_name-with/several.parts:and=options"
     path = "/".join(f"folder{i}" for i in range(20))
-    table = Table("t", (Column("Score", most=22), Column("About")), [(name, path), ("b", "c")])
+    table = Table(
+        "t", (TableColumn("Score", most=22), TableColumn("About")), [(name, path), ("b", "c")]
+    )
     document = Document("x", headline=f"wrote {path}", blocks=(table,))
     console = Console(width=width, file=io.StringIO(), highlight=False)
     print_document(document, console)
@@ -186,7 +188,7 @@ def test_a_long_name_or_path_goes_on_at_a_joint(width: int) -> None:
 def test_a_table_with_room_for_its_words_breaks_none() -> None:
     heads = ("Group", "Threshold", "Freed", "Touched", "Kept", "Verdict", "Freed, shared")
     row = ("model: m1", "0.65 to 0.759", "70% (48 to 87)", "0% (0 to 14)", "100% (91 to 100)")
-    table = Table("t", tuple(map(Column, heads)), [(*row, "inconclusive", "72.5%")])
+    table = Table("t", tuple(map(TableColumn, heads)), [(*row, "inconclusive", "72.5%")])
     console = Console(width=80, file=io.StringIO(), highlight=False)
     print_document(Document("x", blocks=(table,)), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]

@@ -24,12 +24,12 @@ from reports import (
 )
 
 from calibrail.report import Document, render_page
-from calibrail.report.blocks import Column, Table, numbers
+from calibrail.report.document import Table, TableColumn, numbers
 from calibrail.report.documents.calibrate import document
-from calibrail.report.figures import distributions_svg
-from calibrail.report.plot import COLOURS
-from calibrail.report.svg import figure_files
-from calibrail.scale import Scale
+from calibrail.report.figures.plot import COLOURS
+from calibrail.report.figures.scores import distributions_svg
+from calibrail.report.html import figure_files
+from calibrail.scores.base import Scale
 
 pytestmark = pytest.mark.painted
 
@@ -236,7 +236,7 @@ def test_figures_are_well_formed_and_take_their_colours_from_the_page() -> None:
 
 def test_a_long_name_breaks_at_its_joints_and_a_word_only_where_it_must() -> None:
     rows = [("mean_of/judges", "1", "2", "4", ""), ("y" * 25, "", "3", "5", "")]
-    table = Table("x", [Column("Name"), *numbers("A", "B", "D", "C")], rows)
+    table = Table("x", [TableColumn("Name"), *numbers("A", "B", "D", "C")], rows)
     page = render_page(Document("x", blocks=(table,)))
     assert "mean_<wbr>of/<wbr>judges" in page
     assert f'<span class="long">{"y" * 25}</span>' in page

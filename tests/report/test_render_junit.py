@@ -7,9 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from calibrail.report import Document
-from calibrail.report.blocks import Bullet
-from calibrail.report.document import Verdict
-from calibrail.report.render_junit import render_junit
+from calibrail.report.document import Bullet, Verdict
+from calibrail.report.markdown import render_junit
 
 HOSTILE = "]]><x a='\"&amp;\x00\x1b[31m\ud800\uffff"
 

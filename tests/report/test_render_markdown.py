@@ -6,8 +6,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from calibrail.report import Document, render_markdown
-from calibrail.report import blocks as parts
-from calibrail.report.render_markdown import render_comment
+from calibrail.report import document as parts
+from calibrail.report.markdown import render_comment
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 

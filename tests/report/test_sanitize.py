@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports import error, errors
 
-from calibrail.report.blocks import Card, Text
-from calibrail.report.document import all_blocks
-from calibrail.report.documents.error_examples import error_examples
-from calibrail.report.sanitize import clean, excerpt, short
-from calibrail.scale import Scale
+from calibrail.report.document import AnswerCard, Text, all_blocks
+from calibrail.report.documents.examples import error_examples
+from calibrail.report.text import clean, excerpt, short
+from calibrail.scores.base import Scale
 
 ANY = st.text(st.characters(), max_size=200)
 LETTERS = st.text(st.sampled_from("ab \u05d0\u0645é\n"), max_size=200)
@@ -99,7 +98,7 @@ def test_the_first_mark_is_seen_whatever_the_length() -> None:
 @given(WILD)
 def test_any_evidence_has_a_view(evidence: object) -> None:
     content = error_examples(errors(misses=[error(evidence=evidence)]), Scale())
-    card = next(block for block in all_blocks([content]) if isinstance(block, Card))
+    card = next(block for block in all_blocks([content]) if isinstance(block, AnswerCard))
     assert [quote.about for quote in card.quotes] == ["Question", "Answer"]
     assert card.quotes[1].segments
 
@@ -108,7 +107,7 @@ def test_errors_without_texts_are_one_line() -> None:
     bare = error(question="", contexts=[], response="", evidence=None)
     content = error_examples(errors(misses=[bare], alarms=[bare], n_alarms=9), Scale())
     blocks = list(all_blocks([content]))
-    assert not any(isinstance(block, Card) for block in blocks)
+    assert not any(isinstance(block, AnswerCard) for block in blocks)
     lines = [block.text for block in blocks if isinstance(block, Text)]
     assert "1 in the test part: a-1." in lines
     assert any(line.startswith("9 in the test part; here is the one ") for line in lines)

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from reports import CODES, LABELS, NOISE, VALUES, classes, report
 
-from calibrail.conformal.simultaneous import simultaneous_bounds
-from calibrail.report.blocks import Figure
-from calibrail.report.document import all_blocks
+from calibrail.conformal.bounds import simultaneous_bounds
+from calibrail.report.document import Figure, all_blocks
 from calibrail.report.documents.calibrate import document
-from calibrail.report.slider import MOST, operating_points
-from calibrail.report.svg import inline
+from calibrail.report.figures.scores import MOST, operating_points
+from calibrail.report.html import inline
 
 pytestmark = pytest.mark.painted
 

@@ -10,10 +10,9 @@ from rich.console import Console
 from trimmed import ANSWER, attacked, examples, trimmed
 
 from calibrail.report import Document, print_document, render_markdown, render_page
-from calibrail.report.blocks import Struck
-from calibrail.report.document import all_blocks
-from calibrail.report.documents.trimmed_examples import trimmed_examples, trimmed_in_terminal
-from calibrail.scale import Scale
+from calibrail.report.document import Struck, all_blocks
+from calibrail.report.documents.examples import trimmed_examples, trimmed_in_terminal
+from calibrail.scores.base import Scale
 
 
 def page(content: dict[str, object], scale: Scale | None = None) -> str:

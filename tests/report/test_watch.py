@@ -11,24 +11,24 @@ import pytest
 from rich.console import Console
 
 from calibrail.guardrail import decision_log
+from calibrail.pipelines import monitor_inputs
 from calibrail.report import print_document, render_page
-from calibrail.report.documents import log, watch, watch_log
-from calibrail.report.documents import watch_words as words
-from calibrail.report.render_markdown import render_markdown
-from calibrail.report.svg import figure_files
-from calibrail.workflow import watched_lines
+from calibrail.report.documents import guardrail, monitor
+from calibrail.report.documents import monitor_messages as words
+from calibrail.report.html import figure_files
+from calibrail.report.markdown import render_markdown
 from tests.report import watch_status as made
 
 
 def printed(status: dict[str, Any], **details: Any) -> str:
     """Return what a terminal shows, on one line."""
     text = io.StringIO()
-    print_document(watch.document(status, **details), Console(file=text, width=80))
+    print_document(monitor.document(status, **details), Console(file=text, width=80))
     return " ".join(text.getvalue().split())
 
 
 def test_the_three_answers_come_first() -> None:
-    lead = watch.document(made.year()).lead
+    lead = monitor.document(made.year()).lead
     assert [item.title for item in lead] == ["Traffic", "Promise", "Hallucinations"]
     traffic, promise, hallucinations = (item.text for item in lead)
     assert "since 2026-09-23 00:00 (2026-09-22 00:00 to 2026-09-23 12:00 UTC)" in traffic
@@ -138,7 +138,7 @@ def test_scores_of_a_column_are_said_in_its_own_numbers() -> None:
 def test_every_state_is_said_on_every_medium(
     status: dict[str, Any], headline: str, said: str
 ) -> None:
-    document = watch.document(status)
+    document = monitor.document(status)
     assert document.headline == headline
     assert said.casefold() in printed(status).casefold()
     page, text = render_page(document), render_markdown(document)
@@ -205,7 +205,7 @@ def test_what_is_wrong_with_the_log_is_named_and_counted() -> None:
     terminal = printed(made.year())
     assert "line 77: was changed after it was written" in terminal and "and 7 more" in terminal
     assert "the log is not as it was written" in terminal
-    page = render_page(watch.document(made.year()))
+    page = render_page(monitor.document(made.year()))
     assert "line 86: was changed" in page
     finding = {
         "code": "outcome",
@@ -213,12 +213,12 @@ def test_what_is_wrong_with_the_log_is_named_and_counted() -> None:
         "line": 3,
         "values": {"outcome": "pass", "score": 0.98765432, "rule": "flag"},
     }
-    said = watch_log.sentence(finding)
+    said = monitor.sentence(finding)
     assert said == "a.jsonl, line 3: says pass of the score 0.9877, and the guardrail says flag"
 
 
 def test_texts_stand_on_the_page_only_where_the_log_has_them() -> None:
-    page = render_page(watch.document(made.year()))
+    page = render_page(monitor.document(made.year()))
     assert "Der Mars hat zwei Monde." in page
     assert "52403" in page and "look them up by their ids" in page
     assert "Monde" not in printed(made.year())
@@ -227,7 +227,7 @@ def test_texts_stand_on_the_page_only_where_the_log_has_them() -> None:
 @pytest.mark.painted
 def test_figures_need_neither_times_nor_labels() -> None:
     assert {"flags", "traffic", "feature-language", "wealth", "rates", "prevalence"} <= set(
-        figure_files(watch.document(made.year()))
+        figure_files(monitor.document(made.year()))
     )
     status = made.year()
     for item in status["timeline"]:
@@ -236,11 +236,11 @@ def test_figures_need_neither_times_nor_labels() -> None:
     for alarm in status["traffic"]["alarms"]:
         for place in (alarm, alarm["since"], alarm["since"]["lower"], alarm["since"]["upper"]):
             place["time"] = None
-    document = watch.document(status)
+    document = monitor.document(status)
     assert ">answers<" in figure_files(document)["flags"]
     assert "since answer 106,100 (105,800 to 106,272)" in document.lead[0].text
-    assert set(figure_files(watch.document(made.few()))) == {"flags", "traffic"}
-    assert not figure_files(watch.document(made.few(0)))
+    assert set(figure_files(monitor.document(made.few()))) == {"flags", "traffic"}
+    assert not figure_files(monitor.document(made.few(0)))
 
 
 def test_a_judge_says_what_it_saved_and_a_way_that_tells_nothing_why() -> None:
@@ -259,7 +259,7 @@ def test_what_limits_an_interval_is_said(code: str, said: str) -> None:
     status = made.year("kept")
     assert said not in printed(status)
     status["prevalence"]["flags"]["notes"] = [code]
-    assert said in printed(status) and said in render_page(watch.document(status))
+    assert said in printed(status) and said in render_page(monitor.document(status))
 
 
 def test_most_of_a_batch_drawn_is_said() -> None:
@@ -290,7 +290,9 @@ def test_figures_take_times_that_are_equal_go_back_or_are_missing() -> None:
     for item in missing["timeline"][::2]:
         item["from"] = item["to"] = None
     for status in (equal, back, missing):
-        assert {"flags", "traffic", "wealth", "rates"} <= set(figure_files(watch.document(status)))
+        assert {"flags", "traffic", "wealth", "rates"} <= set(
+            figure_files(monitor.document(status))
+        )
 
 
 def test_draws_without_any_label_are_counted() -> None:
@@ -301,7 +303,7 @@ def test_draws_without_any_label_are_counted() -> None:
 
 def test_every_code_of_a_log_that_a_watch_reads_has_words() -> None:
     package = Path(decision_log.__file__).parent
-    sources = [*package.glob("*.py"), Path(watched_lines.__file__)]
+    sources = [*package.glob("*.py"), Path(monitor_inputs.__file__)]
     found: dict[str, set[str]] = {"said": set(), "skipped": set()}
     for call in (item for path in sources for item in ast.walk(ast.parse(path.read_text("utf-8")))):
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
@@ -316,8 +318,8 @@ def test_every_code_of_a_log_that_a_watch_reads_has_words() -> None:
         if call.func.attr in ("skip", "refuse"):
             found["skipped"] |= codes
     assert {"gap", "late", "outcome"} <= found["said"]
-    assert found["said"] <= {*watch_log.FINDINGS, *log.SENTENCES}
-    assert {"duplicate", "threshold"} <= found["skipped"] <= {*log.SKIPPED}
+    assert found["said"] <= {*monitor.FINDINGS, *guardrail.SENTENCES}
+    assert {"duplicate", "threshold"} <= found["skipped"] <= {*guardrail.SKIPPED}
 
 
 def test_a_value_that_was_always_the_same_and_fell_has_no_empty_share() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from reports import ATTACKS
 
-from calibrail.text.answer_sentences import answer_sentences
+from calibrail.text.sentences import answer_sentences
 
 ANSWER = (
     "Three things help:\n1. Give them 14 hours of light. However, no more.\n2. Feed them fish oil. "

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from calibrail import Example
-from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.sentences import sentence_examples
 from calibrail.scores import build, parse_spec
-from calibrail.scores.alone import background_of, scored_alone
-from calibrail.scores.base import Scores
+from calibrail.scores.base import Scores, background_of, scored_alone
 from tests.chat_server import ChatServer, verdicts
 
 ANSWERS = [

@@ -11,7 +11,7 @@ import pytest
 from calibrail import calibrate
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail import Guardrail
-from calibrail.models import backends
+from calibrail.models import hardware
 from calibrail.models.loading import LocalModel
 from calibrail.scores import build, key_of, parse_spec
 from calibrail.scores.detector import LocalScore
@@ -94,7 +94,7 @@ def test_a_frozen_guardrail_decides_as_it_was_certified(
     found = np.array([loaded.check(**_asked(row)).score for row in rows(60)])
     assert np.abs(found - expected).max() < 1e-6
     assert {line["outcome"] for line in lines} == {"pass", "flag"}
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    monkeypatch.setattr(hardware, "find_spec", lambda name: None)
     refused = calibrail("check", path, data, "-o", decided)
     assert refused.returncode == 1
     assert 'pip install "calibrail[models,onnx]"' in " ".join(refused.stderr.split())
@@ -108,7 +108,7 @@ def test_another_quantisation_is_not_what_was_frozen(
     content = json.loads(path.read_bytes())
     pinned = content["score"]["fingerprint"]
     assert {"backend", "graph", "quantisation", "onnxruntime"} <= set(pinned)
-    monkeypatch.setattr(backends, "INT8", "another scheme")
+    monkeypatch.setattr(hardware, "INT8", "another scheme")
     with pytest.raises(GuardrailError, match=r"quantisation: frozen 'calibrail-int8/1"):
         Guardrail.load(path)
 

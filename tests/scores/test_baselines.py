@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from calibrail.data.example import Example
-from calibrail.scores import baselines, build, parse_spec
-from calibrail.scores.baselines import NovelRun, NovelStretch, heaviest
+from calibrail.scores import build, lexical, parse_spec
+from calibrail.scores.lexical import NovelRun, NovelStretch, heaviest
 
 CONTEXT = "The Nile is 6,650 km long and flows through Khartoum."
 
@@ -148,9 +148,9 @@ def test_an_answer_that_repeats_its_context_weighs_nothing(score: NovelRun) -> N
 
 
 def test_rouge_compares_no_more_words_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "MOST_PAIRS", 12)
+    monkeypatch.setattr(lexical, "MOST_PAIRS", 12)
     assert value("rouge_l", "a b c", "a b c d") == 0.0
-    assert reason("rouge_l", Example("", ("a b", "c d e"), "a b c")) == baselines.TOO_MANY_WORDS
+    assert reason("rouge_l", Example("", ("a b", "c d e"), "a b c")) == lexical.TOO_MANY_WORDS
 
 
 def test_a_crafted_answer_is_undefined_to_rouge() -> None:

@@ -16,7 +16,7 @@ from calibrail.errors import InputError
 from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Scores
 from calibrail.scores.cascade import Hybrid, band
-from calibrail.scores.learned import state_bytes, with_state
+from calibrail.scores.detector import state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, spell
 
 CHEAP = "column:column=cheap,higher=hallucinated"

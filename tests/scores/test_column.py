@@ -6,7 +6,7 @@ import pytest
 from calibrail.data import Example
 from calibrail.errors import InputError
 from calibrail.scores import build_column
-from calibrail.scores.column import Column
+from calibrail.scores.registry import ColumnScore
 
 
 @pytest.mark.parametrize(("higher", "sign"), [("hallucinated", 1.0), ("faithful", -1.0)])
@@ -50,7 +50,7 @@ def test_its_arithmetic_is_exact() -> None:
 @pytest.mark.parametrize("column", ["", 3, None])
 def test_a_column_needs_a_name(column: object) -> None:
     with pytest.raises(InputError, match="column must name a column"):
-        Column(column=column, higher="faithful")
+        ColumnScore(column=column, higher="faithful")
 
 
 def test_a_direction_is_needed() -> None:

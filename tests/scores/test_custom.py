@@ -244,7 +244,7 @@ class Proba:
         ("os:system", {}, "part of Python"),
         ("nowhere_at_all:score", {}, "cannot be imported"),
         ("__main__:score", {}, "script"),
-        ("calibrail.phrases:nothing", {}, "no attribute"),
+        ("calibrail.formatting:nothing", {}, "no attribute"),
         ("words", {}, "module:attribute"),
     ],
 )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calibrail.data import Example
 from calibrail.errors import InputError
-from calibrail.models.encoder import load_encoder
+from calibrail.models.embeddings import load_encoder
 from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.detector import Embedding
 from calibrail.scores.displacement import (

@@ -7,15 +7,15 @@ import pytest
 
 from calibrail.data import Example
 from calibrail.errors import InputError
-from calibrail.models.encoder import load_encoder
+from calibrail.models.embeddings import load_encoder
 from calibrail.scores.base import Fittable, Score
+from calibrail.scores.detector import learns, state_bytes, with_state
 from calibrail.scores.displacement import (
     Dgi,
     ExpectedResponseDeviation,
     Referring,
     TangentResidual,
 )
-from calibrail.scores.learned import learns, state_bytes, with_state
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
 FAITHFUL = [

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from calibrail.data import Example, read
 from calibrail.errors import InputError
-from calibrail.models.encoder import load_encoder
+from calibrail.models.embeddings import load_encoder
 from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Fittable
-from calibrail.scores.embeddings import LocalSgi, Rad, Sgi
+from calibrail.scores.embedding import LocalSgi, Rad, Sgi
 from calibrail.text.sentences import sentences, sentences_version
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 

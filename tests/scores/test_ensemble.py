@@ -6,8 +6,8 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores import Scores, build, parse_spec
+from calibrail.scores.detector import learns, state_bytes, with_state
 from calibrail.scores.ensemble import BLUR, Ensemble, Fused, _ranks
-from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.testing import check_score
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.models.call_limits import CallLimits, limit_calls
+from calibrail.models.llm.limits import CallLimits, limit_calls
 from calibrail.scores.base import LACKING, Demanding, Pinning, Score, prepare
-from calibrail.scores.judge import Judge
-from calibrail.scores.judge_prompts import DEFAULT
+from calibrail.scores.judge import DEFAULT, Judge
 from calibrail.scores.registry import ScoreSpec, build, key_of, parse_spec, spell
 from calibrail.testing import check_score
 from tests.chat_server import (

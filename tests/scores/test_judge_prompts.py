@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.judge_prompts import (
+from calibrail.scores.judge import (
     DEFAULT,
     TEMPLATES,
     Reply,

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from calibrail import Guardrail, calibrate
-from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
-from calibrail.models.call_limits import CallLimits, limit_calls
-from calibrail.scores.judge import Judge
-from calibrail.scores.judge_prompts import (
+from calibrail.models.llm.limits import CallLimits, limit_calls
+from calibrail.scores.judge import (
     DEFAULT,
     SENTENCE_DEFAULT,
     SENTENCE_TEMPLATES,
+    Judge,
     Reply,
     load_template,
     neutral,

@@ -4,7 +4,7 @@ import pytest
 
 from calibrail.errors import InputError
 from calibrail.scores import build, parse_spec
-from calibrail.scores.learned import learns, state_bytes, with_state
+from calibrail.scores.detector import learns, state_bytes, with_state
 
 
 def test_a_score_that_does_not_learn_has_no_state() -> None:

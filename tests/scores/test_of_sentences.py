@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from calibrail.data import Example, read
-from calibrail.data.by_sentence import sentence_examples
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import InputError
 from calibrail.scores import build, parse_spec
-from calibrail.scores.of_sentences import require_sentences
+from calibrail.scores.base import require_sentences
 from calibrail.scores.registry import BUILT_IN
 from calibrail.text.claims import claims
 

@@ -4,7 +4,7 @@ import pytest
 
 from calibrail.errors import InputError
 from calibrail.scores import ScoreSpec, build, key_of, parse_spec
-from calibrail.scores.presets import PRESETS
+from calibrail.scores.registry import PRESETS
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.data.arrow import string_array
 from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.data.tables import string_array
 from calibrail.errors import DataError
-from calibrail.evaluation.trimmed import Outcomes
-from calibrail.scores.sentence_table import SentenceTable, Trimming
-from calibrail.scores.table import ScoreTable
-from calibrail.settings.promise import Undefined
-from calibrail.text.joins import Joins
+from calibrail.evaluation.removal import Outcomes
+from calibrail.options.guarantee import Undefined
+from calibrail.scores.table import ScoreTable, SentenceTable, Trimming
+from calibrail.text.structure import Joins
 
 NAN = float("nan")
 POLICIES: tuple[Undefined, ...] = ("flag", "review", "pass")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from calibrail import CustomScore
-from calibrail.scores.source_files import find_source, sources
+from calibrail.scores.source_digest import find_source, sources
 
 Write = Callable[..., None]
 
@@ -59,7 +59,7 @@ def used(module: str) -> set[str]:
 )
 def test_what_a_source_imports_is_part_of_it(write: Write, line: str, tmp_path: Path) -> None:
     write(
-        own_det=f"import json, numpy as np, calibrail.phrases\n{line}\n{DETECT}",
+        own_det=f"import json, numpy as np, calibrail.formatting\n{line}\n{DETECT}",
         own_helper="FACTOR = 1.0\n",
         own_between="def twice():\n    from own_helper import FACTOR\n\nTWICE = 2\n",
         own_circle="ONCE = 1\nimport own_det\nfrom own_helper import FACTOR\n",

@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from calibrail.scores import stacking
+from calibrail.scores import ensemble
 
 
 def data(n: int = 200, missing: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
@@ -30,12 +30,12 @@ def prepared(features: np.ndarray) -> np.ndarray:
 
 def test_the_logistic_model_is_that_of_scikit_learn() -> None:
     features, labels = data()
-    state = stacking.train("logistic", features, labels, 0.5)
+    state = ensemble.train("logistic", features, labels, 0.5)
     inputs = prepared(features)
     peer = LogisticRegression(C=0.5, max_iter=5000, tol=1e-10).fit(inputs, labels)
     assert (peer.coef_[0, :3] > 0.0).all()
     expected = peer.predict_proba(inputs)[:, 1]
-    assert stacking.probabilities(state, features) == pytest.approx(expected, abs=1e-5)
+    assert ensemble.probabilities(state, features) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_score_that_points_the_wrong_way_gets_no_weight_and_is_named() -> None:
@@ -43,15 +43,15 @@ def test_a_score_that_points_the_wrong_way_gets_no_weight_and_is_named() -> None
     features[:, 1] *= -1.0
     names = ["one", "two", "three"]
     for kind in ("logistic", "boosted"):
-        state = stacking.train(kind, features, labels, 0.5)
-        (said,) = stacking.unweighted(state, names)
+        state = ensemble.train(kind, features, labels, 0.5)
+        (said,) = ensemble.unweighted(state, names)
         assert said.startswith("two points the wrong way on the fit split (AUROC 0.")
         other = features.copy()
         other[:, 1] += 100.0
-        expected = stacking.probabilities(state, features)
-        assert stacking.probabilities(state, other) == pytest.approx(expected, abs=1e-9)
+        expected = ensemble.probabilities(state, features)
+        assert ensemble.probabilities(state, other) == pytest.approx(expected, abs=1e-9)
     # What is left is the best there is without it.
-    state = stacking.train("logistic", features, labels, 0.5)
+    state = ensemble.train("logistic", features, labels, 0.5)
     inputs = prepared(features[:, [0, 2]])[:, :2]
     peer = LogisticRegression(C=0.5, max_iter=5000, tol=1e-10).fit(inputs, labels)
     assert state["weights"][[0, 2]] == pytest.approx(peer.coef_[0], abs=1e-4)
@@ -59,31 +59,31 @@ def test_a_score_that_points_the_wrong_way_gets_no_weight_and_is_named() -> None
 
 def test_the_trees_are_those_of_scikit_learn() -> None:
     features, labels = data()
-    state = stacking.train("boosted", features, labels)
+    state = ensemble.train("boosted", features, labels)
     inputs = prepared(features)
     bound = np.arange(inputs.shape[1]) < 3
-    peer = HistGradientBoostingClassifier(**stacking.FOREST, monotonic_cst=bound.astype(int))
+    peer = HistGradientBoostingClassifier(**ensemble.FOREST, monotonic_cst=bound.astype(int))
     peer.fit(inputs, labels)
-    assert stacking.logits(state, features) == pytest.approx(
+    assert ensemble.logits(state, features) == pytest.approx(
         peer.decision_function(inputs), abs=1e-9
     )
 
 
 @pytest.mark.parametrize("kind", ["logistic", "boosted"])
-def test_training_again_gives_the_same_arrays(kind: stacking.Kind) -> None:
+def test_training_again_gives_the_same_arrays(kind: ensemble.Kind) -> None:
     features, labels = data()
-    first, second = (stacking.train(kind, features, labels, 0.5) for _ in range(2))
+    first, second = (ensemble.train(kind, features, labels, 0.5) for _ in range(2))
     assert first.keys() == second.keys()
     for name, array in first.items():
         assert array.tobytes() == second[name].tobytes()
 
 
 @pytest.mark.parametrize("kind", ["logistic", "boosted"])
-def test_a_row_alone_gets_what_it_gets_in_a_batch(kind: stacking.Kind) -> None:
+def test_a_row_alone_gets_what_it_gets_in_a_batch(kind: ensemble.Kind) -> None:
     features, labels = data()
-    state = stacking.train(kind, features, labels, 0.5)
-    whole = stacking.probabilities(state, features)
-    alone = [stacking.probabilities(state, row[None])[0] for row in features]
+    state = ensemble.train(kind, features, labels, 0.5)
+    whole = ensemble.probabilities(state, features)
+    alone = [ensemble.probabilities(state, row[None])[0] for row in features]
     assert whole.tolist() == alone
 
 
@@ -91,6 +91,6 @@ def test_a_feature_that_is_always_missing_or_constant_does_no_harm() -> None:
     features, labels = data(missing=0.0)
     features[:, 1] = np.nan
     features[:, 2] = 7.0
-    state = stacking.train("logistic", features, labels, 1.0)
+    state = ensemble.train("logistic", features, labels, 1.0)
     features[0] = [np.nan, 3.0, 9.0]
-    assert np.isfinite(stacking.probabilities(state, features)).all()
+    assert np.isfinite(ensemble.probabilities(state, features)).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail.data.arrow import string_array
+from calibrail.data.tables import string_array
 from calibrail.errors import DataError
 from calibrail.scores import ScoreTable
 

@@ -7,13 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail.data import Example
-from calibrail.engine.local import score_blocks, whole
+from calibrail.engine.local import concat_tables, score_blocks
 from calibrail.errors import DataError
 from calibrail.scores import build as build_score
 from calibrail.scores import build_column, parse_specs
 from calibrail.scores import table as tables
-from calibrail.scores.table import ScoreTable
-from calibrail.scores.table_file import score_file
+from calibrail.scores.table import ScoreTable, score_file
 
 
 def answers(n: int, empty: frozenset[int] = frozenset()) -> list[Example]:
@@ -48,12 +47,12 @@ def test_parts_give_the_bytes_of_the_whole(
     n: int, block: int, empty: frozenset[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "WRITTEN", 8)
-    monkeypatch.setattr("calibrail.scores.table_file.WRITTEN", 8)
+    monkeypatch.setattr("calibrail.scores.table.WRITTEN", 8)
     made, found = parts(answers(n, empty), block)
     with score_file(tmp_path / "new" / "parts.parquet") as file:
         for part in (*found, made):
             file.add(part)
-    table = whole(made, found)
+    table = concat_tables(made, found)
     table.to_parquet(tmp_path / "whole.parquet")
     grown = tmp_path / "new" / "parts.parquet"
     assert grown.read_bytes() == (tmp_path / "whole.parquet").read_bytes()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import InputError
 from calibrail.models.token_classifier import TokenProbabilities
 from calibrail.scores import build, parse_spec
-from calibrail.scores.tokens import Tokens
+from calibrail.scores.tokens import TokenScore
 from calibrail.testing import check_score
 from tests.answers import write
 from tests.command_line import calibrail
@@ -51,7 +51,7 @@ def test_the_worst_token_decides_or_their_mean(matcher: Path) -> None:
 
 def test_of_a_sentence_the_model_reads_what_came_before_and_judges_the_rest(matcher: Path) -> None:
     score = build(parse_spec(f"tokens:model={matcher}"))
-    assert isinstance(score, Tokens)
+    assert isinstance(score, TokenScore)
     sentences = sentence_examples(ANSWER)
     assert [item[3] for part in sentences for item in score.inputs(part)] == [
         ANSWER.response[:end] for end in (18, 38, 60)
@@ -66,7 +66,7 @@ def test_of_a_sentence_the_model_reads_what_came_before_and_judges_the_rest(matc
 
 def test_white_space_and_what_came_before_count_nowhere(matcher: Path) -> None:
     score = build(parse_spec(f"tokens:model={matcher}"))
-    assert isinstance(score, Tokens)
+    assert isinstance(score, TokenScore)
     sentence = replace(ANSWER, before="It is. ", response="So so.")
     # A byte-level tokenizer lets a token begin with the space before it, and end a line by itself.
     places, values = ((0, 6), (6, 9), (9, 10), (10, 13)), (0.9, 0.2, 0.8, 0.3)

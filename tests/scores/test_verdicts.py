@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.models.chat import ChatAnswer, Position
-from calibrail.scores.verdicts import (
+from calibrail.models.llm.chat import ChatAnswer, Position
+from calibrail.scores.judge import (
     BAD_LOGPROBS,
     CUT,
     NEITHER,

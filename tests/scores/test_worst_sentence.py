@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
+from calibrail.data.sentences import sentence_examples
+from calibrail.engine.distributed import local_only_reason, serialise_score
 from calibrail.engine.local import score_here
-from calibrail.engine.score_task import sent, why_here
 from calibrail.errors import InputError
-from calibrail.report.documents.explain import objections
+from calibrail.report.documents.guardrail import objections
 from calibrail.scores import Scores, ScoreSpec, build, parse_spec
 from calibrail.scores.base import DetectorFailure
 from calibrail.scores.registry import spell
@@ -136,8 +136,8 @@ def test_parameters_of_its_detector_are_its_own() -> None:
     assert again.params == score.params == {"detector": 'rad:weighting="question"'}
     assert again.fingerprint() == score.fingerprint()
     assert score.tolerance == score.member.tolerance > 0.0
-    assert why_here(score) is None
-    assert sent(score).opened().params == score.params
+    assert local_only_reason(score) is None
+    assert serialise_score(score).opened().params == score.params
 
 
 def test_it_shares_the_passes_of_its_detector() -> None:

@@ -11,11 +11,11 @@ import pytest
 from calibrail import Example, calibrate
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.options import ServeOptions
 from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails
-from calibrail.serve.limits import Gate
+from calibrail.serve.limits import RequestLimits
 from calibrail.serve.service import Service
-from calibrail.settings import ServeOptions
 from tests.guardrail.test_sentences import by_sentence_of_words
 
 httpx = pytest.importorskip("httpx2")
@@ -92,7 +92,7 @@ def visit() -> Callable[..., None]:
             files = {path.stem: path for path in paths}
             settings = replace(ServeOptions(), **options)
             service = Service(settings, Guardrails(files, load), log)
-            transport = httpx.ASGITransport(Gate(application(service), service))
+            transport = httpx.ASGITransport(RequestLimits(application(service), service))
             url = "http://127.0.0.1"
             async with httpx.AsyncClient(transport=transport, base_url=url) as client:
                 await go(client, service)

@@ -5,26 +5,26 @@ from pathlib import Path
 import pytest
 
 from calibrail.guardrail import Guardrail
-from calibrail.serve import announcing
+from calibrail.options import ServeOptions
+from calibrail.serve import process
 from calibrail.serve.guardrails import Guardrails
-from calibrail.serve.watches import place
-from calibrail.settings import ServeOptions
+from calibrail.serve.watch_status import place
 
 
 def test_where_decisions_are_logged_and_watched_is_said(
     surface: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guardrails = Guardrails({"faq": surface}, Guardrail.load)
-    assert announcing.begun(guardrails, ServeOptions())[1:] == [
+    assert process.startup_lines(guardrails, ServeOptions())[1:] == [
         "decisions are not logged (--log DIR)"
     ]
     options = ServeOptions(log=tmp_path / "log", monitor=tmp_path / "watch")
     folder = place(tmp_path / "watch", "faq", guardrails.get(None).digest)
-    known = announcing.begun(guardrails, options)
+    known = process.startup_lines(guardrails, options)
     assert known[1:] == [
         f"decisions are logged in {tmp_path / 'log'}",
         f"faq is watched in {folder}",
     ]
-    monkeypatch.setattr(announcing, "languages_known", lambda: False)
-    (more,) = set(announcing.begun(guardrails, options)) - set(known)
+    monkeypatch.setattr(process, "languages_known", lambda: False)
+    (more,) = set(process.startup_lines(guardrails, options)) - set(known)
     assert "tells no languages: pip install 'calibrail[serve]'" in more

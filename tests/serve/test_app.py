@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from calibrail import Example, calibrate
-from calibrail.data.reader import read
+from calibrail.data.reading import read
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.serve.service import Service

@@ -17,7 +17,7 @@ from calibrail import Example
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.scores.base import Scores
-from calibrail.serve.lanes import Lane
+from calibrail.serve.batching import WorkQueue
 from calibrail.serve.service import Service
 from tests.serve.conftest import ANSWER
 
@@ -220,12 +220,12 @@ def test_a_thread_that_ended_is_started_anew(
     visit: Visiting, column: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = {"columns": {"risk": -9.0}}
-    take, n = Lane.take, iter(range(9))
+    take, n = WorkQueue.take, iter(range(9))
 
-    def broken_once(lane: Lane, most: int) -> Any:
+    def broken_once(lane: WorkQueue, most: int) -> Any:
         return sys.exit() if next(n) == 0 else take(lane, most)
 
-    monkeypatch.setattr(Lane, "take", broken_once)
+    monkeypatch.setattr(WorkQueue, "take", broken_once)
 
     async def go(client: Any, _: Service) -> None:
         first = await client.post("/v1/check", json=body)

@@ -14,8 +14,8 @@ import pytest
 from calibrail import calibrate
 from calibrail.errors import InputError
 from calibrail.serve.guardrails import named
+from calibrail.serve.process import reload
 from calibrail.serve.service import Service
-from calibrail.serve.watching import reload
 from tests.serve.conftest import ANSWER
 
 Visiting = Callable[..., None]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.serve.problems import TOKEN_VARIABLE
+from calibrail.serve.schemas import TOKEN_VARIABLE
 from calibrail.serve.service import Service, token
 from tests.serve.conftest import ANSWER
 

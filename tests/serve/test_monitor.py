@@ -12,7 +12,7 @@ import pytest
 
 import calibrail
 from calibrail.guardrail import Guardrail
-from calibrail.serve.watches import place
+from calibrail.serve.watch_status import place
 from tests.serve.conftest import ANSWER, NOVEL
 from tests.serve.process import Service, until
 
@@ -57,7 +57,9 @@ def test_what_is_logged_is_watched_across_kills_and_another_guardrail(
     with Service(path, "--log", log, "--monitor", root) as service:
 
         def watching() -> list[int]:
-            return [pid for pid in service.processes() if b"calibrail.serve.watched" in said(pid)]
+            return [
+                pid for pid in service.processes() if b"calibrail.serve.watch_status" in said(pid)
+            ]
 
         def check(n: int) -> None:
             for number in range(n):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from calibrail.guardrail import Guardrail
-from calibrail.guardrail.keys import make_keys
+from calibrail.guardrail.signing import make_keys
 from tests.command_line import calibrail
 from tests.serve.conftest import ANSWER
 from tests.serve.process import Service, until

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from calibrail.client._core import answer
 from calibrail.guardrail import Decision, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
-from calibrail.serve.announcing import identity
-from calibrail.serve.client.calls import answer
 from calibrail.serve.guardrails import Loaded
+from calibrail.serve.process import describe_guardrail
 from calibrail.serve.service import Service
 from tests.command_line import calibrail
 from tests.guardrail.decision_log.logs import decided, lines
@@ -45,7 +45,7 @@ def test_it_is_announced_with_scores_of_sentences(words: Path) -> None:
     guardrail = Guardrail.load(words, probe=True)
     probed = guardrail.probed
     assert probed is not None and probed.n > 16
-    said = identity(Loaded("words", words, guardrail, datetime.now(UTC)))
+    said = describe_guardrail(Loaded("words", words, guardrail, datetime.now(UTC)))
     assert f"; {probed.n} probe scores agree; " in said
 
 

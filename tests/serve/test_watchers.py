@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.serve import watchers
-from calibrail.serve.watchers import Watchers, monitor
+from calibrail.serve import watch_status
+from calibrail.serve.watch_status import Watchers, monitor
 from tests.serve.process import until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals")
@@ -44,8 +44,8 @@ def begin(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Watchers]]:
     """Begin watches with a stand-in that does something; they end with the test."""
-    monkeypatch.setattr(watchers, "_STEP", 0.02)
-    monkeypatch.setattr(watchers, "_GRACE", 0.3)
+    monkeypatch.setattr(watch_status, "_STEP", 0.02)
+    monkeypatch.setattr(watch_status, "_GRACE", 0.3)
     begun: list[Watchers] = []
 
     def start(what: str, linger: float = 0.0) -> Watchers:
@@ -91,8 +91,8 @@ def test_a_watch_that_ends_is_started_again_after_longer_and_longer(
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watchers, "_FIRST_WAIT", 0.05)
-    monkeypatch.setattr(watchers, "_LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(watch_status, "_FIRST_WAIT", 0.05)
+    monkeypatch.setattr(watch_status, "_LONGEST_WAIT", 0.2)
     folder = let_decide(tmp_path, FIRST)
     begin("ends")
     until(lambda: len(pids(folder)) >= 4, "four", lambda: str(said))
@@ -151,7 +151,7 @@ def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir()
     words = monitor(Path("decisions"))(tmp_path)
     assert words[1:] == [
-        *("-m", "calibrail.serve.watched", "monitor", str(tmp_path / "guardrail.json")),
+        *("-m", "calibrail.serve.watch_status", "monitor", str(tmp_path / "guardrail.json")),
         *("decisions", "-o", str(tmp_path), "--follow"),
     ]
     (tmp_path / "audit" / "session.json").touch()

@@ -13,10 +13,10 @@ import pytest
 
 from calibrail.errors import InputError
 from calibrail.guardrail import Guardrail
+from calibrail.options import ServeOptions
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.service import Service
-from calibrail.serve.watches import Statuses, deciding, place, writable
-from calibrail.settings import ServeOptions
+from calibrail.serve.watch_status import Statuses, deciding, place, writable
 from tests.serve.conftest import ANSWER
 from tests.serve.watch import STATUS
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text.abstentions import abstains
+from calibrail.text.claims import abstains
 
 
 @pytest.mark.parametrize(

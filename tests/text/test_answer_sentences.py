@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.data.reader import read
-from calibrail.text.answer_sentences import (
+from calibrail.data.reading import read
+from calibrail.text.sentences import (
+    LONGEST,
     WORD,
+    Sentence,
     SentenceStream,
     answer_sentences,
     answer_sentences_version,
+    sentences,
+    sentences_version,
 )
-from calibrail.text.line_stream import LONGEST
-from calibrail.text.sentences import Sentence, sentences, sentences_version
 from tests.steps import grows_with
 from tests.text.test_sentences import anything
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import calibrail.text.clauses as module
-from calibrail.text.clauses import clauses
+import calibrail.text.claims as module
+from calibrail.text.claims import clauses
 from tests.steps import grows_with
 
 WORDS = (

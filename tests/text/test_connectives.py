@@ -1,6 +1,11 @@
 import pytest
 
-from calibrail.text.connectives import aside, connective, leans, numbered
+from calibrail.text.structure import (
+    connective,
+    depends_on_previous,
+    inner_however,
+    ordinal_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +54,7 @@ def test_a_connective_is_what_can_be_dropped_at_the_beginning(sentence: str, res
     ],
 )
 def test_a_place_in_an_enumeration(sentence: str, place: int, kind: str, rest: str) -> None:
-    number = numbered(sentence)
+    number = ordinal_of(sentence)
     assert number is not None
     assert (number.place, number.kind, sentence[number.length :]) == (place, kind, rest)
 
@@ -58,7 +63,7 @@ def test_a_place_in_an_enumeration(sentence: str, place: int, kind: str, rest: s
     "sentence", ["The Second World War ended in 1945.", "Seconds count.", "Secondly,", "Two wait."]
 )
 def test_no_place_in_an_enumeration(sentence: str) -> None:
-    assert numbered(sentence) is None
+    assert ordinal_of(sentence) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +78,7 @@ def test_no_place_in_an_enumeration(sentence: str) -> None:
     ],
 )
 def test_an_aside(sentence: str, rest: str | None) -> None:
-    place = aside(sentence)
+    place = inner_however(sentence)
     assert (None if place is None else sentence[: place[0]] + sentence[place[1] :]) == rest
 
 
@@ -111,7 +116,7 @@ def test_an_aside(sentence: str, rest: str | None) -> None:
     ],
 )
 def test_a_sentence_that_leans_on_the_one_before(sentence: str, before: str) -> None:
-    assert leans(sentence, before)
+    assert depends_on_previous(sentence, before)
 
 
 @pytest.mark.parametrize(
@@ -138,4 +143,4 @@ def test_a_sentence_that_leans_on_the_one_before(sentence: str, before: str) -> 
     ],
 )
 def test_a_sentence_that_stands_alone(sentence: str, before: str) -> None:
-    assert not leans(sentence, before)
+    assert not depends_on_previous(sentence, before)

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text.answer_sentences import answer_sentences
-from calibrail.text.joins import Joins, joins, removed_with, torn
-from calibrail.text.sentences import Sentence
+from calibrail.text.sentences import Sentence, answer_sentences
+from calibrail.text.structure import Joins, broken_links, joins, removed_with
 from tests.steps import grows_with
 
 
@@ -114,10 +113,10 @@ def test_many_answers_are_judged_at_once_as_one_by_one(texts: list[str], random:
         for item in found
     ]
     gone = [removed_with(item, mask) for item, mask in zip(found, masks, strict=True)]
-    tears = [torn(item, mask) for item, mask in zip(found, gone, strict=True)]
+    tears = [broken_links(item, mask) for item, mask in zip(found, gone, strict=True)]
     whole = Joins(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
     assert removed_with(whole, np.concatenate(masks)).tolist() == np.concatenate(gone).tolist()
-    assert torn(whole, np.concatenate(gone)).tolist() == np.concatenate(tears).tolist()
+    assert broken_links(whole, np.concatenate(gone)).tolist() == np.concatenate(tears).tolist()
 
 
 @given(anything, st.integers(0, 2**25))
@@ -133,7 +132,7 @@ def test_distances_stay_within_the_answer_and_nothing_or_all_tears_nothing(
     for all_of_them in (False, True):
         mask = np.full(len(places), all_of_them)
         assert removed_with(found, mask).tolist() == mask.tolist()
-        assert not torn(found, mask).any()
+        assert not broken_links(found, mask).any()
     asked = np.array([bool(bits >> place & 1) for place in places], dtype=bool)
     gone = removed_with(found, asked)
     assert (gone >= asked).all()

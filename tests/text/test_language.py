@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.text import language
-from calibrail.text.language import language_of, languages_known
+from calibrail.text import words
+from calibrail.text.words import language_of, languages_known
 from tests.installed import need
 
 need("py3langid")
@@ -21,9 +21,9 @@ GERMAN = "Wolfram hat das Symbol W und die Ordnungszahl 74."
 @pytest.fixture
 def anew() -> object:
     """Load the model anew, before and after."""
-    language._classifier.cache_clear()
+    words._classifier.cache_clear()
     yield
-    language._classifier.cache_clear()
+    words._classifier.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_only_the_beginning_of_a_long_text_is_looked_at(monkeypatch: pytest.Monk
         seen.append(len(text))
         return "en", 1.0
 
-    monkeypatch.setattr(language, "_classifier", lambda: classify)
+    monkeypatch.setattr(words, "_classifier", lambda: classify)
     assert language_of(ENGLISH * 200_000) == "en"
-    assert seen == [language.LOOKED_AT]
+    assert seen == [words.LOOKED_AT]
 
 
 def test_threads_are_told_the_same(anew: object) -> None:
@@ -102,7 +102,7 @@ def test_a_model_that_does_not_load_or_fails_is_no_error(
     monkeypatch.setattr(py3langid.langid.LanguageIdentifier, "from_model_file", damaged)
     assert language_of(ENGLISH) is None and language_of(GERMAN) is None
     assert caplog.text.count("languages are not told") == 1
-    monkeypatch.setattr(language, "_classifier", lambda: damaged)
+    monkeypatch.setattr(words, "_classifier", lambda: damaged)
     assert language_of(ENGLISH) is None
 
 

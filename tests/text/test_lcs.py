@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text.lcs import lcs_length
+from calibrail.text.words import lcs_length
 from tests.steps import steps
 
 

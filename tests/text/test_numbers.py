@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text.numbers import numbers
+from calibrail.text.words import numbers
 
 
 def normal(text: str) -> list[str]:

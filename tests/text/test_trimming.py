@@ -8,16 +8,21 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from calibrail.text.answer_sentences import answer_sentences
-from calibrail.text.connectives import aside, connective, numbered
-from calibrail.text.joins import joins, removed_with, torn
-from calibrail.text.sentences import Sentence
-from calibrail.text.trimming import Trimmed, trim
+from calibrail.text.removal import TrimmedAnswer, trim
+from calibrail.text.sentences import Sentence, answer_sentences
+from calibrail.text.structure import (
+    broken_links,
+    connective,
+    inner_however,
+    joins,
+    ordinal_of,
+    removed_with,
+)
 from tests.steps import grows_with
 from tests.text.test_joins import anything
 
 
-def without(text: str, *gone: int) -> Trimmed:
+def without(text: str, *gone: int) -> TrimmedAnswer:
     sentences = answer_sentences(text)
     removed = [place in gone for place in range(len(sentences))]
     return trim(text, sentences, removed, joins(text, sentences))
@@ -162,10 +167,10 @@ def test_nothing_removed_leaves_every_byte_and_all_removed_leaves_none(text: str
 def mended(sentence: str) -> set[str]:
     """Return how a sentence that lost a connective may be written."""
     forms = {sentence}
-    if (number := numbered(sentence)) is not None:
+    if (number := ordinal_of(sentence)) is not None:
         forms.add(sentence[number.length :])
     for form in list(forms):
-        if place := aside(form):
+        if place := inner_however(form):
             forms.add(form[: place[0]] + form[place[1] :])
     forms |= {form[connective(form) :] for form in forms}
     return {form.casefold() for form in forms}
@@ -239,7 +244,7 @@ def test_every_layout_is_trimmed_and_loses_what_is_measured(text: str, bits: int
     # What reports count from the joins alone.
     gone = removed_with(found, removed)
     assert trimmed.also_removed == tuple(np.flatnonzero(gone & ~removed).tolist())
-    assert (trimmed.text is None) is bool(gone.any() and torn(found, gone).any())
+    assert (trimmed.text is None) is bool(gone.any() and broken_links(found, gone).any())
     if trimmed.text is None:
         return
     left = [item for item, lost in zip(sentences, gone, strict=True) if not lost]

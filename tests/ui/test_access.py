@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from calibrail.ui.access import HEADERS, Access
+from calibrail.ui.server import HEADERS, Access
 
 TOKEN = "the-token"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from calibrail.ui.places import Places
+from calibrail.ui.server import Places
 
 TEXTS = [
     "",

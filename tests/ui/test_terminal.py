@@ -19,8 +19,7 @@ from rich.console import Console
 from calibrail import Promise
 from calibrail.errors import DataError
 from calibrail.labelling.session import Session
-from calibrail.ui.keys import PipedKeys
-from calibrail.ui.terminal import Terminal
+from calibrail.ui.terminal import PipedKeys, Terminal
 from tests.ui.sessions import HOSTILE, labels, plain, session, written
 
 

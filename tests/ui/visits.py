@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from calibrail.ui.serve import serve
+from calibrail.ui.server import serve
 from tests.report.browser import chromium
 from tests.ui.driven import Tab
 from tests.ui.sessions import labels, session, written

@@ -18,7 +18,7 @@ import numpy as np
 import calibrail
 from calibrail import Guardrail
 from calibrail.errors import DataError
-from calibrail.settings import Promise, Requirement, SplitOptions
+from calibrail.options import Promise, Requirement, SplitOptions
 
 from ..check import DELTA, Check, Setting
 from .files import ALONE, QUESTIONS, SCORE, TENS, Answers, Population, folder

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from calibrail.settings import Requirement
-from calibrail.settings.option import OPTION, changed
+from calibrail.options import Requirement
+from calibrail.options.fields import OPTION, changed
 
 from ..check import Floats
 
@@ -293,7 +293,7 @@ def command(*words: object) -> dict[str, Any]:
 def options(*settings: Any) -> list[str]:
     """Return the words of a command line that stand for settings.
 
-    >>> from calibrail.settings import Promise, Requirement
+    >>> from calibrail.options import Promise, Requirement
     >>> options(Promise(alpha=0.2), Requirement(risks=("fpr<=0.2", "recall>=0.8")))
     ['--alpha', '0.2', '--risk', 'fpr<=0.2', '--risk', 'recall>=0.8']
     """

@@ -17,7 +17,7 @@ import numpy as np
 
 import calibrail
 from calibrail.errors import InputError
-from calibrail.settings import Promise, Requirement
+from calibrail.options import Promise, Requirement
 
 from ..check import Check, MeanCheck, Setting
 from ..sentences import ALIKE

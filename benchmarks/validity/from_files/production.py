@@ -16,7 +16,7 @@ import calibrail
 from calibrail import Drawing, Example, Guardrail, LabelOptions, Session
 from calibrail.conformal import Selection
 from calibrail.guardrail.decision_log import DecisionLog, Entry
-from calibrail.settings import Promise, Requirement
+from calibrail.options import Promise, Requirement
 
 from ..check import DELTA, Check, MeanCheck, Setting
 from .certificates import PROMISE, frozen, requirements, wrong

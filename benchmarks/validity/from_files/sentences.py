@@ -22,9 +22,9 @@ from scipy.special import ndtr
 
 import calibrail
 from calibrail.guardrail import Guardrail
-from calibrail.scores.sentence_table import SentenceTable
-from calibrail.settings import Promise, SplitOptions
-from calibrail.settings.promise import Undefined
+from calibrail.options import Promise, SplitOptions
+from calibrail.options.guarantee import Undefined
+from calibrail.scores.table import SentenceTable
 
 from ..check import DELTA, Check, Kind, MeanCheck, Setting
 from ..sentences import (

@@ -1,4 +1,4 @@
-"""The command line: one file a command, each thin over the same call in Python."""
+"""The typer app and main()."""
 
 import os
 import sys
@@ -8,18 +8,37 @@ from typing import Final
 
 import typer
 
-from calibrail.cli import log
+from calibrail.cli import monitor
 from calibrail.cli.output import FAILURE, USAGE
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
-from calibrail.settings.option import speaking_of_flags
+from calibrail.options.fields import cli_spelling
 from calibrail.working_folder import working_folder
 
-#: In the order in which the help lists them; each is a module of this package.
-COMMANDS: Final = (
-    *("doctor", "score", "calibrate", "compare", "keygen", "export", "verify", "card"),
-    *("check", "explain", "certify", "select", "shift", "audit", "agree"),
-    *("plan", "label", "audit-sample", "monitor", "recalibrate", "serve", "cache"),
-)
+#: In the order in which the help lists them; each with the module of this package that holds it.
+COMMANDS: Final = {
+    "doctor": "calibrate",
+    "score": "calibrate",
+    "calibrate": "calibrate",
+    "compare": "calibrate",
+    "keygen": "guardrail",
+    "export": "guardrail",
+    "verify": "guardrail",
+    "card": "guardrail",
+    "check": "decide",
+    "explain": "guardrail",
+    "certify": "decide",
+    "select": "decide",
+    "shift": "evaluate",
+    "audit": "evaluate",
+    "agree": "evaluate",
+    "plan": "calibrate",
+    "label": "label",
+    "audit-sample": "label",
+    "monitor": "monitor",
+    "recalibrate": "label",
+    "serve": "decide",
+    "cache": "decide",
+}
 
 app = typer.Typer(
     name="calibrail",
@@ -32,10 +51,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in COMMANDS:
-    app.command(_command)(import_module(f"calibrail.cli.{_command.replace('-', '_')}").run)
+for _command, _module in COMMANDS.items():
+    _function = f"{_command.replace('-', '_')}_command"
+    app.command(_command)(getattr(import_module(f"calibrail.cli.{_module}"), _function))
 #: Those of several actions.
-app.add_typer(log.app, name="log")
+app.add_typer(monitor.app, name="log")
 
 
 @app.callback(invoke_without_command=True)
@@ -48,7 +68,7 @@ def _root(
 
         typer.echo(f"calibrail {installed('calibrail')}")
         raise typer.Exit
-    context.with_resource(speaking_of_flags())
+    context.with_resource(cli_spelling())
 
 
 def main() -> None:

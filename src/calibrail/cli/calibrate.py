@@ -1,15 +1,21 @@
-"""``calibrail calibrate``: from labelled answers to a threshold with a verdict."""
+"""Doctor, score, plan, calibrate, compare."""
 
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
+import typer
+
 import calibrail
-from calibrail.cli import options as opt
-from calibrail.cli.output import DONE, OF_VERDICT, Showing, spent, unusable
+from calibrail.cli import parameters as opt
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, spent, unusable, writing
 from calibrail.cli.progress import counting
-from calibrail.settings import Beyond
-from calibrail.workflow.forecast import TEXTS_KEPT
+from calibrail.errors import InputError
+from calibrail.options import Beyond
+from calibrail.options.fields import one_of, setting
+from calibrail.options.guarantee import OF_ONE_DETECTOR
+from calibrail.pipelines.estimate import TEXTS_KEPT
 
 
 @dataclass(frozen=True)
@@ -18,10 +24,10 @@ class ReportOptions(Showing, Beyond):
 
 
 @opt.takes_settings
-def run(
+def calibrate_command(
     data: opt.Data,
     output: opt.RunFolder,
-    detectors: opt.Detectors,
+    detectors: opt.DetectorArguments,
     promise: opt.Promise,
     requirement: opt.Requirement,
     reading: opt.Reading,
@@ -77,3 +83,249 @@ def run(
         names={"RUN": output},
         examples=None if examples is None else examples.to_dict(),
     )
+
+
+@opt.takes_settings
+def compare_command(
+    data: opt.Data,
+    output: opt.RunFolder,
+    detectors: opt.DetectorArguments,
+    promise: opt.ThresholdPromise,
+    requirement: Annotated[opt.Requirement, opt.Pick(without=OF_ONE_DETECTOR)],
+    reading: opt.Reading,
+    splitting: opt.Splitting,
+    work: opt.Work,
+    show: opt.ShowRun,
+) -> None:
+    """Calibrate several detectors to the same coverage and set their false alarms side by side.
+
+    The baselines (answer length, new words, ...) always stand beside them: a detector that does not
+    beat them has not been shown to detect anything. A winner is named only where the data
+    separates it from all others, and is certified on the half of the test part that did not
+    choose it. Writes compare.json, report.html, figures/, scores.parquet and cost.json into RUN.
+    """
+    scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
+    reading = replace(reading, quarantine=quarantine)
+    with counting("scoring", work, kept=TEXTS_KEPT) as context:
+        if show.dry_run:
+            show.planned(
+                data,
+                scores,
+                kept=TEXTS_KEPT,
+                reading=reading,
+                splitting=splitting,
+                unit=promise.unit,
+            )
+        result = calibrail.compare(
+            data,
+            scores,
+            promise,
+            requirement,
+            reading=reading,
+            splitting=splitting,
+            baselines=detectors.baselines,
+            context=context,
+            looks=output / "looks.json",
+        )
+        result.save(output)
+    show.finish(
+        "compare",
+        result.to_dict(),
+        spent(result.scored.table),
+        f"wrote {output}/compare.json, report.html, figures, scores.parquet, cost.json",
+        unusable(result.data["n_quarantined"], quarantine),
+        names={"RUN": output},
+    )
+
+
+@opt.takes_settings
+def doctor_command(
+    data: opt.Data,
+    reading: Annotated[opt.Reading, opt.Pick(without=("strict",))],
+    show: opt.Show,
+) -> None:
+    """Look at a file before anything is computed from it.
+
+    Loads no model, and writes nothing but a page where one is asked for.
+    """
+    diagnosis = calibrail.diagnose(data, reading).to_dict()
+    show.finish("doctor", diagnosis, code=DONE if diagnosis["usable"] else FAILURE)
+
+
+#: What the option means where nothing is promised.
+_UNIT = "What a row is: an answer, or one of its sentences, scored from what stands up to its end."
+
+
+@opt.takes_settings
+def score_command(
+    data: opt.Data,
+    output: Annotated[
+        Path,
+        opt.to_file("Parquet file to write."),
+    ],
+    detectors: Annotated[opt.DetectorArguments, opt.Pick(only=("score",))],
+    promise: Annotated[opt.Promise, opt.Pick(only=("unit",), help={"unit": _UNIT})],
+    reading: opt.Reading,
+    work: opt.Work,
+    show: Showing,
+) -> None:
+    """Score every answer and write one column per detector; labels are not needed.
+
+    Higher always means more likely hallucinated; a column of the data in which higher means
+    faithful is negated, and stands as it was in NAME__column. Where a score is undefined the cell
+    is empty and the column NAME__reason says why. With --unit sentence there is a row a sentence:
+    its answer's id, its number, and where it starts and ends.
+    """
+    from calibrail.data.formats import spoken
+    from calibrail.pipelines.score import columns_of_places, score_sentences_by_parts
+    from calibrail.pipelines.scoring import score_by_parts
+    from calibrail.scores.table import score_file
+
+    scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
+    reading = replace(reading, quarantine=quarantine)
+    with counting("scoring", work) as context:
+        if show.dry_run:
+            show.planned(data, scores, reading=reading, labelled=False, unit=promise.unit)
+        with score_file(output) as file:
+            by_sentence = promise.unit == "sentence"
+            by_parts = score_sentences_by_parts if by_sentence else score_by_parts
+            made, read = by_parts(
+                data, scores, file.add, reading=reading, progress=context.progress
+            )
+            # Where there is no row, the columns are known all the same.
+            file.add(made, columns_of_places([]) if by_sentence else None)
+    content = {
+        "schema": "calibrail.score/1",
+        "source": spoken(data),
+        **({} if promise.unit == "answer" else {"unit": promise.unit}),
+        "examples": file.n,
+        "quarantined": read.n_quarantined,
+        "part": read.part(),
+        "undefined": {key: file.undefined.get(key, 0) for key in made.columns},
+        "costs": [cost.to_dict() for cost in made.costs],
+    }
+    n_unusable = unusable(read.n_quarantined, quarantine)
+    notes = spent(made, made.columns), f"wrote {output}", n_unusable
+    show.finish("score", content, *notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Which labelled answers there may be, and how sure a certificate should come out."""
+
+    base_rate: float | None = setting("Share of hallucinated answers among those labelled.", None)
+    calibration_share: float | None = setting(
+        "Share of the data used to calibrate (default: 0.5; none with --coverage).", None
+    )
+    n: tuple[int, ...] = setting(
+        "Number of labelled answers to look at. Repeatable.", (), metavar="N"
+    )
+    power: float = setting("Wanted probability of a certificate, at least 0.5.", 0.8)
+    sequential: bool = setting(
+        "Also simulate labelling until a verdict falls, read after every label.", False
+    )
+    budget: int | None = setting(
+        "With --sequential: most labels (default: three times the fixed number).",
+        None,
+        metavar="N",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What is assumed of the detector, or of its threshold."""
+
+    auroc: float | None = setting(
+        "Assume a detector, to be calibrated: its AUROC, with Gaussian scores.", None
+    )
+    coverage: float | None = setting(
+        "Assume a threshold, to be certified: the share that it truly catches.", None
+    )
+    fpr: float | None = setting(
+        "With --coverage: the share of faithful answers that it truly flags.", None
+    )
+
+
+@opt.takes_settings
+def plan_command(
+    promise: Annotated[
+        opt.Promise,
+        opt.Pick(
+            only=("alpha", "guarantee", "delta"),
+            help={"guarantee": "Promise of the threshold to be calibrated (--auroc)."},
+        ),
+    ],
+    requirement: Annotated[
+        opt.Requirement,
+        opt.Pick(
+            without=("risks", "min_kept"),
+            help={
+                "max_fpr": "Share of faithful answers that may be flagged.",
+                "min_coverage": "Coverage to be certified (default: 1 - alpha).",
+                "confidence": "Level of both intervals behind the certificate.",
+            },
+        ),
+    ],
+    labels: Labels,
+    assumed: Assumed,
+    *,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf."),
+    ] = None,
+    show: opt.Show,
+) -> None:
+    """Say how many labels a promise needs, and how likely a certificate is.
+
+    With --alpha alone, the fewest answers that a threshold can come from. With --max-fpr,
+    --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the
+    number of labelled answers, and the number for a probability of 80 % (--power). With
+    --sequential too, how many labels a verdict takes that is looked for after every one of them.
+    """
+    from calibrail.conformal.power import Assumption, plan
+    from calibrail.conformal.sequential.forecast import plan_sequential
+    from calibrail.report.figures.sequential import FIGURE_FORMATS, draw_plan
+
+    format = "" if figure is None else figure.suffix.lower().removeprefix(".")
+    if figure is not None and format not in FIGURE_FORMATS:
+        raise InputError(f"--figure must end in .{', .'.join(FIGURE_FORMATS)}; got {str(figure)!r}")
+    one_of(promise.guarantee, ("marginal", "pac", "anytime"), "--guarantee")
+    if labels.budget is not None and not labels.sequential:
+        raise InputError("--budget says where simulated labelling ends; give --sequential too")
+    if labels.sequential:
+        _refuse_gaps(labels, assumed, requirement)
+    assumption = Assumption(assumed.coverage, assumed.fpr, assumed.auroc)
+    result = plan(
+        promise,
+        requirement,
+        assumption,
+        base_rate=labels.base_rate,
+        calibration_share=labels.calibration_share,
+        power=labels.power,
+        n=labels.n or None,
+    ).to_dict()
+    if labels.sequential:
+        assert labels.base_rate is not None  # refused above
+        required = replace(requirement, min_coverage=requirement.coverage(promise))
+        result["sequential"] = plan_sequential(
+            required, assumption, labels.base_rate, power=labels.power, budget=labels.budget
+        ).to_dict()
+    drawn = ""
+    if figure is not None:
+        content = draw_plan(result, format)
+        with writing(figure, "--figure"):
+            figure.write_bytes(content)
+        drawn = f"the curves are drawn in {figure}"
+    show.finish("plan", result, drawn)
+
+
+def _refuse_gaps(labels: Labels, assumed: Assumed, requirement: opt.Requirement) -> None:
+    """Name everything that simulated labelling needs and that is not given, at once."""
+    gaps = {
+        "--base-rate (share of hallucinated answers)": labels.base_rate is None,
+        "--max-fpr (share of faithful answers that may be flagged)": requirement.max_fpr is None,
+        "--coverage (share that the threshold truly catches)": assumed.coverage is None,
+        "--fpr (share of faithful answers that it truly flags)": assumed.fpr is None,
+    }
+    if missing := [name for name, lacks in gaps.items() if lacks]:
+        raise InputError(f"--sequential needs {'; '.join(missing)}")

@@ -1,4 +1,4 @@
-"""``calibrail label``: hand out unlabelled answers one by one, until the data decides."""
+"""Label, audit-sample, recalibrate."""
 
 import getpass
 import shlex
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 import calibrail
-from calibrail import settings
-from calibrail.cli import options as opt
+from calibrail import options
+from calibrail import options as settings
+from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, folder_to_write, note
 from calibrail.cli.progress import counting
 from calibrail.errors import CalibrailError, InputError
-from calibrail.phrases import count
-from calibrail.settings.option import changed, setting
+from calibrail.formatting import count
+from calibrail.options.fields import changed, setting
 
 if TYPE_CHECKING:
     from calibrail.labelling.session import Session
@@ -30,7 +31,7 @@ _NAMED: Final = 10
 
 
 @dataclass(frozen=True)
-class Purpose(opt.Trust):
+class Purpose(opt.TrustArguments):
     """What labels are for."""
 
     guardrail: Path | None = setting(
@@ -64,7 +65,7 @@ class Sitting(Showing):
 
 
 @opt.takes_settings
-def run(
+def label_command(
     traces: Annotated[
         list[str] | None,
         typer.Argument(
@@ -80,7 +81,7 @@ def run(
     ],
     purpose: Purpose,
     requirement: Annotated[
-        settings.Requirement | None,
+        options.Requirement | None,
         opt.Pick(
             only=("max_fpr", "min_coverage", "confidence"),
             help={
@@ -90,11 +91,11 @@ def run(
             },
         ),
     ],
-    promise: Annotated[settings.Promise | None, opt.Pick(only=("alpha", "guarantee", "delta"))],
-    drawing: settings.Drawing | None,
-    labelling: settings.LabelOptions,
+    promise: Annotated[options.Promise | None, opt.Pick(only=("alpha", "guarantee", "delta"))],
+    drawing: options.Drawing | None,
+    labelling: options.LabelOptions,
     reading: Annotated[
-        settings.ReadOptions | None,
+        options.ReadOptions | None,
         opt.Pick(
             without=("annotators", "strict"),
             help={
@@ -113,9 +114,9 @@ def run(
     at any time. The same command goes on. Exit code 0; with --guardrail the verdict decides: 0
     certified, 3 rejected, 4 inconclusive.
     """
-    from calibrail.labelling.enough import coverage_to_expect
-    from calibrail.ui.sitting import sit
-    from calibrail.workflow.label_verdict import guardrail_to_name, look_first, verdict_of_labels
+    from calibrail.labelling.progress import coverage_to_expect
+    from calibrail.pipelines.label import guardrail_to_name, look_first, verdict_of_labels
+    from calibrail.ui.server import sit
 
     if purpose.until is not None:
         promise = promise or _promised(output)
@@ -195,11 +196,11 @@ def _folded(name: str) -> str:
     return "".join(name.split()).casefold()
 
 
-def _promised(output: Path) -> settings.Promise:
+def _promised(output: Path) -> options.Promise:
     """Return what was promised when the labels were begun; the default before that."""
     from calibrail.labelling.folder import begun, read_plan
 
-    return (read_plan(output).promise if begun(output) else None) or settings.Promise()
+    return (read_plan(output).promise if begun(output) else None) or options.Promise()
 
 
 def _again(sitting: Sitting) -> list[str]:
@@ -213,8 +214,8 @@ def _again(sitting: Sitting) -> list[str]:
 
 
 def _words_of_labels(
-    reading: settings.ReadOptions | None, *, used: bool
-) -> tuple[settings.ReadOptions | None, settings.ReadOptions | None]:
+    reading: options.ReadOptions | None, *, used: bool
+) -> tuple[options.ReadOptions | None, options.ReadOptions | None]:
     """Return how labels of a file are read, and how traces are."""
     if reading is None:
         return None, None
@@ -231,7 +232,7 @@ def _exchange(
     session: "Session",
     annotator: str,
     sitting: Sitting,
-    words: settings.ReadOptions | None,
+    words: options.ReadOptions | None,
 ) -> dict[str, Any]:
     """Take labels from a file, then hand answers out in one; return what became of both."""
     found: dict[str, Any] = {}
@@ -249,10 +250,139 @@ def _exchange(
 def _needs_a_server() -> None:
     """Refuse the page where its packages are missing, before any work is done."""
     try:
-        import calibrail.ui.serve  # noqa: F401
+        import calibrail.ui.server  # noqa: F401
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("calibrail"):
             raise
         raise CalibrailError(
             f"the page needs {error.name}: pip install 'calibrail[serve]'; --terminal does without"
         ) from error
+
+
+@opt.takes_settings
+def audit_sample_command(
+    guardrail: opt.Guardrail,
+    logs: opt.Logs,
+    *,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="AUDIT", help="Folder of labels.", callback=folder_to_write
+        ),
+    ],
+    options: settings.AuditOptions,
+    drawing: Annotated[
+        settings.Drawing | None,
+        opt.Pick(
+            only=("design", "floor"),
+            help={"design": "How answers are drawn: uniform or active (default: uniform)."},
+        ),
+    ],
+    traces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--traces",
+            metavar="FILE",
+            help="Answers with their texts, found by id, where the log holds none. Repeatable.",
+        ),
+    ] = None,
+    reading: Annotated[
+        settings.ReadOptions | None,
+        opt.Pick(
+            without=(
+                *("label_column", "group_column", "label_map", "positive", "annotators"),
+                "strict",
+            )
+        ),
+    ],
+    show: opt.Show,
+) -> None:
+    """Draw logged answers for people to label, with probabilities known before their labels.
+
+    Each call takes up the log where the last one left it, and draws from what is new: so many
+    answers for each day (UTC) of the log. Run it every day or every week; `calibrail label -o
+    AUDIT` hands out what was drawn, and `calibrail monitor --labels AUDIT` says what the labels
+    show.
+    """
+    with counting("reading") as context:
+        batch = calibrail.audit_sample(
+            guardrail,
+            logs,
+            output,
+            options,
+            drawing=drawing,
+            traces=traces or None,
+            reading=reading,
+            progress=context.progress,
+        )
+    show.finish(
+        "audit_sample",
+        batch.to_dict(),
+        names={"GUARDRAIL": guardrail, "LOG": logs, "AUDIT": output},
+    )
+
+
+@opt.takes_settings
+def recalibrate_command(
+    guardrail: opt.Guardrail,
+    logs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="LOG...", help="Its decision logs: how much of them either threshold flags."
+        ),
+    ] = None,
+    *,
+    labels: Annotated[
+        Path,
+        typer.Option(metavar="AUDIT", help="Folder of `calibrail audit-sample`, with labels."),
+    ],
+    output: Annotated[Path, opt.to_file("Guardrail file to write; its page stands beside it.")],
+    requirement: Annotated[
+        opt.Requirement,
+        opt.Pick(
+            only=("max_fpr", "min_coverage", "confidence"),
+            help={
+                "max_fpr": "Share of faithful answers that may be flagged (default: as before).",
+                "min_coverage": "Coverage that the verdict requires (default: as before).",
+            },
+        ),
+    ],
+    options: settings.RecalibrateOptions,
+    trust: opt.TrustArguments,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."
+        ),
+    ] = None,
+    show: opt.ShowAlone,
+) -> None:
+    """Make a new guardrail from audited answers: the same detector, with a new threshold.
+
+    Its guarantee is anytime: looking every week, or after every label, is part of the promise.
+    Both thresholds are compared on the same answers; nothing is replaced. Exit code 0 certified,
+    3 rejected, 4 inconclusive; without any limit on false alarms 0.
+    """
+    from calibrail.guardrail.file import read_file
+    from calibrail.guardrail.signing import read_private_key, signature_path
+
+    if sign is not None:
+        # A key that cannot sign is refused before the work.
+        read_private_key(sign)
+    made = calibrail.recalibrate(
+        read_file(guardrail, trust.keys).config, labels, logs or None, requirement, options
+    )
+    page = made.save(output, sign=sign)
+    beside = signature_path(output)
+    unsigned = ""
+    if sign is None and beside.exists():
+        unsigned = f"{beside} is the signature of an earlier file; sign this one too (--sign)"
+    content = made.to_dict()
+    show.finish(
+        "recalibrate",
+        content,
+        f"wrote {output} and {page}",
+        f"signed: {beside}" if sign is not None else unsigned,
+        code=DONE if content["max_fpr"] is None else OF_VERDICT[made.verdict],
+        names={"NEW": output},
+    )

@@ -1,8 +1,7 @@
-"""Where does what a command says go, and with which exit code does it end?"""
+"""Printing, exit codes, --json/--markdown/--page."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import shlex
 import sys
@@ -16,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import typer
 
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.settings.option import setting
+from calibrail.options.fields import setting
+from calibrail.report.documents import build_document
 
 if TYPE_CHECKING:
     from calibrail.report import Document
+    from calibrail.scores.base import Score
     from calibrail.scores.table import ScoreTable
+
 
 DONE: Final = 0
 FAILURE: Final = 1
@@ -104,8 +106,7 @@ class Showing:
             if not silent:
                 typer.echo("\n".join(self._listed(words)))
         elif self.page or not silent:
-            module = importlib.import_module(f"calibrail.report.documents.{words}")
-            document = module.document(content, **details)
+            document = build_document(words, content, **details)
             self._say(document.naming(**(names or {})), silent=silent)
         for item in filter(None, notes):
             note(item)
@@ -114,9 +115,9 @@ class Showing:
     def _say(self, document: Document, *, silent: bool) -> None:
         from rich.console import Console
 
+        from calibrail.pipelines.run import write_page
         from calibrail.report import print_document
-        from calibrail.report.render_markdown import render_comment
-        from calibrail.workflow.run_folder import write_page
+        from calibrail.report.markdown import render_comment
 
         if self.markdown and not silent:
             typer.echo(render_comment(document), nl=False)
@@ -131,7 +132,7 @@ class Showing:
         """Return what a command without a document says: its lines, as a list in Markdown."""
         if not self.markdown:
             return lines
-        from calibrail.report.render_markdown import bullets
+        from calibrail.report.markdown import bullets
 
         return list(bullets(lines))
 
@@ -142,9 +143,8 @@ class Showing:
 
         The options are ``plan_calls``'s; ``kept`` is as for ``plan_run``.
         """
-        from calibrail.engine.current import engine
-        from calibrail.workflow.dry_run import plan_calls, plan_run, plan_time
-        from calibrail.workflow.sooner import what_it_rests_on
+        from calibrail.engine.distributed import engine
+        from calibrail.pipelines.estimate import plan_calls, plan_run, plan_time, what_it_rests_on
 
         calls = plan_calls(data, scores, **options)
         sentences = [item.sentence() for item in calls] or [
@@ -185,7 +185,7 @@ def note(message: str) -> None:
 
 def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str:
     """Return what each score cost, a line each: of all but the baselines, or of those named."""
-    from calibrail.phrases import duration
+    from calibrail.formatting import duration
     from calibrail.scores.registry import BASELINES
 
     lines = []
@@ -214,7 +214,7 @@ def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str
 
 def unusable(n: int, path: Path) -> str:
     """Say how many rows were unusable, if any, and where they stand."""
-    from calibrail.phrases import count as said
+    from calibrail.formatting import count as said
 
     return f"{said(n, 'unusable row')}: see {path}" if n else ""
 
@@ -262,3 +262,13 @@ def writing(path: Path, option: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(f"{option} {path} cannot be written: {error}") from error
+
+
+def announce(score: Score) -> None:
+    """Say how many calls the probes take, and what they cost, before the first one is sent."""
+    from calibrail.guardrail.probes import asked_anew, probe_examples
+    from calibrail.pipelines.estimate import plan_calls
+
+    with asked_anew():
+        for planned in plan_calls(probe_examples(score), [score], labelled=False):
+            note(f"asking about the probe answers: {planned.sentence()}")

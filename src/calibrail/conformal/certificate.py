@@ -1,18 +1,168 @@
-"""Is a fixed threshold proven good enough, proven not to be, or neither?"""
+"""Certificates on held-out answers: one threshold, groups, removed sentences, wrong labels.
 
-from collections.abc import Mapping
+A policy that removes everything frees every answer. So "certified" needs three things shown: that
+enough answers are freed, that enough of what is supported is kept, and, where it was asked, that
+few answers without a fault are touched.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Final, Literal
 
-from calibrail.conformal import validation
-from calibrail.conformal.bound import Bound, Counts, further, interval, proof_level
-from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance, joint_flip_tolerance
-from calibrail.conformal.rank import decimal
-from calibrail.conformal.threshold import Calibration, Threshold
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betaincc
+
+from calibrail.conformal import _validation
+from calibrail.conformal._validation import Floats, Ints
+from calibrail.conformal.bounds import (
+    Bound,
+    ClassCounts,
+    MeanBound,
+    further,
+    further_values,
+    interval,
+    mean_at_least,
+    mean_bound,
+    proof_level,
+)
+from calibrail.conformal.threshold import Calibration, Threshold, decimal, rank
 from calibrail.errors import InputError
-from calibrail.phrases import percent
-from calibrail.record import Record
-from calibrail.settings.requirement import Requirement
+from calibrail.formatting import listed, percent
+from calibrail.options.guarantee import Requirement
+from calibrail.serialization import Record
+
+
+@dataclass(frozen=True, slots=True)
+class FlipTolerance(Record):
+    """How many wrong labels a certificate survives, wherever they are.
+
+    Attributes
+    ----------
+    flips : int
+        Any so many of the labels may be flipped and it still holds; one more may break it.
+    n : int
+        Labelled examples that the certificate rests on.
+    share : float
+        ``flips / n``.
+    weakest : {"coverage", "fpr"}
+        The requirement that one more flip would break.
+    """
+
+    flips: int
+    n: int
+    share: float
+    weakest: str
+
+
+def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipTolerance | None:
+    """Return the most labels that an adversary may flip without a ``certified`` becoming wrong.
+
+    Worst case, not average: the flips are those that hurt most. For coverage these are passed
+    answers labelled faithful that were hallucinated, and caught ones labelled hallucinated that
+    were not; for the FPR the mirror images. Every way to divide the flips between the two kinds is
+    tried.
+
+    Parameters
+    ----------
+    counts : Counts
+        By the labels given, as for ``certify_counts``.
+    requirement : Requirement
+        With ``min_coverage`` and ``max_fpr``.
+
+    Returns
+    -------
+    FlipTolerance or None
+        None if the counts are not certified as they are.
+
+    Examples
+    --------
+    >>> flip_tolerance(Counts(290, 300, 20, 400), Requirement(min_coverage=0.9, max_fpr=0.1))
+    FlipTolerance(flips=10, n=700, share=0.014285714285714285, weakest='fpr')
+    """
+    required = _validation.rate(requirement.min_coverage, "min_coverage")
+    level = proof_level(requirement.confidence)
+    missed, passed = counts.n_hallucinated - counts.caught, counts.n_faithful - counts.false_alarms
+
+    def coverage_holds(flips: int) -> bool:
+        # Misses come from passed "faithful" answers; the other flips take caught ones away.
+        hits, misses = _worst(counts.caught, missed, passed, flips, required)
+        lower, _ = interval(hits, hits + misses, level)
+        return len(hits) > 0 and bool(lower.min() >= required)
+
+    return _weaker(coverage_holds, counts, requirement, level)
+
+
+def joint_flip_tolerance(
+    calibration: Calibration | Threshold, counts: ClassCounts, requirement: Requirement
+) -> FlipTolerance | None:
+    """Return ``flip_tolerance`` for ``joint_certificate``: coverage rests on calibration labels.
+
+    Such a threshold is the highest that its promise allows, so usually a single passed answer
+    that was hallucinated after all would have lowered it, and no flip is tolerated.
+    """
+    promise, n = calibration.promise, calibration.n
+    kept = promise.alpha, promise.guarantee, promise.delta
+    below = calibration.missed
+    caught, passed = n - below, counts.n_faithful - counts.false_alarms
+
+    def coverage_holds(flips: int) -> bool:
+        return all(
+            below + added < rank(n + 2 * added - flips, *kept)
+            for added in range(max(0, flips - caught), min(flips, passed) + 1)
+        )
+
+    labelled = ClassCounts(caught, n, counts.false_alarms, counts.n_faithful)
+    return _weaker(coverage_holds, labelled, requirement, requirement.confidence)
+
+
+def _worst(hits: int, misses: int, spare: int, flips: int, required: float) -> tuple[Ints, Ints]:
+    """Return the hits and misses after every division of the flips that may be the worst.
+
+    A flip adds one of ``spare`` misses or takes one hit away. While the bound and the share of hits
+    both lie above one half, adding is worse: with one more of each the binomial tail beyond the
+    hits grows if the bound exceeds (misses + 1) / (n + 1), and the bound falls. So where less than
+    one half would not do anyway, only the most additions need a look.
+    """
+    least, most = max(0, flips - hits), min(flips, spare)
+    if required >= 0.5 and 2 * misses + 1 < hits + misses - flips:
+        least = max(least, most)
+    added = np.arange(least, most + 1)
+    return hits - (flips - added), misses + added
+
+
+def _weaker(
+    coverage_holds: Callable[[int], bool],
+    counts: ClassCounts,
+    requirement: Requirement,
+    level: float,
+) -> FlipTolerance | None:
+    limit, alarms = _validation.rate(requirement.max_fpr, "max_fpr"), counts.false_alarms
+    total = counts.n_hallucinated + counts.n_faithful
+
+    def fpr_holds(flips: int) -> bool:
+        passed = counts.n_faithful - alarms
+        hits, misses = _worst(passed, alarms, counts.caught, flips, 1.0 - limit)
+        _, upper = interval(misses, hits + misses, level)
+        return len(hits) > 0 and bool(upper.max() <= limit)
+
+    if not (coverage_holds(0) and fpr_holds(0)):
+        return None
+    by_coverage, by_fpr = _last(coverage_holds, total), _last(fpr_holds, total)
+    flips = min(by_coverage, by_fpr)
+    weakest = "coverage" if by_coverage <= by_fpr else "fpr"
+    return FlipTolerance(flips, total, flips / total, weakest)
+
+
+def _last(holds: Callable[[int], bool], most: int) -> int:
+    """Return the last number of flips that ``holds``; true at 0, and never again once false."""
+    good, bad = 0, 1
+    while bad <= most and holds(bad):
+        good, bad = bad, 2 * bad
+    undecided = range(good + 1, min(bad, most + 1))
+    return good + bisect_left(undecided, True, key=lambda flips: not holds(flips))
+
 
 Verdict = Literal["certified", "rejected", "inconclusive"]
 
@@ -60,7 +210,7 @@ class Certificate(Record):
     flips: FlipTolerance | None = None
 
 
-def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
+def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate:
     """Decide from counts on two independent samples, at a threshold fixed before both.
 
     ``rejected`` rests on two-sided Clopper-Pearson intervals at ``confidence`` = 1 - delta: each
@@ -99,7 +249,7 @@ def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
 
 
 def joint_certificate(
-    calibration: Calibration | Threshold, counts: Counts, requirement: Requirement
+    calibration: Calibration | Threshold, counts: ClassCounts, requirement: Requirement
 ) -> Certificate:
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
@@ -146,7 +296,7 @@ def joint_certificate(
 
 
 def smallest_limit(
-    counts: Counts, min_coverage: float, confidence: float, delta: float | None = None
+    counts: ClassCounts, min_coverage: float, confidence: float, delta: float | None = None
 ) -> tuple[float | None, float]:
     """Return the lowest limit on the FPR that would be certified, and with which confidence.
 
@@ -184,12 +334,12 @@ def smallest_limit(
     >>> smallest_limit(Counts(240, 300, 20, 400), 0.9, 0.95, delta=0.05)[0] is None
     True
     """
-    required = validation.rate(min_coverage, "min_coverage")
-    level = validation.share(confidence, "confidence")
+    required = _validation.rate(min_coverage, "min_coverage")
+    level = _validation.share(confidence, "confidence")
     refuted = float(interval(counts.caught, counts.n_hallucinated, level)[1]) < required
     proof = proof_level(level)
     if delta is not None:
-        proof, level = level, joint_confidence(validation.share(delta, "delta"), level)
+        proof, level = level, joint_confidence(_validation.share(delta, "delta"), level)
     elif float(interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
         return None, level
     limit = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
@@ -215,13 +365,15 @@ def joint_confidence(delta: float, confidence: float) -> float:
 
 def checked_limits(requirement: Requirement) -> tuple[float, float | None, float]:
     """Return the required coverage, the limit on the FPR and the confidence, each in its domain."""
-    limit = None if requirement.max_fpr is None else validation.rate(requirement.max_fpr, "max_fpr")
-    required = validation.rate(requirement.min_coverage, "min_coverage")
-    return required, limit, validation.share(requirement.confidence, "confidence")
+    limit = (
+        None if requirement.max_fpr is None else _validation.rate(requirement.max_fpr, "max_fpr")
+    )
+    required = _validation.rate(requirement.min_coverage, "min_coverage")
+    return required, limit, _validation.share(requirement.confidence, "confidence")
 
 
 def _decide(
-    counts: Counts,
+    counts: ClassCounts,
     requirement: Requirement,
     confidence: float,
     proof: float,
@@ -300,3 +452,326 @@ def _claim(
         f"hallucinations and flags at most {percent(limit)} of faithful answers (shown: at least "
         f"{percent(at_least)}, at most {percent(at_most)})"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVerdict:
+    """One group's certificate, corrected for the number of groups.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        With bounds at the corrected level: all groups' verdicts hold together.
+    p_undercovered : float
+        Holm-adjusted p-value of "coverage reaches the requirement": small = broken in this group.
+    """
+
+    certificate: Certificate
+    p_undercovered: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {**self.certificate.to_dict(), "p_undercovered": self.p_undercovered}
+
+
+def certify_groups(
+    counts: Mapping[str, ClassCounts], requirement: Requirement
+) -> dict[str, GroupVerdict]:
+    """Decide about every group so that no verdict at all is wrong but for 1 - confidence.
+
+    Each group is decided by ``certify_counts`` at the level 1 - (1 - confidence) / G (Bonferroni),
+    so the bounds of all G groups hold together. The adjusted p-values use Holm's step-down
+    procedure, which finds at least as much.
+
+    Parameters
+    ----------
+    counts : mapping of str to Counts
+        At least one group; a group without examples of a class stays inconclusive.
+    requirement : Requirement
+        As for ``certify_counts``; ``confidence`` is that of all verdicts together.
+
+    Returns
+    -------
+    dict of str to GroupVerdict
+        In the order given.
+
+    Examples
+    --------
+    >>> verdicts = certify_groups(
+    ...     {"easy": Counts(300, 300, 5, 300), "hard": Counts(200, 300, 5, 300)},
+    ...     Requirement(min_coverage=0.9, max_fpr=0.1),
+    ... )
+    >>> [(name, item.certificate.verdict) for name, item in verdicts.items()]
+    [('easy', 'certified'), ('hard', 'rejected')]
+    >>> verdicts["hard"].p_undercovered < 0.001 < verdicts["easy"].p_undercovered
+    True
+    """
+    if not counts:
+        raise InputError("counts must hold at least one group")
+    level = checked_limits(requirement)[2]
+    each = replace(requirement, confidence=1.0 - (1.0 - level) / len(counts))
+    p = undercovered(tuple(counts.values()), requirement)
+    return {
+        name: GroupVerdict(certify_counts(item, each), adjusted)
+        for (name, item), adjusted in zip(counts.items(), p, strict=True)
+    }
+
+
+def undercovered(counts: Sequence[ClassCounts], requirement: Requirement) -> list[float]:
+    """Return each group's p-value of "coverage reaches what is required", adjusted by `holm`."""
+    required = checked_limits(requirement)[0]
+    # P(Binomial(n, required) <= caught)
+    p = [
+        1.0 if item.caught == n else float(betaincc(item.caught + 1, n - item.caught, required))
+        for item in counts
+        for n in [item.n_hallucinated]
+    ]
+    adjusted: list[float] = holm(p).tolist()
+    return adjusted
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Return p-values adjusted for their number: Holm's (1979) step-down procedure.
+
+    Rejecting those at most delta makes no error at all but with probability delta, however the
+    tests depend on each other. The same as ``statsmodels.stats.multitest.multipletests``, its
+    oracle in the tests. Importing that takes 1.1 seconds of processor time, this whole package 0.1.
+
+    Parameters
+    ----------
+    p_values : array-like of float, shape (m,)
+        In [0, 1], no NaN.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p = _validation.defined(p_values, "p_values")
+    if len(p) and not 0.0 <= p.min() <= p.max() <= 1.0:
+        raise InputError("p_values must lie in [0, 1]")
+    order = np.argsort(p, kind="stable")
+    result = np.empty(len(p))
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    result[order] = np.minimum(stepped, 1.0)
+    return result
+
+
+#: Why nothing is certified without a limit.
+_NO_LIMIT: Final = (
+    "no share of supported sentences was set that must be kept, so nothing can be certified; give "
+    "one with --min-kept"
+)
+_NOTHING_SEEN: Final = MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class TrimCertificate(Certificate):
+    """A verdict about removing sentences.
+
+    ``coverage`` is the share of hallucinated answers that are freed of all unsupported sentences,
+    ``fpr`` that of faithful answers of which a sentence is removed.
+
+    Attributes
+    ----------
+    kept : MeanBound
+        Over answers that hold a supported sentence: the share of these that is released.
+    kept_at_least : float
+        The end that ``certified`` rests on; it errs with at most 1 - ``confidence`` by itself.
+    min_kept : float or None
+        What it has to reach; without one nothing can be certified.
+    needed : mapping
+        As of a certificate; under ``answers``, about how many more that hold a supported sentence
+        would settle what is kept, if they are like those seen.
+    """
+
+    kept: MeanBound = _NOTHING_SEEN
+    kept_at_least: float = 0.0
+    min_kept: float | None = None
+
+
+def certify_trimming(
+    counts: ClassCounts,
+    kept: ArrayLike,
+    requirement: Requirement,
+    calibration: Calibration | None = None,
+) -> TrimCertificate:
+    """Decide from independent answers that the threshold never saw.
+
+    Every end that may reject errs with an equal part of what two ends of a two-sided interval may
+    together; every end that certifies may take the whole error, since all have to hold
+    (intersection-union test, Berger 1982).
+
+    Parameters
+    ----------
+    counts : Counts
+        Hallucinated answers and how many are freed (``caught``), faithful ones and how many are
+        touched (``false_alarms``).
+    kept : array-like of float, shape (m,)
+        The share of supported sentences released, of each independent answer that holds one, in an
+        order that has nothing to do with it.
+    requirement : Requirement
+        With a ``min_coverage``: of the answers freed. Without a ``min_kept`` nothing is certified;
+        ``max_fpr`` is decided about only where it is given.
+    calibration : Calibration, optional
+        A ``pac`` or ``anytime`` threshold, whose coverage of 1 - alpha is proven by construction:
+        at least what is required. The joint confidence is then 1 - delta - (1 - confidence) / 2, as
+        of a joint certificate.
+
+    Examples
+    --------
+    >>> required = Requirement(min_coverage=0.8, min_kept=0.5)
+    >>> certify_trimming(Counts(95, 100, 60, 100), [1.0, 0.5, 0.75, 1.0] * 50, required).verdict
+    'certified'
+    >>> certify_trimming(Counts(100, 100, 100, 100), [0.0] * 200, required).verdict
+    'rejected'
+    >>> open_one = certify_trimming(Counts(17, 20, 3, 20), [1.0, 0.5] * 10, required)
+    >>> open_one.verdict, dict(open_one.needed)
+    ('inconclusive', {'hallucinated': 173, 'faithful': 0, 'answers': 0})
+    """
+    required, limit, level = checked_limits(requirement)
+    least = None if requirement.min_kept is None else _validation.rate(requirement.min_kept, "kept")
+    confidence, sure = level, level
+    if calibration is not None and calibration.delta is not None:
+        confidence, sure = joint_confidence(calibration.delta, level), 1.0 - (1.0 - level) / 2.0
+    proof = proof_level(sure)
+    shares: Floats = _validation.vector(kept, "kept")
+    coverage, fpr = counts.bounds(level)
+    measured = mean_bound(shares, level)
+    at_least = float(interval(counts.caught, counts.n_hallucinated, proof)[0])
+    at_most = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    kept_at_least = mean_at_least(shares, sure)
+    if calibration is not None:
+        at_least = float(1 - decimal(calibration.alpha))
+    result = TrimCertificate(
+        verdict="inconclusive",
+        reason="",
+        coverage=coverage,
+        fpr=fpr,
+        coverage_at_least=at_least,
+        fpr_at_most=at_most,
+        min_coverage=required,
+        max_fpr=limit,
+        confidence=confidence,
+        needed={},
+        kept=measured,
+        kept_at_least=kept_at_least,
+        min_kept=least,
+    )
+    if refuted := _refuted(result, counts, shares, level):
+        return _worded(result, "rejected", "; ".join(refuted))
+    freed = at_least >= required
+    keeps = least is not None and kept_at_least >= least
+    spares = limit is None or at_most <= limit
+    if freed and keeps and spares:
+        return _worded(result, "certified", _removal_claim(result))
+    needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
+    if not freed:
+        needed["hallucinated"] = further(coverage, required, proof, good_above=True)
+    if limit is not None and not spares:
+        needed["faithful"] = further(fpr, limit, proof, good_above=False)
+    if least is None:
+        needed["answers"] = None
+    elif not keeps:
+        refuting = (1.0 - _refuting(level, limit)) / 2.0
+        needed["answers"] = further_values(shares, least, 1.0 - sure, refuting)
+    open_ones = _open(result, freed=freed, keeps=keeps, spares=spares)
+    return replace(_worded(result, "inconclusive", open_ones), needed=needed)
+
+
+def certify_group_trimming(
+    groups: Mapping[str, tuple[ClassCounts, Floats]], requirement: Requirement
+) -> dict[str, GroupVerdict]:
+    """Decide about every group as `certify_groups` does, with the counts and shares of each."""
+    each = replace(requirement, confidence=1.0 - (1.0 - requirement.confidence) / len(groups))
+    p = undercovered([counts for counts, _ in groups.values()], requirement)
+    return {
+        name: GroupVerdict(certify_trimming(counts, kept, each), p_value)
+        for (name, (counts, kept)), p_value in zip(groups.items(), p, strict=True)
+    }
+
+
+def _refuted(
+    certificate: TrimCertificate, counts: ClassCounts, shares: Floats, level: float
+) -> list[str]:
+    """Return what is shown to be missed, in words."""
+    limit, least = certificate.max_fpr, certificate.min_kept
+    level = _refuting(level, limit)
+    freed = float(interval(counts.caught, counts.n_hallucinated, level)[1])
+    touched = float(interval(counts.false_alarms, counts.n_faithful, level)[0])
+    upper = mean_bound(shares, level).upper
+    reasons = []
+    if freed < certificate.min_coverage:
+        reasons.append(
+            f"it frees at most {percent(freed)} of hallucinated answers of all that is "
+            f"unsupported, and {percent(certificate.min_coverage)} is required"
+        )
+    if least is not None and upper < least:
+        reasons.append(
+            f"it keeps at most {percent(upper)} of supported sentences, and {percent(least)} is "
+            "required"
+        )
+    if limit is not None and touched > limit:
+        reasons.append(
+            f"it touches at least {percent(touched)} of faithful answers, and at most "
+            f"{percent(limit)} is allowed"
+        )
+    return reasons
+
+
+def _refuting(level: float, limit: float | None) -> float:
+    """Return the two-sided level of the ends that may reject.
+
+    With three requirements each of them may err with a third of the error, not with a half.
+    """
+    return level if limit is None else 1.0 - 2.0 * (1.0 - level) / 3.0
+
+
+def _open(certificate: TrimCertificate, *, freed: bool, keeps: bool, spares: bool) -> str:
+    """Say what is neither shown to be met nor to be missed."""
+    coverage, kept, fpr = certificate.coverage, certificate.kept, certificate.fpr
+    if certificate.min_kept is None:
+        return _NO_LIMIT
+    reasons = []
+    if not freed:
+        reasons.append(
+            f"the share of answers freed lies between {percent(coverage.lower)} and "
+            f"{percent(coverage.upper)}, and {percent(certificate.min_coverage)} is required"
+        )
+    if not keeps:
+        reasons.append(
+            f"the share of supported sentences kept lies between {percent(kept.lower)} and "
+            f"{percent(kept.upper)}, and {percent(certificate.min_kept)} is required"
+        )
+    if not spares:
+        reasons.append(
+            f"the share of faithful answers touched lies between {percent(fpr.lower)} and "
+            f"{percent(fpr.upper)}, and at most {percent(certificate.max_fpr or 0.0)} is allowed"
+        )
+    return "; ".join(reasons)
+
+
+def _removal_claim(certificate: TrimCertificate) -> str:
+    """Say what is certified: every requirement, and by how much it is met."""
+    claims = [
+        f"frees at least {percent(certificate.min_coverage)} of hallucinated answers of all that "
+        "is unsupported",
+        f"keeps at least {percent(certificate.min_kept or 0.0)} of supported sentences",
+    ]
+    shown = [
+        f"at least {percent(certificate.coverage_at_least)}",
+        f"at least {percent(certificate.kept_at_least)}",
+    ]
+    if certificate.max_fpr is not None:
+        claims.append(f"touches at most {percent(certificate.max_fpr)} of faithful answers")
+        shown.append(f"at most {percent(certificate.fpr_at_most)}")
+    return (
+        f"with {percent(certificate.confidence)} confidence it {listed(claims)} (shown: "
+        f"{', '.join(shown)})"
+    )
+
+
+def _worded(certificate: TrimCertificate, verdict: Verdict, reason: str) -> TrimCertificate:
+    settled: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
+    sentence = f"{reason[0].upper()}{reason[1:]}."
+    return replace(certificate, verdict=verdict, reason=sentence, needed=settled)

@@ -1,4 +1,4 @@
-"""How many answers are hallucinated, as far as bounds of other shares tell?
+"""Share of hallucinated answers from other shares.
 
 If a test is positive with probability h where something is there and l where it is not, the share
 of positives is seen = p h + (1 - p) l, so p = (seen - l) / (h - l) (Rogan and Gladen, 1978). p is
@@ -14,9 +14,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from calibrail.conformal.betting import FRACTIONS, mixture
-from calibrail.conformal.eprocess import lowest_limit
-from calibrail.conformal.validation import Floats
+from calibrail.conformal._validation import Floats
+from calibrail.conformal.sequential.betting import FRACTIONS, lowest_limit, mixture
 
 #: Halvings of [0, 1]: ends are as exact as anybody reads them.
 _HALVINGS: Final = 30

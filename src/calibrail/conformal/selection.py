@@ -1,4 +1,4 @@
-"""Which answers of a batch can be released, and how many hallucinations may be among them?
+"""Conformal selection with FDR.
 
 Either one cut-off is chosen with the false discovery rate under control, or the hallucinations
 below every cut-off are bounded at once. For these bounds: m0 hallucinated answers of a batch and n
@@ -8,6 +8,29 @@ then follows one known distribution: a Polya urn (Blanchard, Gazin and Roquain, 
 limits B_k with P(V_k <= B_k for all k) >= confidence, computed, not simulated. The unknown m0 is
 bounded in the same event: an m0 for which more answers would have to lie above some threshold than
 do lie there is impossible.
+
+Benjamini and Hochberg's procedure at level q keeps the false discovery rate at q times the batch's
+share of hallucinated answers. Dividing q by an estimate of that share releases more. Two estimates
+keep the rate at q in finite samples, with ties and for any detector:
+
+``storey_share``, from the batch. Take one hallucinated answer of the batch, and A, its score among
+the n calibration scores. Given A and all other scores each place of it in A is equally likely; its
+own p-value and all others can only grow with it, so the number released can only fall. Hence
+
+    rate <= q / m * sum over hallucinated answers of E[1 / estimate, with the score lowest in A]
+
+(Blanchard and Roquain, 2009; Marandon, Lei, Mary and Roquain, 2024). There ``p >= K / (n + 1)``
+says that a score reaches the K-th smallest of A; with U the share of hallucinated answers below
+that, E[1 / (1 + Binomial(m0 - 1, 1 - U))] <= E[1 / (m0 (1 - U))] = 1 / (m0 (1 - K / (n + 1))),
+because 1 - U is Beta(n + 2 - K, K). So each term is at most m / m0, and the rate at most q. Ties
+only add answers that reach it. Counting ``p > K / (n + 1)`` loses this proof by one rank.
+
+``labelled_share``, from labels. Given all labels the level q / share is fixed, so the rate is at
+most q times E[m0 / m / share]. Among the N labels and that of one answer of the batch M are
+hallucinated; it is one of them with probability M / (N + 1), and then share is M / (N + 1): the
+product is at most 1. This is Jin and Candes' (2023) selection: with the calibration part as all
+that is labelled, p times share is their p-value, (1 + #{hallucinated calibration scores <= S}) /
+(N + 1). A split by class leaves the calibration part no random share; all labels together have one.
 """
 
 import math
@@ -19,13 +42,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, gammaln
 
-from calibrail.conformal import validation
-from calibrail.conformal.crossing import stays_below
-from calibrail.conformal.rank import decimal
-from calibrail.conformal.simultaneous import controlled_ranks, largest_level, lower_bounds
-from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.conformal import _validation
+from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal.bounds import controlled_ranks, largest_level, lower_bounds, stays_below
+from calibrail.conformal.threshold import decimal
 from calibrail.errors import InputError
-from calibrail.record import Record
+from calibrail.serialization import Record
 
 #: Ranks of the calibration scores at which the count is controlled; in between, the next one
 #: serves.
@@ -110,9 +132,9 @@ def conformal_selection(p_values: ArrayLike, fdr: float, share: float = 1.0) -> 
     >>> conformal_selection([0.2, 0.3], fdr=0.1, share=0.25).n_released
     2
     """
-    q, part = validation.share(fdr, "fdr"), _share(share)
-    p = validation.p_values(p_values, zero=True)
-    undefined, m = np.isnan(validation.vector(p_values, "p_values")), len(p)
+    q, part = _validation.share(fdr, "fdr"), _share(share)
+    p = _validation.p_values(p_values, zero=True)
+    undefined, m = np.isnan(_validation.vector(p_values, "p_values")), len(p)
     ordered = np.sort(p[~undefined])
     # A quotient of counts equals its limit in decimal arithmetic more often than in binary.
     limits = q / part * np.arange(1, len(ordered) + 1) / max(1, m) * (1.0 + 1e-12)
@@ -145,12 +167,12 @@ def minimum_n_for_selection(fdr: float, m: int, share: float = 1.0) -> int:
     >>> minimum_n_for_selection(0.1, 1), minimum_n_for_selection(0.1, 50)
     (9, 499)
     """
-    answers = validation.whole(m, "m", least=1) * decimal(_share(share))
-    return max(1, -int(-(answers / decimal(validation.share(fdr, "fdr")) - 1) // 1))
+    answers = _validation.whole(m, "m", least=1) * decimal(_share(share))
+    return max(1, -int(-(answers / decimal(_validation.share(fdr, "fdr")) - 1) // 1))
 
 
 def _share(value: float) -> float:
-    share = validation.number(value, "share")
+    share = _validation.number(value, "share")
     if not 0.0 < share < math.inf:
         raise InputError(f"share must be finite and above 0; got {value!r}")
     return share
@@ -185,7 +207,7 @@ class Discoveries(Record):
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return released answers, and the most hallucinated among them, up to a cut-off."""
-        (limit,) = validation.defined([cutoff], "cutoff")
+        (limit,) = _validation.defined([cutoff], "cutoff")
         place = int(np.searchsorted(self.cutoffs, limit, side="right")) - 1
         return (int(self.released[place]), int(self.most[place])) if place >= 0 else (0, 0)
 
@@ -224,9 +246,9 @@ def discoveries(p_values: ArrayLike, n: int, confidence: float = 0.95) -> Discov
     >>> released, most < 20
     (305, True)
     """
-    level = validation.share(confidence, "confidence")
-    size = validation.whole(n, "n", least=1)
-    p = validation.p_values(p_values, zero=False)
+    level = _validation.share(confidence, "confidence")
+    size = _validation.whole(n, "n", least=1)
+    p = _validation.p_values(p_values, zero=False)
     m = len(p)
     cutoffs, repeats = np.unique(p, return_counts=True)
     released = np.cumsum(repeats)
@@ -345,3 +367,65 @@ def _two_step(m0: int, n: int, ranks: Ints, error: float) -> Ints:
     shares = 1.0 - lower_bounds(n + 1 - ranks, n, error / 2.0)
     margin = math.sqrt(m0 * math.log(2.0 / error) / 2.0)
     return np.minimum(np.floor(m0 * shares + margin), m0).astype(np.int64)
+
+
+def storey_share(p_values: ArrayLike, n: int) -> float:
+    """Estimate the share of hallucinated answers of a batch from its p-values.
+
+    Storey's estimate (2002; Storey, Taylor and Siegmund, 2004) for conformal p-values, (1 + #{p >=
+    lambda}) / (m (1 - lambda)), with lambda the first multiple of 1 / (n + 1) from one half on. It
+    errs upwards: faithful answers that look hallucinated count, too, and it may exceed 1.
+
+    Parameters
+    ----------
+    p_values : array-like of float, shape (m,)
+        Conformal p-values (1 + count) / (n + 1); NaN where a score is undefined.
+    n : int
+        Calibration examples behind the p-values, at least 1.
+
+    Returns
+    -------
+    float
+        Above 0; 1 for an empty batch.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> storey_share([0.1] * 8 + [0.6, 1.0], 9)
+    0.6
+    """
+    size = _validation.whole(n, "n", least=1)
+    p = _validation.p_values(p_values, zero=True)
+    if not len(p):
+        return 1.0
+    k = (size + 2) // 2
+    # A p-value is a quotient of whole numbers: half a step below serves as well.
+    high = int(np.count_nonzero(p * (size + 1) >= k - 0.5))
+    return (1 + high) * (size + 1) / (len(p) * (size + 1 - k))
+
+
+def labelled_share(n_hallucinated: int, n: int) -> float:
+    """Estimate the share of hallucinated answers of a batch from labels of answers like its own.
+
+    Parameters
+    ----------
+    n_hallucinated, n : int
+        Hallucinated answers among n labelled ones. Labelled answers and batch must be exchangeable,
+        their labels included: neither may have been chosen by class.
+
+    Returns
+    -------
+    float
+        (n_hallucinated + 1) / (n + 1).
+
+    Examples
+    --------
+    >>> labelled_share(9, 99)
+    0.1
+    """
+    part, total = _validation.counts(n_hallucinated, n, ("n_hallucinated", "n"))
+    return (part + 1) / (total + 1)

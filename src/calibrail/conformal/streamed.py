@@ -15,22 +15,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrail.conformal import validation
-from calibrail.conformal.bound import Counts
-from calibrail.conformal.labelling import truth_values
-from calibrail.conformal.pvalues import add_tolerance, count_at_most
-from calibrail.conformal.rank import rank
-from calibrail.conformal.rank_table import RankTable
-from calibrail.conformal.simultaneous import METHODS, Method, simultaneous_bounds
+from calibrail.conformal import _validation
+from calibrail.conformal._validation import Floats, Ints
+from calibrail.conformal.bounds import METHODS, ClassCounts, Method, simultaneous_bounds
+from calibrail.conformal.sequential.active import truth_values
 from calibrail.conformal.threshold import (
     Calibration,
+    RankTable,
     Threshold,
+    add_tolerance,
+    count_at_most,
+    rank,
     threshold_of_lowest,
 )
-from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError
-from calibrail.settings.checks import one_of
-from calibrail.settings.promise import Promise
+from calibrail.options.fields import one_of
+from calibrail.options.guarantee import Promise
 
 #: Scores that are kept beyond the lowest before those that cannot matter are dropped.
 _SPARE: Final = 2**16
@@ -59,7 +59,7 @@ class ThresholdStream:
 
     def __init__(self, promise: Promise, at_most: int) -> None:
         self._promise = promise
-        self._at_most = validation.whole(at_most, "at_most")
+        self._at_most = _validation.whole(at_most, "at_most")
         self._most = rank(self._at_most, promise.alpha, promise.guarantee, promise.delta)
         # Pages of it that nothing is written to take no memory.
         self._kept: Floats = np.empty(min(2 * self._most + _SPARE, self._at_most))
@@ -79,7 +79,7 @@ class ThresholdStream:
         InputError
             If they are not numbers, a score is infinite, or there are more than ``at_most``.
         """
-        values = validation.scores(scores)
+        values = _validation.scores(scores)
         if self._n + len(values) > self._at_most:
             raise InputError(
                 f"at_most must be at least the number of scores; got {self._at_most} for "
@@ -138,11 +138,11 @@ class CountStream:
 
     def __init__(self, threshold: Calibration | Threshold, tolerance: float = 0.0) -> None:
         self._threshold = threshold
-        self._tolerance = validation.tolerance(tolerance)
-        self._counts = Counts(0, 0, 0, 0)
+        self._tolerance = _validation.tolerance(tolerance)
+        self._counts = ClassCounts(0, 0, 0, 0)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> ClassCounts:
         """What the threshold did on all answers so far."""
         return self._counts
 
@@ -156,13 +156,13 @@ class CountStream:
         hallucinated : array-like of bool, shape (m,)
             Their labels, as truth values or 1 and 0.
         """
-        values = validation.vector(scores, "scores")
+        values = _validation.vector(scores, "scores")
         truth = truth_values(hallucinated, "hallucinated")
-        validation.paired(truth, len(values), "hallucinated")
+        _validation.paired(truth, len(values), "hallucinated")
         flagged = self._threshold.flags(values, self._tolerance)
         caught = int(np.count_nonzero(flagged & truth))
         positives, so_far = int(np.count_nonzero(truth)), self._counts
-        self._counts = Counts(
+        self._counts = ClassCounts(
             so_far.caught + caught,
             so_far.n_hallucinated + positives,
             so_far.false_alarms + int(np.count_nonzero(flagged)) - caught,
@@ -194,18 +194,18 @@ class BandStream:
     def __init__(
         self, thresholds: ArrayLike, confidence: float = 0.95, method: Method = "berk-jones"
     ) -> None:
-        edges = validation.defined(thresholds, "thresholds")
+        edges = _validation.defined(thresholds, "thresholds")
         self._edges, self._place = np.unique(edges, return_inverse=True)
-        self._confidence = validation.share(confidence, "confidence")
+        self._confidence = _validation.share(confidence, "confidence")
         self._method = one_of(method, METHODS, "method")
         #: How many scores reach exactly so many of the thresholds.
         self._reached = np.zeros(len(self._edges) + 1, dtype=np.int64)
 
     def add(self, scores: ArrayLike) -> None:
         """Take in the next independent scores of one class: finite, none is fine, too."""
-        values = validation.vector(scores, "scores")
+        values = _validation.vector(scores, "scores")
         if len(values):
-            reached = count_at_most(self._edges, validation.finite(values))
+            reached = count_at_most(self._edges, _validation.finite(values))
             self._reached += np.bincount(reached, minlength=len(self._reached))
 
     def bounds(self) -> tuple[Floats, Floats, Floats]:
@@ -252,5 +252,5 @@ class PValueStream:
 
     def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> Floats:
         """Return ``calibration.p_value(values, tolerance)``."""
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(_validation.defined(values, "values"), tolerance)
         return self._calibration.p_value_of_counts(self._table.count(queries))

@@ -1,21 +1,422 @@
-"""Which threshold catches the stated share of hallucinations?"""
+"""Conformal thresholds: rank, smallest calibration set, p-values, weighted calibration.
+
+The threshold is the k-th smallest of n hallucinated calibration scores. Each guarantee has its own
+k:
+
+- ``marginal``: k = floor(alpha (n + 1)), split conformal prediction (Vovk et al., 2005).
+- ``pac``: the largest k with BinomCDF(k - 1; n, alpha) <= delta, the Neyman-Pearson umbrella
+  (Tong, Feng and Li, 2018, Science Advances 4(2)).
+- ``anytime``: the largest k for which a bet on "less than alpha is missed" has won 1 / delta at
+  k - 1 misses of n (``calibrail.conformal.eprocess``). Let q be the lowest score with at least
+  alpha of the hallucinations at or below it. A threshold that misses more than alpha lies above q,
+  so that no more than k - 1 of the n lie at or below q, and a bet on that number has won as much.
+  It ever does with probability at most delta (Ville, 1939): whoever makes a new threshold each time
+  an example comes in, and looks at all of them, ever gets one that misses more with that
+  probability.
+- ``paper``: k = ceil((n + 1) alpha), the rank of "The Semantic Illusion" (arXiv 2512.15068). It
+  under-covers and serves to reproduce its tables.
+
+The range of the scores is cut into equal cells, two for each score, and a table says how many
+scores lie in the cells before. A subtraction and a product tell a value's cell. Rounding never
+reverses the order of two values, so that every score of an earlier cell is smaller than the value;
+from there on scores are compared one by one until one is larger. The few values that are still open
+after some steps are searched for, and all of them where scores are so unevenly spread that many
+share a cell. How scores are distributed decides about speed alone: the count is exact.
+
+Under covariate shift the answers come from other questions, but a given kind of question is
+answered as before: the distribution of the features changes, that of the score given the features
+does not. If w(x), the ratio of the two densities of the features, were known, weighting the
+calibration examples by it would keep the ``marginal`` promise exactly (Tibshirani, Barber, Candes
+and Ramdas, 2019, "Conformal prediction under covariate shift"). In practice w is estimated, so NO
+exact promise is made: the result is as good as the estimate, and no better than its effective
+sample size.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, ClassVar, Final, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import bdtrik, betaincc
 
-from calibrail.conformal import validation
-from calibrail.conformal.pvalues import add_tolerance, count_at_most
-from calibrail.conformal.rank import minimum_n, rank
-from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.conformal import _validation
+from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal.sequential.betting import wealth_of_counts
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.record import Record
-from calibrail.settings.option import option_of
-from calibrail.settings.promise import OF_THIS_THRESHOLD, Guarantee, Promise, Undefined
+from calibrail.options.fields import one_of, spell_option
+from calibrail.options.guarantee import OF_THIS_THRESHOLD, Guarantee, Promise, Undefined
+from calibrail.serialization import Record
+
+GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
+
+#: Below it no possible number of examples would do under ``pac`` or ``anytime``.
+_LEAST_ALPHA: Final = 1e-9
+#: More examples than any promise asks for, however small alpha.
+_MOST: Final = 10**15
+#: Up to this n a float that lies on delta but for rounding is decided in exact arithmetic.
+_EXACT_N: Final = 1000
+
+
+def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1) -> int:
+    """Return the 1-based rank of the threshold, 0 where none keeps the promise.
+
+    Parameters
+    ----------
+    n : int
+        Number of hallucinated calibration examples.
+    alpha : float
+        Tolerated miss rate, in (0, 1); read as the decimal number that it was written as.
+    guarantee : {"marginal", "pac", "anytime", "paper"}
+        The promise.
+    delta : float
+        Error probability of ``pac`` and ``anytime``, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Notes
+    -----
+    A quotient that has no short decimal, such as 1/3, is no decimal number that anyone wrote: for
+    it, ``marginal`` takes the largest k whose k / (n + 1), rounded to a float as alpha itself is,
+    does not exceed alpha. So ``p <= alpha`` and "not flagged" stay one decision for every float.
+
+    Examples
+    --------
+    In floating point 0.29 * 100 is 28.999999999999996; the rank is computed exactly.
+
+    >>> rank(99, 0.29)
+    29
+    >>> rank(100, 0.05), rank(100, 0.05, "pac"), rank(100, 0.05, "paper")
+    (5, 2, 6)
+    >>> rank(100, 0.05, "anytime"), rank(1000, 0.05, "anytime"), rank(1000, 0.05, "pac")
+    (1, 33, 41)
+    """
+    n = _validation.whole(n, "n")
+    alpha = _validation.share(alpha, "alpha")
+    if guarantee == "marginal":
+        numerator, denominator = Decimal(repr(alpha)).as_integer_ratio()
+        k = numerator * (n + 1) // denominator
+        return k + 1 if (k + 1) / (n + 1) <= alpha else k
+    if guarantee == "paper":
+        return min(math.ceil(decimal(alpha) * (n + 1)), n)
+    one_of(guarantee, GUARANTEES, "guarantee")
+    alpha, delta = _not_tiny(alpha, guarantee), _validation.share(delta, "delta")
+    if n == 0:
+        return 0
+    # From where the CDF, made continuous, meets delta: under ``pac`` right but for a rounding
+    # error, except at the far end of the tails; ``anytime`` asks for more as n grows.
+    level = delta if guarantee == "pac" else delta / (1.0 + math.sqrt(n))
+    guess = bdtrik(level, n, alpha)
+    fails = _exceeds if guarantee == "pac" else _falls_short
+    return _first(lambda misses: fails(misses, n, alpha, delta), n, int(guess))
+
+
+def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1) -> int:
+    """Return the smallest n for which ``rank`` is at least 1.
+
+    Examples
+    --------
+    >>> minimum_n(0.05), minimum_n(0.05, "pac", delta=0.1)
+    (19, 45)
+    """
+    alpha = _validation.share(alpha, "alpha")
+    if guarantee == "paper":
+        return 1
+    if guarantee == "marginal":
+        n = max(1, math.ceil(1 / decimal(alpha)) - 1)
+        return n - 1 if n > 1 and 1 / n <= alpha else n
+    one_of(guarantee, GUARANTEES, "guarantee")
+    alpha, delta = _not_tiny(alpha, guarantee), _validation.share(delta, "delta")
+    # k = 1 needs (1 - alpha)^n <= delta, and ``anytime`` somewhat more.
+    n = max(1, math.ceil(math.log(delta) / math.log1p(-alpha)))
+    if guarantee == "anytime":
+        return _first(lambda n: n > 0 and not _falls_short(0, n, alpha, delta), _MOST, n)
+    # The loops undo a rounding error of the logarithms.
+    while _exceeds(0, n, alpha, delta):
+        n += 1
+    while n > 1 and not _exceeds(0, n - 1, alpha, delta):
+        n -= 1
+    return n
+
+
+def decimal(number: float) -> Fraction:
+    """Return the decimal number that prints as ``number``: 0.29 is 29/100."""
+    return Fraction(repr(float(number)))
+
+
+def _first(holds: Callable[[int], bool], most: int, guess: int) -> int:
+    """Return the first number below ``most`` for which ``holds``, as it does for all after it.
+
+    ``most`` if there is none. The steps away from a guess double, until the number is enclosed.
+    """
+    k, step = min(max(guess, 0), most - 1), 1
+    low, high = -1, most
+    while high - low > 1:
+        if holds(k):
+            high, k = k, k - step
+        else:
+            low, k = k, k + step
+        step *= 2
+        if not low < k < high:
+            k = (low + high) // 2
+    return high
+
+
+def _exceeds(count: int, n: int, alpha: float, delta: float) -> bool:
+    """Return whether BinomCDF(count; n, alpha) > delta, for count < n."""
+    cdf = float(betaincc(count + 1, n - count, alpha))
+    if n > _EXACT_N or not math.isclose(cdf, delta, rel_tol=1e-9):
+        return cdf > delta
+    p = decimal(alpha)
+    exact = sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(count + 1))
+    return exact > decimal(delta)
+
+
+def _falls_short(misses: int, n: int, alpha: float, delta: float) -> bool:
+    """Return whether a bet on a rate below alpha has won less than 1 / delta, for misses < n."""
+    below, above = np.array([[misses], [n - misses]], np.float64)
+    won = float(wealth_of_counts(below, above, alpha, above=False)[0])
+    goal = -math.log(delta)
+    if n > _EXACT_N or not math.isclose(won, goal, rel_tol=1e-9, abs_tol=1e-9):
+        return won < goal
+    # The mean of p^misses (1 - p)^(n - misses) over p up to alpha is a binomial tail.
+    p = decimal(alpha)
+    tail = 1 - sum(math.comb(n + 1, i) * p**i * (1 - p) ** (n + 1 - i) for i in range(misses + 1))
+    at_alpha = (n + 1) * math.comb(n, misses) * p ** (misses + 1) * (1 - p) ** (n - misses)
+    return decimal(delta) * tail < at_alpha
+
+
+def _not_tiny(alpha: float, guarantee: Guarantee) -> float:
+    if alpha < _LEAST_ALPHA:
+        raise InputError(f"alpha must be at least {_LEAST_ALPHA:g} for {guarantee}; got {alpha!r}")
+    return alpha
+
+
+#: With fewer values or fewer scores than this, neither a table nor putting values in order pays.
+MANY: Final = 4096
+#: Cells for each score.
+_CELLS: Final = 2
+#: Values at a time, so that what is made of them stays in a processor's cache.
+_BLOCK: Final = 2**14
+#: Scores that are compared after the first of a cell, before a search takes over.
+_STEPS: Final = 5
+#: In how many parts of equal size the spread is looked at, and which share may be crowded.
+_PARTS, _CROWDED = 512, 0.05
+#: Values put in order at a time: what a processor's cache about holds.
+_CHUNK: Final = 2**20
+_NOT_SIGN: Final = np.int64(2**63 - 1)
+
+
+class RankTable:
+    """Counts the scores at most as large as each of many values.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n,)
+        Sorted ascending, no NaN.
+
+    Notes
+    -----
+    Holds 16 bytes for each distinct score beside the scores.
+    """
+
+    def __init__(self, scores: Floats) -> None:
+        self._scores = scores
+        self._upto: Ints | None = None
+        fresh = np.empty(len(scores), dtype=np.bool_)
+        fresh[:1] = True
+        np.not_equal(scores[1:], scores[:-1], out=fresh[1:])
+        if np.count_nonzero(fresh) < len(scores) - len(scores) // 8:
+            # Tied scores stand side by side; one of each is compared.
+            self._upto = np.append(np.flatnonzero(fresh), len(scores))
+            scores = scores[fresh]
+        self._top = _CELLS * len(scores) - 1.0
+        self._low, self._scale = _grid(scores, self._top)
+        if not self._scale:
+            return
+        # Nothing is at least as large as NaN: comparing ends after the last score.
+        self._distinct = np.append(scores, np.nan)
+        kind = np.int32 if _CELLS * len(scores) < 2**31 else np.int64
+        counts = np.zeros(_CELLS * len(scores) + 1, dtype=kind)
+        for start in range(0, len(scores), _BLOCK):
+            cells = self._cells(scores[start : start + _BLOCK])
+            repeats = np.bincount(cells - cells[0])
+            into = counts[cells[0] + 1 : cells[0] + 1 + len(repeats)]
+            np.add(into, repeats, out=into, casting="unsafe")
+        self._before = np.cumsum(counts, out=counts)
+
+    def count(self, values: Floats) -> Ints:
+        """Return for each value how many of the scores are at most as large.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (m,)
+            No NaN.
+
+        Returns
+        -------
+        ndarray of int64, shape (m,)
+        """
+        if not self._scale:
+            return search(self._scores, values)
+        counted = np.empty(len(values), dtype=np.int64)
+        still_open = [np.empty(0, dtype=np.int64)]
+        for start in range(0, len(values), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            reached, left = self._reached(values[block])
+            counted[block] = reached if self._upto is None else self._upto.take(reached)
+            still_open.append(start + left)
+        rest = np.concatenate(still_open)
+        if len(rest):
+            counted[rest] = search(self._scores, values[rest])
+        return counted
+
+    def _reached(self, values: Floats) -> tuple[Ints, Ints]:
+        """Return counts of distinct scores, and the positions of the values that are still open."""
+        reached = self._before.take(self._cells(values)).astype(np.int64, copy=False)
+        left = np.flatnonzero(self._distinct.take(reached) <= values)
+        place, wanted = reached.take(left), values.take(left)
+        for _ in range(_STEPS):
+            place += 1
+            reached[left] = place
+            larger = np.flatnonzero(self._distinct.take(place) <= wanted)
+            left, place, wanted = left.take(larger), place.take(larger), wanted.take(larger)
+            if not len(left):
+                break
+        return reached, left
+
+    def _cells(self, values: Floats) -> Ints:
+        # An infinite value, or one so far away that the difference is, lies in the last cell.
+        with np.errstate(over="ignore"):
+            cells = values - self._low
+            cells *= self._scale
+        return np.clip(cells, 0.0, self._top, out=cells).astype(np.int64)
+
+
+def _grid(scores: Floats, top: float) -> tuple[float, float]:
+    """Return where the cells begin and how many there are per unit, 0 where cells do not serve.
+
+    Single scores far away from the others lie outside, so that they do not widen every cell.
+    """
+    sample = scores[:: max(1, len(scores) // _PARTS)]
+    if len(sample) < _PARTS:
+        return 0.0, 0.0
+    low, high = float(sample[1]), float(sample[-2])
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        scale = np.float64(top) / (high - low)
+        wide = np.diff(sample[1:-1]) * scale * _STEPS >= len(scores) / len(sample)
+    serves = 0.0 < scale < np.inf and np.mean(wide) >= 1.0 - _CROWDED
+    return low, float(scale) if serves else 0.0
+
+
+def search(scores: Floats, values: Floats) -> Ints:
+    """Return for each value how many of the scores are at most as large, by binary search.
+
+    Searches for values in random order wait for memory at every step; in ascending order neighbours
+    share the way. The order serves speed alone, the count is exact in any order.
+    """
+    if min(len(values), len(scores)) < MANY:
+        return scores.searchsorted(values, side="right").astype(np.int64, copy=False)
+    counted = np.empty(len(values), dtype=np.int64)
+    for start in range(0, len(values), _CHUNK):
+        part = np.ascontiguousarray(values[start : start + _CHUNK])
+        order = nearly_ascending(part)
+        counted[start : start + _CHUNK][order] = scores.searchsorted(part[order], side="right")
+    return counted
+
+
+def nearly_ascending(values: Floats) -> Ints:
+    """Return positions that put values in ascending order but for their last digits.
+
+    A float's bits, with all but the sign flipped where it is negative, are an integer of the same
+    order. Its lowest bits make room for the position, and one plain integer sort, several times
+    faster than ``argsort``, orders both.
+    """
+    room = (len(values) - 1).bit_length()
+    bits = values.view(np.int64)
+    keys = bits ^ ((bits >> 63) & _NOT_SIGN)
+    keys = ((keys >> room) << room) | np.arange(len(values))
+    keys.sort()
+    return keys & ((1 << room) - 1)
+
+
+#: So many scores for each value, and more, make a table of them cost more than searches.
+_WORTH: Final = 8
+
+
+def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> Floats:
+    """Return conformal p-values of "this answer is hallucinated".
+
+    p = (1 + #{i : s_i <= S}) / (n + 1). A small p-value says that few hallucinated answers look
+    this harmless. For a hallucinated answer exchangeable with the calibration ones,
+    P(p <= u) <= u for every u (Vovk et al., 2005).
+
+    Parameters
+    ----------
+    calibration_scores : array-like of float, shape (n,)
+        Scores of hallucinated calibration examples, sorted ascending.
+    values : array-like of float, shape (m,)
+        Scores to judge, higher = more likely hallucinated; no NaN.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        In (0, 1].
+
+    Raises
+    ------
+    InputError
+        If a value is NaN, or the calibration scores are not sorted.
+
+    Examples
+    --------
+    >>> p_values([1.0, 2.0, 3.0], [0.0, 2.0, 9.0]).tolist()
+    [0.25, 0.75, 1.0]
+    """
+    scores = _validation.defined(calibration_scores, "calibration_scores")
+    if (scores[1:] < scores[:-1]).any():
+        raise InputError("calibration_scores must be sorted ascending")
+    p = count_at_most(scores, _validation.defined(values, "values")).astype(np.float64)
+    p += 1.0
+    p /= len(scores) + 1.0
+    return p
+
+
+def add_tolerance(values: Floats, tolerance: float) -> Floats:
+    """Return ``values + tolerance``: what both the threshold and the p-value look at.
+
+    One sum serves both, so that no rounding can make them disagree.
+    """
+    slack = _validation.tolerance(tolerance)
+    if slack == 0.0:
+        return values
+    with np.errstate(over="ignore"):
+        return values + slack
+
+
+def count_at_most(scores: Floats, values: Floats) -> Ints:
+    """Return for each value how many of the scores are at most as large.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n,)
+        Sorted ascending, no NaN.
+    values : ndarray of float64, shape (m,)
+        No NaN.
+
+    Returns
+    -------
+    ndarray of int64, shape (m,)
+    """
+    if len(scores) < MANY or len(values) < max(MANY, len(scores) // _WORTH):
+        return search(scores, values)
+    return RankTable(scores).count(values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +454,7 @@ class _Promised(Record):
             threshold,
             k,
             n,
-            validation.share(promise.alpha, "alpha"),
+            _validation.share(promise.alpha, "alpha"),
             promise.guarantee,
             float(promise.delta) if promise.of_this_threshold else None,
             missing,
@@ -104,7 +505,7 @@ class Calibration(_Promised):
     alpha : float
         Tolerated miss rate.
     guarantee : {"marginal", "pac", "anytime", "paper"}
-        What is promised; see ``calibrail.conformal.rank``.
+        What is promised; see ``calibrail.conformal.threshold``.
     delta : float or None
         Error probability of ``pac`` and ``anytime``.
     n_undefined : int
@@ -125,7 +526,7 @@ class Calibration(_Promised):
 
         Under ``marginal``, ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(_validation.defined(values, "values"), tolerance)
         return self.p_value_of_counts(count_at_most(self.scores, queries))
 
     def p_value_of_counts(self, counts: Ints) -> Floats:
@@ -157,8 +558,8 @@ class Calibration(_Promised):
             If a field is missing, or the threshold is not the score that the rank names.
         """
         try:
-            defined = validation.vector(content["scores"], "scores")
-            n_undefined = validation.whole(content["n_undefined"], "n_undefined")
+            defined = _validation.vector(content["scores"], "scores")
+            n_undefined = _validation.whole(content["n_undefined"], "n_undefined")
             promise = Promise(
                 content["alpha"],
                 content["guarantee"],
@@ -197,7 +598,8 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
         Scores of hallucinated calibration examples, higher = more likely hallucinated; NaN where
         undefined.
     promise : Promise
-        Tolerated miss rate, guarantee (see ``calibrail.conformal.rank``) and policy for undefined
+        Tolerated miss rate, guarantee (see ``calibrail.conformal.threshold``) and policy for
+        undefined
         scores. With ``allow_flag_all`` the threshold is ``-inf`` where no other keeps the promise.
 
     Raises
@@ -226,7 +628,7 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     >>> calibration.flags([0.3, 0.4]).tolist()
     [False, True]
     """
-    ordered = np.sort(validation.scores(scores))
+    ordered = np.sort(_validation.scores(scores))
     # NaN sorts to the end.
     defined = ordered[: int(np.searchsorted(ordered, np.nan))]
     n_undefined = len(ordered) - len(defined)
@@ -276,8 +678,8 @@ def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> Bools:
     tolerance : float
         Near-ties this far below the threshold are flagged too.
     """
-    queries = validation.defined(values, "values")
-    edge = validation.number(threshold, "threshold")
+    queries = _validation.defined(values, "values")
+    edge = _validation.number(threshold, "threshold")
     if math.isnan(edge):
         raise InputError("threshold must be a number; got nan")
     return np.asarray(add_tolerance(queries, tolerance) >= edge)
@@ -295,7 +697,7 @@ def flags_under(
     values, threshold, tolerance
         As for ``flags``, NaN where undefined.
     """
-    queries = validation.vector(values, "values")
+    queries = _validation.vector(values, "values")
     defined = ~np.isnan(queries)
     result = np.full(queries.shape, policy != "pass")
     result[defined] = flags(queries[defined], threshold, tolerance)
@@ -339,6 +741,125 @@ def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
         f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
         f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {least - n} "
         "more, raise alpha, give calibration a larger share, or allow flagging everything "
-        f"({option_of(Promise, 'allow_flag_all', True)})",
+        f"({spell_option(Promise, 'allow_flag_all', True)})",
         least,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedCalibration(Record):
+    """Calibration scores with their weights; each new answer brings its own weight.
+
+    Attributes
+    ----------
+    scores : ndarray of float64, shape (n,)
+        Calibration scores of hallucinated examples, ascending.
+    weights : ndarray of float64, shape (n,)
+        Density ratio production / calibration of each, any scale.
+    alpha : float
+        Tolerated miss rate.
+    """
+
+    scores: Floats
+    weights: Floats
+    alpha: float
+
+    @property
+    def effective_n(self) -> float:
+        """Effective sample size (sum w)^2 / sum w^2: so many equal weights would be as precise."""
+        scaled = np.ldexp(self.weights, -self._exponent)
+        return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+    @property
+    def _exponent(self) -> int:
+        """The largest weight lies below 2 to this power: a scale that rounds nothing."""
+        return int(np.frexp(self.weights.max())[1])
+
+    def p_value(self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0) -> Floats:
+        """Return (w(x) + sum of w_i over s_i <= S) / (w(x) + sum of all w_i) for each answer.
+
+        Parameters
+        ----------
+        values : array-like of float, shape (m,)
+            Scores, no NaN.
+        weights : array-like of float, shape (m,)
+            Each answer's own density ratio, on the scale of the calibration weights.
+        tolerance : float
+            Numerical tolerance of the score.
+        """
+        queries = add_tolerance(_validation.defined(values, "values"), tolerance)
+        ratio = _weights(weights, len(queries), "weights")
+        ladder = np.append(0.0, np.cumsum(np.ldexp(self.weights, -self._exponent)))
+        below = ladder[count_at_most(self.scores, queries)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratio = np.ldexp(ratio, -self._exponent)
+            shares = (ratio + below) / (ratio + ladder[-1])
+        # A weight beyond all others leaves no doubt that nothing like it was labelled.
+        return np.where(np.isinf(ratio), 1.0, shares)
+
+    def flags(self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0) -> Bools:
+        """Return which answers are flagged: those whose weighted p-value exceeds alpha."""
+        return np.asarray(self.p_value(values, weights, tolerance) > self.alpha)
+
+    def threshold(self, weight: float | None = None) -> float:
+        """Return the threshold for an answer of the given weight; of mean weight if left out.
+
+        ``-inf`` where an answer of this weight is always flagged: it looks like nothing that was
+        labelled.
+        """
+        exponent = self._exponent
+        mean = float(np.ldexp(np.ldexp(self.weights, -exponent).mean(), exponent))
+        ratio = mean if weight is None else _validation.number(weight, "weight")
+        ratio = float(_weights([ratio], 1, "weight")[0])
+        candidates = np.append(-np.inf, self.scores)
+        flagged = self.flags(candidates, np.full(len(candidates), ratio))
+        return float(candidates[np.argmax(flagged)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {**Record.to_dict(self), "effective_n": self.effective_n}
+
+
+def calibrate_weighted(scores: ArrayLike, weights: ArrayLike, alpha: float) -> WeightedCalibration:
+    """Calibrate on hallucinated examples that are weighted towards production.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Scores of hallucinated calibration examples, n >= 1, finite.
+    weights : array-like of float, shape (n,)
+        Density ratio production / calibration at each example's features: finite, at least 0, not
+        all 0. Any scale, but the scale of the weights that new answers will bring.
+    alpha : float
+        Tolerated miss rate, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> even = calibrate_weighted([1, 2, 3, 4], [1, 1, 1, 1], alpha=0.4)
+    >>> even.threshold(), even.effective_n
+    (2.0, 4.0)
+    >>> uneven = calibrate_weighted([1, 2, 3, 4], [1, 1, 1, 7], alpha=0.4)
+    >>> uneven.threshold(1.0), round(uneven.effective_n, 2)
+    (4.0, 1.92)
+    """
+    values = _validation.finite(scores)
+    given = _weights(weights, len(values), "weights")
+    if not given.max() > 0.0:
+        raise InputError(
+            "weights must not all be 0: production has nothing in common with the data"
+        )
+    order = np.argsort(values, kind="stable")
+    return WeightedCalibration(values[order], given[order], _validation.share(alpha, "alpha"))
+
+
+def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
+    array = _validation.vector(weights, name)
+    _validation.paired(array, n, name)
+    if len(array) and not (np.isfinite(array).all() and array.min() >= 0.0):
+        raise InputError(f"{name} must be finite and at least 0")
+    return array

@@ -1,4 +1,4 @@
-"""How do labelled RAG answers come in, and how are they divided?
+"""Public names.
 
 Examples are read with `read` (a stream) or `read_all`, divided with `split`, and a file is
 described with `calibrail.diagnose`. A reader of another format yields `Row`, `Problem` and
@@ -6,9 +6,8 @@ described with `calibrail.diagnose`. A reader of another format yields `Row`, `P
 """
 
 from calibrail.data.example import Example
-from calibrail.data.reader import read, read_all
-from calibrail.data.reading import Reading
-from calibrail.data.rows import Filtered, Problem, Row
+from calibrail.data.reading import Reading, read, read_all
+from calibrail.data.rows import Filtered, RowProblem, SourceRow
 from calibrail.data.splits import split
 
-__all__ = ["Example", "Filtered", "Problem", "Reading", "Row", "read", "read_all", "split"]
+__all__ = ["Example", "Filtered", "Reading", "RowProblem", "SourceRow", "read", "read_all", "split"]

@@ -1,25 +1,352 @@
-"""Which columns does a reading use, and are the ones that a user named really there?"""
+"""Column resolution: texts, labels, spans."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
-from calibrail.data.aliases import ANSWER_LISTS, MARK_FIELDS, aliases_of, tools_named
+from calibrail.data.aliases import (
+    ANSWER_LISTS,
+    MARK_FIELDS,
+    PRESETS,
+    SENTENCE_TABLES,
+    aliases_of,
+    nested_fields,
+    tools_named,
+)
 from calibrail.data.example import FIELDS, TEXT_FIELDS
-from calibrail.data.given_sentences import label_key_of
-from calibrail.data.label_columns import Seen, is_spans, label_columns_of
-from calibrail.data.labels import LabelReader
-from calibrail.data.listed import beside_labels
-from calibrail.data.mark_columns import holds_cell, mark_columns_of
-from calibrail.data.marked_spans import MarkColumns
-from calibrail.data.marks import MarkReader
-from calibrail.data.nested import nested_fields
-from calibrail.data.opened import PEEKED, Opened
-from calibrail.data.paths import value_at
-from calibrail.data.text_columns import listing, resolve_columns
+from calibrail.data.labels import LabelReader, beside_labels, is_of_truth, meaning_of_one
+from calibrail.data.sentence_labels import MarkReader
+from calibrail.data.sentences import given_in, label_key_of
+from calibrail.data.source_reader import PEEKED, Opened
+from calibrail.data.spans import MarkColumns, looks_marked
+from calibrail.data.traces._export import ANNOTATION, SCORE
+from calibrail.data.values import nested_names, parse_cell, value_at
 from calibrail.errors import DataError, InputError
-from calibrail.settings import ReadOptions
-from calibrail.settings.option import option_of
+from calibrail.options import ReadOptions
+from calibrail.options.fields import cli_or_python, spell_option
+
+
+def resolve_columns(
+    fields: Collection[str],
+    *,
+    preset: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    require: Collection[str] = TEXT_FIELDS,
+    source: str = "the data",
+    nested: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return the column of each text field, e.g. ``{"question": "user_input", ...}``.
+
+    Parameters
+    ----------
+    fields : collection of str
+        The column names seen.
+    preset : str or None
+        One of `PRESETS`; None guesses it from the names.
+    mapping : mapping of str to str
+        Field to column, for single fields; wins over the preset.
+    require : collection of str
+        The text fields that must have a column.
+    source : str
+        How messages call the data.
+    nested : mapping of str to str
+        From `nested_fields`.
+
+    Raises
+    ------
+    InputError
+        An unknown preset or an unknown field in ``mapping``.
+    DataError
+        A required field has no column, a mapped column is not there, or several presets fit.
+
+    Examples
+    --------
+    >>> resolve_columns(["query", "contexts", "response", "label"])["question"]
+    'query'
+    """
+    mapping = mapping or {}
+    for field, column in mapping.items():
+        if field not in (*FIELDS, *MARK_FIELDS):
+            names = ", ".join((*FIELDS, *MARK_FIELDS))
+            raise InputError(f"mapping can name {names}; got {field!r}")
+        if fields and column not in fields:
+            raise DataError(
+                f"{source} has no column {column!r} to map to {field}; it has {listing(fields)}"
+            )
+    if preset is not None and preset not in PRESETS:
+        raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}")
+    named = {field: mapping[field] for field in TEXT_FIELDS if field in mapping}
+    options = {
+        name: dict(zip(TEXT_FIELDS, columns, strict=True)) | named
+        for name, columns in PRESETS.items()
+    }
+    if preset is not None:
+        return options[preset]
+    if set(options["calibrail"].values()) <= set(fields):
+        return options["calibrail"]
+    rivals: dict[str, list[str]] = {}
+    complete = {
+        name: tuple(columns.values())
+        for name, columns in options.items()
+        if set(columns.values()) <= set(fields)
+    }
+    if len(set(complete.values())) > 1:
+        raise DataError(
+            f"{source}: the columns {listing(fields)} fit several presets ({', '.join(complete)}); "
+            f"choose one with {spell_option(ReadOptions, 'preset')}, or map single columns with "
+            f"{spell_option(ReadOptions, 'mapping')}"
+        )
+    if complete:
+        return options[next(iter(complete))]
+    # What holds marks, or names answers, is no text, whatever it is called.
+    free = [name for name in fields if name not in {mapping.get(field) for field in MARK_FIELDS}]
+    chosen = {}
+    for field in TEXT_FIELDS:
+        found = [named[field]] if field in named else aliases_of(field, free, nested)
+        chosen[field] = found[0] if len(found) == 1 else field
+        if len(found) > 1:
+            rivals[field] = found
+    if unclear := [field for field in require if field in rivals]:
+        field = unclear[0]
+        raise DataError(
+            f"{source}: {field} may be in any of the columns {', '.join(rivals[field])}; choose "
+            f"one with {spell_option(ReadOptions, 'mapping')}, e.g. "
+            f"{spell_option(ReadOptions, 'mapping', {field: rivals[field][0]})}"
+        )
+    if missing := [field for field in require if chosen[field] not in fields]:
+        there = [f"{field} in {chosen[field]!r}" for field in require if field not in missing]
+        found_ones = f" (found: {', '.join(there)})" if there else ""
+        verb = "column holds" if len(missing) == 1 else "columns hold"
+        raise DataError(
+            f"{source}: cannot tell which {verb} {', '.join(missing)}{found_ones}. Columns seen: "
+            f"{listing(fields)}. Name single columns with {spell_option(ReadOptions, 'mapping')}, "
+            "e.g. "
+            f"{spell_option(ReadOptions, 'mapping', {missing[0]: 'my_column'})}; "
+            f"{cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} shows what is in "
+            f"each. "
+            f"{spell_option(ReadOptions, 'preset')} takes the names of "
+            f"{', '.join(list(PRESETS)[1:])}"
+        )
+    return chosen
+
+
+def listing(fields: Collection[str]) -> str:
+    """Return column names as messages list them."""
+    rest = f" and {len(fields) - 30} more" if len(fields) > 30 else ""
+    names = (name if len(name) <= 80 else f"{name[:80]}..." for name in list(fields)[:30])
+    return (", ".join(names) or "none") + rest
+
+
+_LISTED: Final = 20
+
+
+class Seen:
+    """The columns of the first rows, paths into their objects among them."""
+
+    def __init__(self, rows: Sequence[Mapping[str, object]]) -> None:
+        self.rows = rows
+        self.names = dict.fromkeys(name for row in rows for name in row)
+
+    def __contains__(self, column: object) -> bool:
+        if column in self.names or "." not in str(column):
+            return column in self.names
+        return any(value not in (None, []) for value in self.values(str(column)))
+
+    def values(self, column: str) -> list[object]:
+        """Return what every row holds under a column."""
+        return [value_at(row, column) for row in self.rows]
+
+
+def label_columns_of(
+    seen: Seen, opened: Opened, reading: ReadOptions, source: str, *, needed: bool
+) -> tuple[str, ...]:
+    """Return the columns of labels that were named, or the one that is there by its name.
+
+    Of a tool's export these are what people said of an answer; what its own judges said is a label
+    for nobody who does not name it.
+
+    Parameters
+    ----------
+    seen : Seen
+        The first rows.
+    opened : Opened
+        The source.
+    reading : ReadOptions
+        What the user named.
+    source : str
+        How messages call the data.
+    needed : bool
+        Whether every row needs a label.
+
+    Raises
+    ------
+    DataError
+        Labels are needed, and an export holds several of people, or none.
+    """
+    named = reading.label_column or (reading.mapping or {}).get("label")
+    if isinstance(named, tuple | list):
+        return tuple(named)
+    if named is not None:
+        return (named,) if named in seen else tuple(name.strip() for name in named.split(","))
+    if opened.export is not None:
+        return _of_people(seen, opened.format, source, needed)
+    found = aliases_of("label", seen.names) if opened.table else []
+    if opened.table and not found:
+        inside = {
+            path: own
+            for path in nested_names(seen.rows[0] if seen.rows else {})
+            if (own := path.rpartition(".")[2]) != path
+            and aliases_of("label", (own,))
+            and not any(isinstance(value, list | Mapping) for value in seen.values(path))
+        }
+        found = list(inside)
+    if opened.table and not found:
+        # An answer in which something is marked is hallucinated.
+        marked = (reading.mapping or {}).get("spans")
+        spans = [marked] if marked in seen else aliases_of("spans", seen.names)
+        found = [name for name in spans if name and any(map(looks_marked, seen.values(name)))]
+    return (found[0],) if len(found) == 1 else ("label",)
+
+
+def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str, ...]:
+    """Return the column of what people said of an export's answers."""
+    given = [name for name in seen.names if name.startswith(ANNOTATION)]
+    own = aliases_of("label", [name for name in seen.names if "." not in name])
+    # A name that speaks of faithfulness goes before others, such as a rating of style.
+    likely = [
+        name
+        for name in given
+        if meaning_of_one(name) is not None or aliases_of("label", (name.rpartition(".")[2],))
+    ]
+    telling = [name for name in given if is_of_truth(name, seen.values(name))]
+    for found in (likely, telling if len(given) == 1 else [], own):
+        if len(found) == 1:
+            return (found[0],)
+    several = likely or given or own
+    if needed and seen.names:
+        scores = [name for name in seen.names if name.startswith(SCORE)]
+        if len(several) == 1:
+            raise DataError(
+                f"{source}, read as {format}, holds one label that people gave, {several[0]}, and "
+                "its name does not say whether it is about faithfulness; "
+                f"{spell_option(ReadOptions, 'label_column', several[0])} takes it"
+            )
+        if several:
+            raise DataError(
+                f"{source}, read as {format}, holds several labels: {_listed(several)}; choose one "
+                f"with {spell_option(ReadOptions, 'label_column', several[0])}"
+            )
+        if scores:
+            raise DataError(
+                f"{source}, read as {format}, holds no label that a person gave; what programs "
+                f"said is a score and no label: {_listed(scores)}. "
+                f"{spell_option(ReadOptions, 'label_column', scores[0])} takes one as the label "
+                f"all "
+                "the same"
+            )
+    return ("label",)
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + rest
+
+
+def is_spans(value: object) -> bool:
+    """Say whether a label is a list of spans that were marked in the answer, or spells one."""
+    value = parse_cell(value) if isinstance(value, str) else value
+    return isinstance(value, list) and any(
+        isinstance(item, Mapping) and {"start", "end"} <= item.keys() for item in value
+    )
+
+
+#: Rows that are looked at.
+_LOOKED_AT: Final = 20
+
+
+def mark_columns_of(
+    seen: Seen,
+    opened: Opened,
+    reading: ReadOptions,
+    label_columns: Sequence[str],
+    *,
+    by_sentence: bool,
+) -> MarkColumns:
+    """Return the columns of marks that were named, or those that are there by name and looks.
+
+    Parameters
+    ----------
+    seen, opened, reading
+        See ``label_columns_of``.
+    label_columns : sequence of str
+        Where labels are: a list of spans, or of as many labels as there are sentences, is no
+        answer's label.
+    by_sentence : bool
+        Whether sentences are asked for: only then rows of a table that is known to hold sentences
+        are taken as such.
+    """
+    named = {k: v for k, v in (reading.mapping or {}).items() if k in MARK_FIELDS}
+    if not opened.table:
+        own = {name: name for name in ("spans", "sentences") if name in seen}
+        return MarkColumns(**(own | named))
+    if "answer_id" in named:
+        return MarkColumns(answer_id=named["answer_id"])
+    for columns, answer in SENTENCE_TABLES:
+        if by_sentence and columns <= seen.names.keys() and not named:
+            return MarkColumns(answer_id=answer)
+    found: dict[str, str] = {}
+    names = list(seen.names)
+    spans = [name for name in aliases_of("spans", names) if _looks(seen, name, looks_marked)]
+    if len(label_columns) == 1 and any(map(is_spans, seen.values(label_columns[0]))):
+        spans = spans or [label_columns[0]]
+    if spans:
+        found["spans"] = spans[0]
+    sentences = [
+        name for name in aliases_of("sentences", names) if _looks(seen, name, _holds_sentences)
+    ]
+    if sentences:
+        found["sentences"] = sentences[0]
+    found |= named
+    if "sentences" in found and "sentence_labels" not in found:
+        parallel = aliases_of("sentence_labels", names) or [
+            name for name in label_columns[:1] if _is_parallel(seen, name, found["sentences"])
+        ]
+        found |= {"sentence_labels": parallel[0]} if parallel else {}
+    # Of JSON lines a later row can have a column that the first rows lack.
+    if by_sentence and not found and not opened.rectangular:
+        found["spans"] = "spans"
+    return MarkColumns(**found)
+
+
+def holds_cell(seen: Seen, marked: MarkColumns, column: str) -> bool:
+    """Say whether a column is one of the cells of the sentences that rows list."""
+    rows = seen.values(marked.sentences)[:_LOOKED_AT] if marked.sentences else []
+    return any(column in item.columns for row in rows for item in given_in(row, None) or ())
+
+
+def _looks(seen: Seen, name: str, like: Callable[[object], bool]) -> bool:
+    """Say whether anything in a column looks like marks, if it holds something at all."""
+    held = [value for value in seen.values(name)[:_LOOKED_AT] if value not in (None, "")]
+    return not held or any(map(like, held))
+
+
+def _holds_sentences(value: object) -> bool:
+    return bool(given_in(value, None))
+
+
+def _is_parallel(seen: Seen, name: str, sentences: str) -> bool:
+    """Say whether half of the rows or more list as many labels as sentences."""
+    rows = [row for row in seen.rows[:_LOOKED_AT] if value_at(row, sentences) is not None]
+    fitting = 0
+    for row in rows:
+        labels = value_at(row, name)
+        labels = parse_cell(labels) if isinstance(labels, str) else labels
+        if not isinstance(labels, list) or any(isinstance(item, Mapping) for item in labels):
+            continue
+        fitting += given_in(value_at(row, sentences), labels) is not None
+    return 2 * fitting >= max(1, len(rows))
+
 
 #: Among the columns to keep: all that are neither a field nor a label.
 ALL_COLUMNS: Final = "*"
@@ -65,7 +392,7 @@ class Needs:
     by_sentence: bool = False
     any_length: bool = False
 
-    def keeping(self, names: Collection[str], columns: "Columns") -> "Needs":
+    def keeping(self, names: Collection[str], columns: "ColumnMapping") -> "Needs":
         """Return the needs with every column that is neither a field nor a label by its name."""
         if ALL_COLUMNS not in self.keep:
             return self
@@ -90,7 +417,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnMapping:
     """Where each field is stored, and what its labels mean.
 
     Parameters
@@ -136,7 +463,7 @@ def choose_columns(
     reading: ReadOptions,
     needs: Needs,
     source: str,
-) -> Columns:
+) -> ColumnMapping:
     """Return the column of every field.
 
     Parameters
@@ -225,7 +552,7 @@ def choose_columns(
             raise DataError(
                 _absent(source, "label column", by_field["label"], seen.names)
                 + "; name the column of 0 (faithful) and 1 (hallucinated) with "
-                + option_of(ReadOptions, "label_column")
+                + spell_option(ReadOptions, "label_column")
             )
     present = {field for field, column in by_field.items() if column in seen}
     present |= {"label"} if any(column in seen for column in label_columns) else set()
@@ -241,7 +568,7 @@ def choose_columns(
         labels = marks.labels if marks.gives_labels else labels
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
-    return Columns(by_field, frozenset(present), label_columns, labels, beside, marked, marks)
+    return ColumnMapping(by_field, frozenset(present), label_columns, labels, beside, marked, marks)
 
 
 def _marks(

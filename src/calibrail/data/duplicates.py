@@ -1,17 +1,258 @@
-"""Is the same text, or nearly the same, on two sides of a split?"""
+"""Near duplicates and copies (MinHash).
 
-from collections.abc import Iterator, Sequence
+MinHash by hand, since it was measured against datasketch 2.0 with as many values and the same
+shingles (HaluEval's QA answers, one core): 15 microseconds and 136 bytes per answer here, 103 and
+336 there. One array operation serves half a megabyte of text, where the library calls a hash
+function for every shingle.
+"""
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from calibrail.data.sketches import N_HASHES, Sketches
+from calibrail.data.example import Example, n_repeated
 from calibrail.data.splits import Groups, group_numbers
 from calibrail.errors import InputError
-from calibrail.record import Record
+from calibrail.serialization import Record
+
+#: MinHash values a text: the standard error of a Jaccard estimate is at most 1/16.
+N_HASHES: Final = 64
+
+#: Of these, how many are kept of the question and of the response, each by itself.
+N_OF_PART: Final = 32
+
+#: Bytes that are kept of the contexts.
+N_OF_CONTEXTS: Final = 64
+
+#: Words from which an answer without question and contexts is no accident when it is repeated.
+TELLING: Final = 8
+
+#: Consecutive words in one shingle.
+SHINGLE: Final = 2
+
+_WORD: Final = re.compile(r"\w+")
+_BATCH_BYTES: Final = 1 << 19
+_SKETCHES_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+# Fixed, so that sketches of different runs can be compared.
+_rng = np.random.default_rng(20_231_107)
+_EVEN: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64) * np.uint64(2)
+_MULTIPLIERS: Final = _EVEN + np.uint64(1)
+_OFFSETS: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Sketches:
+    """Question, response and contexts of n examples: 336 bytes each.
+
+    Parameters
+    ----------
+    exact : ndarray of uint64, shape (n,)
+        Hash of the normalised text; 0 for an example without words.
+    minhash : ndarray of uint16, shape (n, 64)
+        Low 16 bits of MinHash values over shingles of two words (b-bit minwise hashing, Li and
+        König 2010).
+    parts : ndarray of uint16, shape (n, 2, 32)
+        The same of the question and of the response, each by itself.
+    anchors : ndarray of uint64, shape (n,)
+        A hash of the contexts; without contexts 1, without a question, too, a hash of the response.
+        0 where that is too short to tell copies from answers that are alike by chance.
+    contexts : ndarray of uint8, shape (n, 64)
+        MinHash of all contexts together: the least of the word pairs of each of 64 bins (one
+        permutation hashing, Li, Owen and Zhang 2012), 0 for an empty bin.
+    """
+
+    exact: NDArray[np.uint64]
+    minhash: NDArray[np.uint16]
+    parts: NDArray[np.uint16]
+    anchors: NDArray[np.uint64]
+    contexts: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        """Return the number of examples."""
+        return len(self.exact)
+
+
+def normalise(text: str) -> str:
+    """Return the words of a text, case folded, with single spaces between.
+
+    >>> normalise("The  Rhine's source, (Switzerland)!")
+    'the rhine s source switzerland'
+    """
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+class Sketcher:
+    """Sketches examples one by one, in batches of half a megabyte of text.
+
+    Examples
+    --------
+    >>> sketcher = Sketcher()
+    >>> sketcher.add(Example(question="Who?", response="Ada."))
+    >>> len(sketcher.finish())
+    1
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[tuple[bytes, bytes, bytes]] = []
+        self._held = 0
+        # Bytes grow in place, where a list of arrays would be held twice while it is joined.
+        self._exact = bytearray()
+        self._minhash = bytearray()
+        self._parts = bytearray()
+        self._anchors = array("Q")
+        self._contexts = bytearray()
+
+    def add(self, example: Example) -> None:
+        """Remember the texts of one example."""
+        question, response = _encoded(example.question), _encoded(example.response)
+        # Contexts are long: splitting at spaces takes a tenth of the time of finding words.
+        chunks = sorted(filter(None, (" ".join(c.casefold().split()) for c in example.contexts)))
+        contexts = "\n".join(chunks).encode("utf-8", "surrogatepass")
+        self._texts.append((question, response, contexts))
+        self._anchors.append(_anchor(question, response, contexts))
+        self._held += len(question) + len(response) + len(contexts) + 16
+        if self._held >= _BATCH_BYTES:
+            self._flush()
+
+    def finish(self) -> Sketches:
+        """Return the sketches of everything added, in order; nothing can be added after."""
+        self._flush()
+        exact = np.frombuffer(self._exact, dtype=np.uint64)
+        minhash = np.frombuffer(self._minhash, dtype=np.uint16).reshape(-1, N_HASHES)
+        parts = np.frombuffer(self._parts, dtype=np.uint16).reshape(-1, 2, N_OF_PART)
+        anchors = np.array(self._anchors, dtype=np.uint64)
+        contexts = np.frombuffer(self._contexts, dtype=np.uint8).reshape(-1, N_OF_CONTEXTS)
+        return Sketches(exact, minhash, parts, anchors, contexts)
+
+    def _flush(self) -> None:
+        if not self._texts:
+            return
+        whole = [b" ".join(filter(None, texts[:2])) for texts in self._texts]
+        self._exact += np.array([_hash(text) if text else 0 for text in whole], np.uint64).tobytes()
+        values = _minhash([text for texts in self._texts for text in texts[:2]])
+        values = values.reshape(-1, 2, N_HASHES)
+        # The least of both parts is the least of the whole.
+        self._minhash += _kept(values.min(axis=1)).tobytes()
+        self._parts += _kept(values[:, :, :N_OF_PART]).tobytes()
+        self._contexts += _binned([texts[2] for texts in self._texts]).tobytes()
+        self._texts, self._held = [], 0
+
+
+def _encoded(text: str) -> bytes:
+    return normalise(text).encode("utf-8", "surrogatepass")
+
+
+def _hash(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+
+
+def _anchor(question: bytes, response: bytes, contexts: bytes) -> int:
+    if contexts:
+        return _hash(contexts)
+    if question:
+        return 1
+    return _hash(response) if response.count(b" ") >= TELLING - 1 else 0
+
+
+def _kept(values: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    return (values >> np.uint64(24)).astype(np.uint16)
+
+
+def _minhash(texts: list[bytes]) -> NDArray[np.uint64]:
+    """Return MinHash values, shape (n, 64), of normalised texts; the largest for an empty one."""
+    # A closing mark makes every text, even of one word, end in a shingle of its own.
+    joined = b"".join(text + b" \x00 " if text else b"\x00 " for text in texts)
+    octets = np.frombuffer(joined, dtype=np.uint8)
+    ends = np.flatnonzero(octets == 0x20)
+    words = _word_hashes(octets, ends)
+    closing = octets[ends - 1] == 0
+    # Shingle i starts at word i; those that start at a closing mark belong to no text.
+    following = np.append(words[1:], words[:1])
+    shingles = _mix(words * _SKETCHES_ODD + (following ^ (following >> np.uint64(29))))
+    owner_ends = np.flatnonzero(closing)
+    starts = np.append(0, owner_ends[:-1] + 1)
+    # A text's closing mark would begin a shingle with the next text's first word: hide it behind
+    # the largest value, so that it never is the minimum.
+    result = np.empty((len(texts), N_HASHES), dtype=np.uint64)
+    for i in range(N_HASHES):
+        values = shingles * _MULTIPLIERS[i] + _OFFSETS[i]
+        values[owner_ends] = np.iinfo(np.uint64).max
+        result[:, i] = np.minimum.reduceat(values, starts)
+    return result
+
+
+def _binned(texts: list[bytes]) -> NDArray[np.uint8]:
+    """Return the least word pair of each of 64 bins, shape (n, 64), of texts with single spaces.
+
+    A word is known by its last eight bytes and its length, which is all that can be read at once:
+    contexts are the longest of all texts.
+    """
+    result = np.zeros((len(texts), N_OF_CONTEXTS), dtype=np.uint8)
+    if not any(texts):
+        return result
+    joined = bytes(8) + b"".join(text.replace(b"\n", b" ") + b" " for text in texts)
+    octets = np.frombuffer(joined, dtype=np.uint8)
+    ends = np.flatnonzero(octets == 0x20)
+    lengths = np.diff(ends, prepend=7) - 1
+    last = np.ndarray(len(joined) - 7, np.dtype("<u8"), joined, strides=(1,))[ends - 8]
+    shift = (8 * (8 - np.clip(lengths, 1, 8))).astype(np.uint64)
+    words = _mix((last >> shift) ^ (lengths.astype(np.uint64) * _SKETCHES_ODD))
+    closing = np.cumsum([len(text) + 1 for text in texts]) + 7
+    owner = np.searchsorted(closing, ends)
+    following = np.append(words[1:], words[:1])
+    # What follows the last word of a text belongs to another one; an empty text is no word.
+    following[np.searchsorted(ends, closing)] = 0
+    pairs = _mix(words * _SKETCHES_ODD + (following ^ (following >> np.uint64(29))))[lengths > 0]
+    bins = owner[lengths > 0] * N_OF_CONTEXTS + (pairs >> np.uint64(58)).astype(np.intp)
+    least = np.full(result.size, np.iinfo(np.uint64).max)
+    np.minimum.at(least, bins, pairs & np.uint64((1 << 58) - 1))
+    held = least != np.iinfo(np.uint64).max
+    result.reshape(-1)[held] = (_mix(least[held]) % np.uint64(255) + np.uint64(1)).astype(np.uint8)
+    return result
+
+
+def _word_hashes(octets: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of every word, from octets with one space after each word.
+
+    A polynomial over the octets, summed by differences of its running sum; multiplying by the
+    inverse power afterwards makes it independent of where the word stands. Arithmetic is modulo
+    2^64, where every odd number has an inverse.
+    """
+    n = len(octets)
+    powers = _powers(_SKETCHES_ODD, n)
+    running = np.cumsum((octets.astype(np.uint64) + np.uint64(1)) * powers, dtype=np.uint64)
+    starts = np.append(0, ends[:-1] + 1)
+    upto = running[ends - 1]
+    before = np.where(starts > 0, running[starts - 1], np.uint64(0))
+    inverse = np.uint64(pow(int(_SKETCHES_ODD), -1, 2**64))
+    return _mix((upto - before) * _powers(inverse, n)[starts])
+
+
+def _powers(base: np.uint64, n: int) -> NDArray[np.uint64]:
+    factors = np.full(n, base, dtype=np.uint64)
+    factors[:1] = 1
+    return np.cumprod(factors, dtype=np.uint64)
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return splitmix64's finaliser of each value: every input bit reaches every output bit."""
+    values = values ^ (values >> np.uint64(30))
+    values = values * np.uint64(0xBF58476D1CE4E5B9)
+    values = values ^ (values >> np.uint64(27))
+    values = values * np.uint64(0x94D049BB133111EB)
+    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
+    return mixed
+
 
 #: Estimated Jaccard similarity of word pairs from which two texts count as near-duplicates.
 THRESHOLD: Final = 0.8
@@ -179,3 +420,468 @@ def similar_pairs(
             alike = np.count_nonzero(same, axis=1) >= needed
             if alike.any():
                 yield left[alike], right[alike]
+
+
+_Floats = NDArray[np.float64]
+_Bools = NDArray[np.bool_]
+
+#: Decimals, and significant digits, up to which a number is one that several answers may have.
+_DIGITS: Final = 4
+#: Largest denominator of a fraction that several answers may have, and how near it must be. Of
+#: numbers that are rounded, to decimals or to single precision, the denominator is at most this
+#: factor over the square root of the last digit's step: beyond, any number is near a fraction.
+_DENOMINATOR: Final = 10_000
+_NEAR: Final = 1e-12
+_ROUNDED: Final = 0.2
+#: Neighbours on either side that say how dense a column's values are there.
+_TELLING_NEIGHBOURS: Final = 16
+#: Chance that an answer shares its value with another one up to which chance does not explain it;
+#: up to the second where ten times as many answers share theirs.
+_CHANCE: Final = (1e-3, 0.02)
+#: More rows of both classes at one value are no copies.
+_DOZEN: Final = 12
+#: Share of the values with answers of both classes from which they are no copies of one answer
+#: each, unless such a share of the values is shared by equally many rows.
+_MIXED: Final = 0.1
+_TELLING_EVEN: Final = 0.8
+
+#: Rows that are looked up at a time, and rows from which group numbers need 64 bits.
+_AT_A_TIME: Final = 1 << 20
+_INT32: Final = 1 << 31
+
+
+def score_copies(
+    columns: Sequence[_Floats], labels: NDArray[np.int8]
+) -> NDArray[np.signedinteger[Any]]:
+    """Find the groups of rows that are copies of one another by their scores alone.
+
+    Rows are copies where they have the same number in every column, and at least one of these
+    numbers is telling: chance does not explain that two answers share it. Telling is no number of
+    at most four decimals or four significant digits, no simple fraction, no end at which a column
+    is saturated, none whose neighbours stand so dense on the grid of its digits (of its precision)
+    that answers meet there, and none that more than a dozen answers of both classes share. Where
+    answers of both classes share a tenth of the values, in groups of different sizes, the column
+    is a count in disguise, as entropies of a few samples are, and none of its values is telling.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of float64, shape (n,)
+        Scores; NaN where undefined.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful, -1 = not labelled.
+
+    Returns
+    -------
+    ndarray of int32 or int64, shape (n,)
+        0, 1, ... for the groups; -1 for a row without a copy.
+
+    Examples
+    --------
+    >>> scores = np.array([0.123456789, 0.5, 0.123456789, 0.5, 0.1])
+    >>> score_copies([scores], np.array([1, 0, 1, 0, 0], np.int8)).tolist()
+    [0, -1, 0, -1, -1]
+    """
+    n = len(labels)
+    kind: type[np.signedinteger[Any]] = np.int32 if n < _INT32 else np.int64
+    found: NDArray[np.signedinteger[Any]] = np.full(n, -1, kind)
+    if n < 2 or not columns:
+        return found
+    ties = [_ties(column, labels) for column in columns]
+    # Rows that are alike share the value of every column, and one that is telling.
+    if not (all(len(tie.values) for tie in ties) and any(tie.telling.any() for tie in ties)):
+        return found
+    for start in range(0, n, _AT_A_TIME):
+        part = slice(start, start + _AT_A_TIME)
+        places = [tie.places(column[part]) for tie, column in zip(ties, columns, strict=True)]
+        shared = np.all([place >= 0 for place in places], axis=0)
+        found[part][shared] = 0
+    rows = np.flatnonzero(found == 0)
+    found[rows] = -1
+    together, telling = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+    for tie, column in zip(ties, columns, strict=True):
+        place = tie.places(column[rows])
+        telling |= tie.telling[place]
+        _, together = np.unique(together * len(tie.values) + place, return_inverse=True)
+    telling &= np.bincount(together, minlength=1)[together] > 1
+    found[rows[telling]] = np.unique(together[telling], return_inverse=True)[1]
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ties:
+    """The values that several rows share, rising (NaN last), and which of them are telling."""
+
+    values: _Floats
+    telling: _Bools
+
+    def places(self, column: _Floats) -> NDArray[np.intp]:
+        """Return each row's place among the values; -1 for one whose value is its own."""
+        places = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
+        held = self.values[places]
+        return np.where((held == column) | (np.isnan(held) & np.isnan(column)), places, -1)
+
+
+def _ties(column: _Floats, labels: NDArray[np.int8]) -> _Ties:
+    """Return which values of a column chance does not explain where rows share them."""
+    ordered = np.sort(column)
+    n_defined = len(ordered) - int(np.count_nonzero(np.isnan(column)))
+    # Nothing is equal to NaN; all of them are one value.
+    again = np.zeros(len(ordered) + 1, np.int8)
+    np.equal(ordered[1:], ordered[:-1], out=again[1:-1].view(np.bool_))
+    again[n_defined + 1 : -1] = 1
+    edges = np.flatnonzero(np.diff(again))
+    begins, counts = edges[::2], edges[1::2] - edges[::2] + 1
+    ties = _Ties(ordered[begins], np.zeros(len(begins), np.bool_))
+    counted = begins < n_defined
+    if counted.any():
+        # The place of each among different values, which lie in between.
+        rows = begins - np.append(0, np.cumsum(counts - 1))[:-1]
+        values = ordered[:n_defined][again[:n_defined] == 0]
+        del ordered, again
+        ties.telling[counted] = _telling(values, rows[counted], counts[counted], column, labels)
+    return ties
+
+
+def _telling(
+    values: _Floats,
+    rows: NDArray[np.intp],
+    counts: NDArray[np.intp],
+    column: _Floats,
+    labels: NDArray[np.int8],
+) -> _Bools:
+    """Return which of the values in some rows, shared by so many each, are telling.
+
+    ``values`` are all that a column has, rising and different, without NaN.
+    """
+    telling = ~(_short(values[rows]) | _simple(values[rows]))
+    at_end = (rows == 0) | (rows == len(values) - 1)
+    # An end is saturated where more rows are at it than at any other of these values.
+    telling &= ~at_end | (counts <= counts[telling & ~at_end].max(initial=0))
+    low, high = _CHANCE
+    limit = max(low, min(high, counts[telling].sum() / len(labels) / 10.0))
+    telling[telling] = _met_by_chance(values, rows[telling]) <= limit
+    if not telling.any():
+        return telling
+    ties, n_of = _Ties(values[rows], telling), np.zeros((2, len(rows)), np.int64)
+    for start in range(0, len(column), _AT_A_TIME):
+        part = slice(start, start + _AT_A_TIME)
+        place, classes = ties.places(column[part]), labels[part]
+        for label in (0, 1):
+            members = place[(place >= 0) & (classes == label)]
+            n_of[label] += np.bincount(members, minlength=len(rows))
+    mixed = telling & (np.minimum(*n_of) > 0)
+    if np.count_nonzero(mixed) > _MIXED * np.count_nonzero(telling):
+        # Answers that several people have labelled stand there equally often.
+        sizes = np.bincount(counts[telling])
+        telling &= bool(sizes.max() >= _TELLING_EVEN * sizes.sum())
+    result: _Bools = telling & ~(mixed & (counts > _DOZEN))
+    return result
+
+
+def _short(values: _Floats) -> _Bools:
+    """Return which numbers have few decimals or few significant digits."""
+    size = np.where(values == 0.0, 1.0, np.abs(values))
+    exponent = np.floor(np.log10(size))
+    with np.errstate(all="ignore"):
+        scaled = values / 10.0**exponent
+    significant = np.abs(scaled - np.round(scaled, _DIGITS - 1)) <= 1e-15 * np.abs(scaled)
+    few: _Bools = (np.round(values, _DIGITS) == values) | significant
+    return few
+
+
+def _simple(values: _Floats) -> _Bools:
+    """Return which numbers are fractions of small whole numbers, by their continued fractions."""
+    x, step = np.abs(values), _grid(values)
+    largest = np.minimum(_DENOMINATOR, _ROUNDED / np.sqrt(step))
+    near = np.maximum(_NEAR * x, step)
+    before, above = np.ones_like(x), np.floor(x)
+    below_before, below = np.zeros_like(x), np.ones_like(x)
+    rest, found = x - above, np.zeros(x.shape, np.bool_)
+    with np.errstate(all="ignore"):
+        while True:
+            found |= (below <= largest) & (np.abs(x - above / below) <= 1.001 * near)
+            if not ((below <= largest) & (rest > 0.0) & ~found).any():
+                return found
+            inverse = np.where(rest > 0.0, 1.0 / rest, np.inf)
+            whole = np.floor(inverse)
+            before, above = above, whole * above + before
+            below_before, below = below, whole * below + below_before
+            rest = np.where(np.isfinite(inverse), inverse - whole, 0.0)
+
+
+def _met_by_chance(values: _Floats, rows: NDArray[np.intp]) -> _Floats:
+    """Return the chance that another answer has the same value, where values are alike in density.
+
+    ``values`` are a column's, rising and different; ``rows`` those that are asked about.
+    """
+    low = np.maximum(rows - _TELLING_NEIGHBOURS, 0)
+    high = np.minimum(rows + _TELLING_NEIGHBOURS, len(values) - 1)
+    with np.errstate(all="ignore"):
+        places = (values[high] - values[low]) / _grid(values[rows])
+        return np.where(places > 0.0, (high - low) / places, np.inf)
+
+
+def _grid(values: _Floats) -> _Floats:
+    """Return the distance of each value from the next one that its column could have held."""
+    step = np.abs(np.spacing(values))
+    # The most decimals first, so that the fewest that do stay.
+    for digits in range(15, _DIGITS, -1):
+        step[np.round(values, digits) == values] = 10.0**-digits
+    for kind in (np.float32, np.float16):
+        of_kind = _is(values, kind)
+        step[of_kind] = np.abs(np.spacing(values[of_kind].astype(kind))).astype(np.float64)
+    return step
+
+
+def _is(values: _Floats, kind: Any) -> _Bools:
+    """Return which numbers are those of a smaller floating-point type."""
+    with np.errstate(all="ignore"):
+        same: _Bools = values.astype(kind).astype(np.float64) == values
+    return same
+
+
+#: Estimated similarity of the questions, and of the responses, of which two copies need each.
+#: Without it a long question would make copies of two short answers to it, as "yes" and "no" are.
+_OF_PART: Final = 0.6
+
+#: Of the contexts. Fewer than of the texts: the same answer to the same question is given.
+_OF_CONTEXTS: Final = 0.7
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyGroups:
+    """Which of n examples are copies of one another.
+
+    Attributes
+    ----------
+    groups : ndarray of int64, shape (n,)
+        0, 1, ... for the groups; -1 for an example without a copy.
+    n_by_scores : int
+        Copies that are known by their scores alone, as they have no texts.
+    sketches : Sketches or None
+        What told texts apart; None where there are none.
+    """
+
+    groups: NDArray[np.int64]
+    n_by_scores: int = 0
+    sketches: Sketches | None = None
+
+    def counted(self) -> dict[str, int]:
+        """Return how many examples have copies, their groups and the size of the largest."""
+        return counted_copies(self.groups) | {"n_by_scores": self.n_by_scores}
+
+
+class CopyFinder:
+    """Remembers of examples, one by one, what tells copies apart: sketches of texts, or scores.
+
+    Parameters
+    ----------
+    columns : iterable of str
+        Columns whose scores are asked for. They tell rows without texts apart.
+    """
+
+    def __init__(self, columns: Iterable[str] = ()) -> None:
+        self._columns = {name: array("d") for name in columns}
+        self._labels, self._without = array("b"), array("q")
+        self._sketcher: Sketcher | None = None
+        self._n = 0
+
+    def add(self, example: Example) -> None:
+        """Remember one example."""
+        textual = bool(example.question or example.response)
+        if textual and self._sketcher is None:
+            self._sketcher = Sketcher()
+            for _ in range(self._n):
+                self._sketcher.add(Example())
+        if self._sketcher is not None:
+            self._sketcher.add(example)
+        if not textual and self._columns:
+            self._without.append(self._n)
+            self._labels.append(-1 if example.label is None else example.label)
+            for name, values in self._columns.items():
+                values.append(_number(example.columns.get(name)))
+        self._n += 1
+
+    def finish(self) -> CopyGroups:
+        """Return the copies among all examples, in order; none can be added after."""
+        sketches = None if self._sketcher is None else self._sketcher.finish()
+        groups = np.full(self._n, -1, np.int64) if sketches is None else find_copies(sketches)
+        scores = [np.array(values, np.float64) for values in self._columns.values()]
+        by_score = score_copies(scores, np.array(self._labels, np.int8))
+        rows = np.array(self._without, np.int64)[by_score >= 0]
+        groups[rows] = groups.max(initial=-1) + 1 + by_score[by_score >= 0]
+        return CopyGroups(groups, len(rows), sketches)
+
+
+def copies_by_scores(
+    columns: Sequence[NDArray[np.float64]], labels: NDArray[np.int8]
+) -> CopyGroups:
+    """Return which of n examples without texts are copies, as a `CopyFinder` would."""
+    groups = score_copies(columns, labels)
+    return CopyGroups(groups, int(np.count_nonzero(groups >= 0)))
+
+
+def find_copies(sketches: Sketches) -> NDArray[np.int64]:
+    """Find the groups of examples that are copies of one another, word for word or nearly.
+
+    Copies have the same contexts, questions and responses, or nearly so: of the word pairs of all
+    contexts together seven tenths are shared (estimated), of those of question and response
+    together four fifths (as in `cross_split_duplicates`), of those of either of these three fifths.
+    A copy of a copy is a copy. Where
+    there is no context and no question, responses of at least eight words must be the same.
+
+    Parameters
+    ----------
+    sketches : Sketches of n examples
+        From a `Sketcher`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        0, 1, ... for the groups; -1 for an example without a copy.
+
+    Examples
+    --------
+    >>> from calibrail.data.example import Example
+    >>> from calibrail.data.duplicates import Sketcher
+    >>> sketcher = Sketcher()
+    >>> for answer in ("Ada Lovelace.", "Mary Shelley.", "ada lovelace"):
+    ...     sketcher.add(Example(question="Who wrote it?", response=answer))
+    >>> find_copies(sketcher.finish()).tolist()
+    [0, -1, 0]
+    """
+    found = np.full(len(sketches), -1, dtype=np.int64)
+    able = np.flatnonzero((sketches.exact != 0) & (sketches.anchors != 0))
+    if not len(able):
+        return found
+    # A response alone may be of a template: anchored in itself, it has no other that is near it.
+    keys = sketches.exact[able] * _ODD + sketches.anchors[able]
+    _, first, member = np.unique(keys, return_index=True, return_inverse=True)
+    holder = able[first]
+    everywhere = np.full(len(holder), 3, dtype=np.uint8)
+    edges = [np.zeros((2, 0), dtype=np.intp)]
+    beside = _beside(sketches, holder)
+    for pair in similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD, beside):
+        left, right = (sketches.parts[holder[side]] for side in pair)
+        shared = np.count_nonzero(left == right, axis=2)
+        alike = (shared >= _OF_PART * left.shape[2]).all(axis=1)
+        alike &= _near_contexts(sketches, *(holder[side] for side in pair))
+        edges.append(np.stack(pair)[:, alike])
+    text = _components(np.concatenate(edges, axis=1), len(holder))
+    _, component, size = np.unique(text[member], return_inverse=True, return_counts=True)
+    several = size > 1
+    found[able] = np.where(several, np.cumsum(several) - 1, -1)[component]
+    return found
+
+
+def _beside(sketches: Sketches, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Return what the contexts add to the key of each band of a text, shape (n, 16)."""
+    contexts = sketches.contexts[rows]
+    bands = np.ascontiguousarray(contexts).view(np.uint32).astype(np.uint64)
+    assert bands.shape[1] == N_BANDS
+    anchors = sketches.anchors[rows, np.newaxis]
+    return np.where(contexts.any(axis=1, keepdims=True), (bands + np.uint64(1)) * _ODD, anchors)
+
+
+def _near_contexts(
+    sketches: Sketches, left: NDArray[np.intp], right: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Return whether contexts are nearly the same; without contexts, whether anchors are equal."""
+    ones, others = sketches.contexts[left], sketches.contexts[right]
+    held = np.count_nonzero((ones > 0) | (others > 0), axis=1)
+    same = np.count_nonzero((ones == others) & (ones > 0), axis=1)
+    equal: NDArray[np.bool_] = sketches.anchors[left] == sketches.anchors[right]
+    near: NDArray[np.bool_] = equal | ((held > 0) & (same >= _OF_CONTEXTS * held))
+    return near
+
+
+def merge_groups(groups: NDArray[np.int64], copies: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return groups in which copies belong together, with all that their groups hold.
+
+    Parameters
+    ----------
+    groups : ndarray of int64, shape (n,)
+        One number per group.
+    copies : ndarray of int64, shape (n,)
+        From `find_copies`.
+
+    Examples
+    --------
+    >>> united(np.array([0, 0, 1, 2, 3]), np.array([-1, 0, 0, -1, -1])).tolist()
+    [0, 0, 0, 1, 2]
+    """
+    copied = np.flatnonzero(copies >= 0)
+    if not len(copied):
+        return groups
+    _, member = np.unique(groups, return_inverse=True)
+    n_groups = int(member.max()) + 1
+    edges = np.stack([member[copied], n_groups + copies[copied]])
+    return _components(edges, n_groups + int(copies.max()) + 1)[member]
+
+
+def earliest_split(copies: NDArray[np.int64] | None, codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return the side of each example, of copies on several sides the first of these.
+
+    Parameters
+    ----------
+    copies : ndarray of int64, shape (n,), or None
+        From `find_copies`; None for no copies.
+    codes : ndarray of int8, shape (n,)
+        The side of every example: fit comes before calibration, and calibration before test.
+
+    Examples
+    --------
+    >>> first_sides(np.array([0, -1, 0]), np.array([2, 2, 1], dtype=np.int8)).tolist()
+    [1, 2, 1]
+    """
+    if copies is None or not (copied := copies >= 0).any():
+        return codes
+    first = np.full(int(copies.max()) + 1, np.iinfo(np.int8).max, dtype=np.int8)
+    np.minimum.at(first, copies[copied], codes[copied])
+    return np.where(copied, first[copies], codes)
+
+
+def counted_copies(copies: NDArray[np.int64]) -> dict[str, int]:
+    """Return how many examples have copies, in how many groups, and the size of the largest.
+
+    >>> counted_copies(np.array([0, -1, 0]))
+    {'n': 2, 'n_groups': 1, 'largest': 2}
+    """
+    sizes = np.bincount(copies[copies >= 0])
+    counts = sizes.sum(), len(sizes), sizes.max(initial=0)
+    return dict(zip(("n", "n_groups", "largest"), map(int, counts), strict=True))
+
+
+def n_indistinguishable(copies: CopyGroups, scores: NDArray[np.float64]) -> int:
+    """Return how many examples may be copies or alike by chance, since nothing tells which.
+
+    These are examples of which another one shows the same, and little: a short
+    response without question and contexts, or, where there are no texts at all, a score.
+
+    Parameters
+    ----------
+    copies : Copies of n examples
+        Those that are known to be copies are told.
+    scores : ndarray of float64, shape (n,)
+        One score of each example.
+    """
+    sketches = copies.sketches
+    if sketches is None:
+        return n_repeated(scores[~np.isnan(scores) & (copies.groups < 0)])
+    return n_repeated(sketches.exact[(sketches.exact != 0) & (sketches.anchors == 0)])
+
+
+def _number(cell: float | str | None) -> float:
+    try:
+        number = float("nan" if cell is None else cell)
+    except (ValueError, TypeError, OverflowError):
+        return float("nan")
+    return number if abs(number) < float("inf") else float("nan")
+
+
+def _components(edges: NDArray[np.intp], n: int) -> NDArray[np.int64]:
+    """Return the number of each node's connected component."""
+    graph = coo_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n))
+    return connected_components(graph, directed=False)[1].astype(np.int64)

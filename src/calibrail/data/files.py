@@ -1,4 +1,4 @@
-"""Which files does a name stand for, and how are their bytes read?"""
+"""Files, folders, compression, counting rows."""
 
 import atexit
 import gzip

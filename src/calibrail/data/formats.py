@@ -1,46 +1,50 @@
-"""Which reader fits this source?"""
+"""Names of sources; which reader fits; plug-ins."""
 
+import hashlib
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
-from itertools import chain
+from importlib.resources import files
+from itertools import chain, starmap
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeGuard, cast
 
-from calibrail.data.arrow import (
+from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
+from calibrail.data.example import Example
+from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
+from calibrail.data.json_files import json_rows, list_start
+from calibrail.data.rows import (
+    Filtered,
+    Item,
+    OpenTable,
+    ParsedItem,
+    Reader,
+    RowBatch,
+    RowProblem,
+    SourceRow,
+    TableItem,
+    own_values,
+)
+from calibrail.data.source_reader import OpenColumns, Opened, numbered_batches, peek
+from calibrail.data.tables import (
+    InMemory,
+    MemoryRows,
+    csv_rows,
+    describe,
     parquet_batches,
     parquet_rows,
     saved_batches,
     saved_files,
     saved_rows,
 )
-from calibrail.data.benchmarks import NATIVES
-from calibrail.data.benchmarks.folders import FOLDERS, Folder, folder_of
-from calibrail.data.delimited import csv_rows
-from calibrail.data.example import Example
-from calibrail.data.files import data_files, file_labels, table_kind
-from calibrail.data.json_lists import list_start
-from calibrail.data.jsonl import json_rows
-from calibrail.data.opened import OpenColumns, Opened, numbered_batches, peek
-from calibrail.data.rows import (
-    Batch,
-    Filtered,
-    Item,
-    OpenTable,
-    ParsedItem,
-    Problem,
-    Reader,
-    Row,
-    TableItem,
-    own_values,
-)
 from calibrail.data.traces import EXPORTS
-from calibrail.data.traces.export import Export, ExportNotes
+from calibrail.data.traces._export import Export, ExportNotes
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.settings import ReadOptions
-from calibrail.settings.option import option_of
+from calibrail.options import ReadOptions
+from calibrail.options.fields import spell_option
 
 #: Entry points under which an installed package may offer readers of further formats.
 ENTRY_POINTS: Final = "calibrail.readers"
@@ -145,7 +149,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if not table:
         raise DataError(
             f"cannot guess the format of {path} from {path.suffix or 'a name without suffix'!r}; "
-            f"name it with {option_of(ReadOptions, 'format')} ({', '.join(format_names())})"
+            f"name it with {spell_option(ReadOptions, 'format')} ({', '.join(format_names())})"
         )
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     if table == "jsonl" and list_start(path, fixed.get("list")) is not None:
@@ -199,7 +203,7 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
             for row in items:
                 yield replace(row, file=label)
 
-    def batches(**how: Any) -> Iterator[Batch]:
+    def batches(**how: Any) -> Iterator[RowBatch]:
         for label, item in zip(file_labels(files), opened, strict=True):
             assert item.batches is not None
             for batch in item.batches(**how):
@@ -264,12 +268,12 @@ def _begin(open_table: OpenTable, table: str) -> Begun:
 def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
     """Yield a plug-in's items, with mappings and finished examples as rows by their position."""
     for position, item in enumerate(items, start=1):
-        if isinstance(item, Row | Problem | Filtered):
+        if isinstance(item, SourceRow | RowProblem | Filtered):
             yield item
         elif isinstance(item, Example):
-            yield Row(position, own_values(item))
+            yield SourceRow(position, own_values(item))
         else:
-            yield Row(position, item)
+            yield SourceRow(position, item)
 
 
 def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:
@@ -302,3 +306,161 @@ def _refuse_unknown(format: str, options: Mapping[str, object], known: Collectio
         if name not in known:
             takes = f"knows {', '.join(known)}" if known else "knows none"
             raise InputError(f"the reader of {format} {takes} as options; got {name!r}")
+
+
+#: Prefix of the data that ships with the package.
+EXAMPLE: Final = "example:"
+
+#: Prefix of data sets on the Hugging Face hub.
+HUB: Final = "hf:"
+
+
+#: What is read by its name: one, or several that are read as one.
+Named: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+#: What every function that reads data takes: names, or data in memory.
+Source: TypeAlias = Named | InMemory
+
+
+def is_named(source: object) -> TypeGuard[Named]:
+    """Say whether a source is named, and not examples in memory.
+
+    >>> is_named("a.jsonl"), is_named(["a.jsonl", "b.jsonl"]), is_named([])
+    (True, True, False)
+    """
+    if isinstance(source, str | os.PathLike):
+        return True
+    if not isinstance(source, list | tuple):
+        return False
+    return bool(source) and all(isinstance(item, str | os.PathLike) for item in source)
+
+
+def spoken(source: Source) -> str:
+    """Return how messages and reports call a source.
+
+    >>> spoken("-"), spoken(["a", "b", "c", "d", "e"]), spoken([{"label": 1}])
+    ('standard input', 'a, b, c and 2 more', 'rows in memory')
+    """
+    if not is_named(source):
+        return describe(source)
+    if isinstance(source, str | os.PathLike):
+        return "standard input" if str(source) == STANDARD_INPUT else str(source)
+    rest = f" and {len(source) - 3} more" if len(source) > 3 else ""
+    return ", ".join(map(spoken, source[:3])) + rest
+
+
+def names_of(source: Source) -> tuple[str, ...]:
+    """Return the names of a source as a command line takes them; of data in memory none."""
+    if not is_named(source):
+        return ()
+    return tuple(map(str, [source] if isinstance(source, str | os.PathLike) else source))
+
+
+def reusable(source: Source) -> Source:
+    """Return a source that can be read twice: what can be read once becomes a list."""
+    return list(source) if isinstance(source, Iterator) else source
+
+
+def open_source(source: Source, reading: ReadOptions) -> Opened:
+    """Open a path, several, ``-``, ``example:NAME``, ``hf:NAME[:SPLIT]``, or data in memory.
+
+    Raises
+    ------
+    DataError
+        Nothing of that name is there, its format cannot be guessed, or the package ``datasets``,
+        which loads what is on the hub, is not installed or cannot load it.
+    """
+    if not is_named(source):
+        return _open_memory(MemoryRows(source), reading)
+    if not isinstance(source, str | os.PathLike):
+        if len(source) > 1:
+            return open_files([_file(item) for item in source], reading)
+        (source,) = source
+    name = str(source)
+    if name.startswith(HUB):
+        table = _download(name.removeprefix(HUB))
+        guessed = replace(reading, format=None) if reading.format == "hf" else reading
+        cached = tuple(Path(str(item["filename"])) for item in table.cache_files)
+        return open_rows(
+            lambda: starmap(SourceRow, enumerate(table, start=1)), cached, "hf", guessed
+        )
+    return open_path(_file(source), reading)
+
+
+def _open_memory(rows: MemoryRows, reading: ReadOptions) -> Opened:
+    """Open rows in memory; what comes as examples has calibrail's names already."""
+    if rows.format == "examples":
+        return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
+    return replace(open_rows(rows, (), rows.format, reading), digest=rows.digest, n_rows=rows.n)
+
+
+def _file(name: str | os.PathLike[str]) -> Path:
+    if str(name).startswith(HUB):
+        raise DataError(f"{name} cannot be read together with other files; download it first")
+    if str(name).startswith(EXAMPLE):
+        return example_path(str(name).removeprefix(EXAMPLE))
+    return standard_input() if str(name) == STANDARD_INPUT else Path(name)
+
+
+def _download(reference: str) -> Any:
+    """Load ``NAME`` or ``NAME:SPLIT``, by default the split ``test``, with ``datasets``."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError(
+            f"reading hf:{reference} needs the package datasets: pip install datasets"
+        ) from error
+    name, _, split = reference.partition(":")
+    try:
+        return datasets.load_dataset(name, split=split or "test")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"cannot load {name!r} (split {split or 'test'!r}) from the hub: {error}; the split "
+            "can be named: hf:NAME:SPLIT"
+        ) from error
+
+
+def example_path(name: str) -> Path:
+    """Return the file of ``example:name``.
+
+    Raises
+    ------
+    DataError
+        The package ships no such example; the message lists those that it ships.
+    """
+    folder = Path(str(files("calibrail.data"))) / "examples"
+    shipped = {path.stem: path for path in sorted(folder.glob("*.jsonl"))}
+    if name not in shipped:
+        known = ", ".join(f"{EXAMPLE}{stem}" for stem in shipped) or "none"
+        raise DataError(f"there is no example data {name!r}; shipped with the package: {known}")
+    return shipped[name]
+
+
+def digest_files(paths: tuple[Path, ...]) -> str:
+    """Return the SHA-256 of one file, or of the sorted names and digests of several.
+
+    Raises
+    ------
+    DataError
+        A file cannot be read.
+    """
+    digests = file_digests(paths)
+    if len(digests) == 1:
+        return digests[0][1]
+    listing = "".join(f"{name}\0{digest}\n" for name, digest in sorted(digests))
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def file_digests(paths: tuple[Path, ...]) -> list[tuple[str, str]]:
+    """Return the name and the SHA-256 of each file.
+
+    Raises
+    ------
+    DataError
+        A file cannot be read.
+    """
+    digests = []
+    for path in paths:
+        with file_errors(f"cannot read {path}"), path.open("rb") as stream:
+            digests.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))
+    return digests

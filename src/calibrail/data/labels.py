@@ -1,26 +1,148 @@
-"""Which class does a row's label mean: a word, votes, labels of several people, or spans?"""
+"""What a label means; votes."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from calibrail.data.aliases import aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED
-from calibrail.data.label_words import (
-    NO,
-    PLAIN,
-    YES,
-    label_key,
-    meaning_of_one,
-    parse_label,
-    plain,
+from calibrail.data.rows import FieldError
+from calibrail.data.traces._export import ANNOTATION
+from calibrail.data.values import parse_cell, value_at
+from calibrail.options import ReadOptions
+from calibrail.options.data import SKIP
+from calibrail.options.fields import spell_option
+
+YES: Final = frozenset({"1", "true", "yes", "y", "t"})
+NO: Final = frozenset({"0", "false", "no", "n", "f"})
+#: Those of them that a column need not explain by its name.
+PLAIN: Final = frozenset({"0", "1", "true", "false"})
+
+
+def _words(words: str) -> frozenset[str]:
+    return frozenset(word.replace("_", " ") for word in words.split())
+
+
+_HALLUCINATED: Final = _words(
+    "hallucinated hallucination hallucinations hallucinatory unfaithful not_faithful ungrounded"
+    " not_grounded unsupported not_supported inconsistent not_consistent contradiction contradicted"
+    " contradictory refuted refutes incorrect not_correct wrong nonfactual non_factual not_factual"
+    " unfactual fail failed inaccurate not_accurate minor_inaccurate major_inaccurate not_entailed"
+    " unattributable not_attributable contains_hallucination"
 )
-from calibrail.data.texts import parse_cell
-from calibrail.data.traces.export import ANNOTATION
-from calibrail.settings import ReadOptions
-from calibrail.settings.option import option_of
-from calibrail.settings.reading import SKIP
+_FAITHFUL: Final = _words(
+    "faithful grounded supported supports fully_supported consistent entailment entailed correct"
+    " right factual pass passed accurate attributable not_hallucinated non_hallucinated"
+    " no_hallucination no_hallucinations hallucination_free"
+)
+
+_NAME: Final = (
+    r"(?:(?:is|has|label|gold|human|sent|sentence|answer|response|summary|overall)_)*(?:{})"
+    r"(?:_(?:label|gold|human|score|flag))?"
+)
+_NAMED_FAITHFUL: Final = re.compile(
+    _NAME.format(
+        "faithful|faithfulness|consistent|consistency|supported|grounded|groundedness|factual|"
+        "factuality|correct|correctness|entailed|entailment|attributable|adherence|adherent|"
+        "accurate|hallucination_free"
+    )
+)
+_NAMED_HALLUCINATED: Final = re.compile(
+    _NAME.format(
+        "hallucinated|hallucination|hallucinations|unfaithful|ungrounded|unsupported|inconsistent|"
+        "nonfactual|non_factual|incorrect|inaccurate|contradicted|contradiction"
+    )
+)
+
+
+def label_key(value: object) -> str:
+    """Return how a label's value is compared: lower case, whole numbers without a point.
+
+    Floating-point numbers have a zero below zero, too, which is 0.
+
+    >>> label_key(" PASS "), label_key(1.0), label_key("0.0"), label_key(True), label_key([])
+    ('pass', '1', '0', 'true', '[]')
+    >>> label_key(-0.0)
+    '0'
+    """
+    text = str(value).strip().lower()
+    if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,9}\.0*", text):
+        text = text.partition(".")[0]
+    return "0" if text in ("-0", "+0") else text
+
+
+def parse_label(value: object) -> int | None:
+    """Return 0 (faithful), 1 (hallucinated), or None where the value says neither.
+
+    Accepted are 0 and 1 as numbers of any kind or texts, true and false, and the words of which
+    only one class is meant, such as ``faithful`` or ``FAIL``. Nothing else is guessed: a label
+    read the wrong way round turns every number of a report around.
+
+    >>> parse_label("1"), parse_label(0.0), parse_label("PASS"), parse_label("yes")
+    (1, 0, 0, None)
+    """
+    key = label_key(value)
+    return plain(key, HALLUCINATED) if key in PLAIN else _word(key)
+
+
+def meaning_of_one(column: str) -> int | None:
+    """Return the class that a label of 1, true or yes has by its column's name, if by any.
+
+    >>> meaning_of_one("is_faithful"), meaning_of_one("meta.hallucinated"), meaning_of_one("label")
+    (0, 1, None)
+    """
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column.rpartition(".")[2])
+    name = re.sub(r"[\W_]+", "_", name).strip("_").lower()
+    if _NAMED_FAITHFUL.fullmatch(name):
+        return FAITHFUL
+    return HALLUCINATED if _NAMED_HALLUCINATED.fullmatch(name) else None
+
+
+#: Words that are said of an answer's tone or length just as well as of its truth.
+_OF_ANYTHING: Final = _words(
+    "correct incorrect not_correct right wrong pass passed fail failed accurate inaccurate"
+    " not_accurate consistent inconsistent not_consistent"
+)
+#: Names of a label that say nothing about what it is about: the one label that there is.
+_ANY_LABEL: Final = re.compile(
+    r"(?:.*_)?(?:verdict|truth|human|label|labels|annotation|judg[e]?ment|gold|correctness|accuracy)"
+    r"(?:_.*)?"
+)
+
+
+def is_of_truth(column: str, values: Iterable[object]) -> bool:
+    """Say whether a label that people gave is about faithfulness, by its name or its words.
+
+    >>> is_of_truth("annotation.tone", ["pass"]), is_of_truth("annotation.tone", ["unsupported"])
+    (False, True)
+    >>> is_of_truth("annotation.verdict", ["pass"])
+    True
+    """
+    name = re.sub(r"[\W_]+", "_", column.rpartition(".")[2]).lower()
+    if meaning_of_one(column) is not None or _ANY_LABEL.fullmatch(name):
+        return True
+    words = (value for given in values for value in (given if _listed(given) else (given,)))
+    telling = (_HALLUCINATED | _FAITHFUL) - _OF_ANYTHING
+    return any(re.sub(r"[\s_-]+", " ", str(word)).strip().lower() in telling for word in words)
+
+
+def _listed(value: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(value, list | tuple)
+
+
+def plain(key: str, meaning_of_one: int) -> int:
+    """Return the class of a yes or no, by what a yes means."""
+    return meaning_of_one if key in YES else 1 - meaning_of_one
+
+
+def _word(key: str) -> int | None:
+    word = re.sub(r"[\s_-]+", " ", key)
+    if word in _HALLUCINATED:
+        return HALLUCINATED
+    return FAITHFUL if word in _FAITHFUL else None
+
 
 #: A class, the mark of a label that is left out on request, or None where a value says neither.
 Meaning: TypeAlias = int | str | None
@@ -255,22 +377,106 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
     key = label_key(value)
     start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
     if reader is not None and reader.is_explicit:
-        class_of = option_of(ReadOptions, "label_map", {key: 1})
+        class_of = spell_option(ReadOptions, "label_map", {key: 1})
         return f"give {start!r} a class, too: {class_of} (hallucinated), 0, or skip"
     if key in _OTHER:
-        yes, no = (option_of(ReadOptions, "positive", word) for word in (key, _OTHER[key]))
+        yes, no = (spell_option(ReadOptions, "positive", word) for word in (key, _OTHER[key]))
         return f"{start!r} can mean either class: {yes} if it means hallucinated, else {no}"
     if isinstance(value, (int, float)) and 0 < value < 1:
         return "a graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
     if isinstance(value, (int, str)) and key and len(key) < 40:
-        meaning = option_of(ReadOptions, "label_map", {key: 1})
+        meaning = spell_option(ReadOptions, "label_map", {key: 1})
         return (
             f"say what it means: {meaning} (hallucinated) or 0 (faithful), with every other value, "
-            f"or {option_of(ReadOptions, 'positive', 'VALUE')} for the one that means hallucinated"
+            f"or {spell_option(ReadOptions, 'positive', 'VALUE')} for the one that means "
+            f"hallucinated"
         )
     return f"write 1 for hallucinated and 0 for faithful{another_column()}"
 
 
 def another_column() -> str:
     """Return the end of a remedy that says how another column of labels is named."""
-    return f", or name another column ({option_of(ReadOptions, 'label_column')})"
+    return f", or name another column ({spell_option(ReadOptions, 'label_column')})"
+
+
+def read_label(
+    labels: LabelReader, value: object, column: str, *, needed: bool, row: int | None = None
+) -> Meaning:
+    """Return a class, the mark of what is left out on request, or None without a label.
+
+    Parameters
+    ----------
+    labels : LabelReader
+        Reads it, and counts.
+    value : object
+        The label as it is stored, or the list of several people's.
+    column : str
+        Where it is.
+    needed : bool
+        Whether there must be one; without, one that cannot be read is passed over.
+    row : int, optional
+        Which row it is in, where an answer is made of several.
+
+    Raises
+    ------
+    FieldError
+        A label is needed, and there is none, or none that says either class.
+    """
+    try:
+        label = labels(value)
+    except TieError as tie:
+        if not needed:
+            return None
+        remedy = f"decide ties with {spell_option(ReadOptions, 'annotators', 'any')} or all ({tie})"
+        raise FieldError("label", "annotators tie", value, remedy, row) from tie
+    if label is None and needed:
+        reason, remedy = "not 0 or 1", label_remedy(value, labels)
+        if labels.is_missing(value):
+            reason, remedy = "missing", f"give every row a {column!r} of 0 or 1"
+        else:
+            labels.set_aside(value)
+        raise FieldError("label", reason, value, remedy, row)
+    return label
+
+
+# Whose labels they are is no thing that is labelled.
+_OF_PEOPLE: Final = re.compile(r"annotat|worker|rater|judge|people|author|user", re.IGNORECASE)
+
+
+def beside_labels(
+    rows: Sequence[Mapping[str, object]], label_columns: Sequence[str], cells: bool
+) -> list[str]:
+    """Return the columns with a list as long as that of the labels, in most rows that list labels.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        The first rows.
+    label_columns : sequence of str
+        Where labels are; several columns list nothing.
+    cells : bool
+        Whether a list may be spelt in a text, as in CSV.
+
+    Examples
+    --------
+    >>> row = {"replies": ["a", "b"], "annotators": ["x", "y"], "docs": ["c"], "labels": [1, 0]}
+    >>> beside_labels([row], ["labels"], cells=False)
+    ['replies']
+    """
+    fitting: Counter[str] = Counter()
+    n = 0
+    for row in rows if len(label_columns) == 1 else ():
+        labels = _list(value_at(row, label_columns[0]), cells)
+        if not labels or any(isinstance(label, Mapping) for label in labels):
+            continue
+        n += 1
+        for name, value in row.items():
+            items = None if name == label_columns[0] else _list(value, cells)
+            fitting[name] += items is not None and len(items) == len(labels)
+    return [name for name, k in fitting.items() if 2 * k > n and not _OF_PEOPLE.search(name)]
+
+
+def _list(value: object, cells: bool) -> list[object] | None:
+    if cells and isinstance(value, str):
+        value = parse_cell(value)
+    return value if isinstance(value, list) else None

@@ -1,16 +1,237 @@
-"""What must be remembered of each example to describe a whole file in one pass?"""
+"""What doctor knows of a file, its spans among it."""
 
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.diagnosis import GroupSizes, TextLengths
-from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.sketches import Sketcher
+from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
+from calibrail.data.example import TEXT_FIELDS, Example, GivenSentence
+from calibrail.data.sentences import (
+    NumberLook,
+    SentenceColumns,
+    marked_characters,
+    marked_letters,
+    sentence_labels,
+    sentences_of,
+)
+from calibrail.data.spans import MarkLook, Support, WideMarks
 from calibrail.data.splits import group_numbers
+from calibrail.data.suggestions import ColumnLook
+from calibrail.formatting import Shown
+from calibrail.serialization import Record
+
+
+@dataclass(frozen=True, slots=True)
+class TextLengths(Record):
+    """Sizes of one text field over the examples that have it.
+
+    Parameters
+    ----------
+    field : str
+        ``question``, ``contexts`` (all chunks together) or ``response``.
+    n, empty : int
+        Examples with and without it.
+    median_chars, p95_chars, median_words, p95_words : float
+        Median and 95th percentile, in characters and in words between white space; NaN without any.
+    """
+
+    field: str
+    n: int
+    empty: int
+    median_chars: float
+    p95_chars: float
+    median_words: float
+    p95_words: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSizes(Record):
+    """How examples hang together.
+
+    Parameters
+    ----------
+    n : int
+        Groups, not counting examples without one.
+    ungrouped : int
+        Examples without a group.
+    largest : int
+        Examples in the largest group.
+    mixed : int
+        Groups with examples of both classes.
+    """
+
+    n: int
+    ungrouped: int
+    largest: int
+    mixed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSupport(Record):
+    """On how many examples a built-in score can be computed.
+
+    Parameters
+    ----------
+    name : str
+        The score.
+    requires : tuple of str
+        The text fields that it reads.
+    n : int
+        Examples that have them all.
+    """
+
+    name: str
+    requires: tuple[str, ...]
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumericColumn(Record):
+    """A column that may hold another detector's score.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    n, missing, distinct : int
+        Examples with a value and without, and how many different values there are.
+    auroc : float or None
+        Probability that a hallucinated example has the higher value (ties count half); below 0.5
+        the column is higher for faithful ones. None without both classes.
+    tells_label : bool
+        Whether it separates the classes without a mistake, as a detector's score hardly does.
+    """
+
+    name: str
+    n: int
+    missing: int
+    distinct: int
+    auroc: float | None
+    tells_label: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DataFinding(Record):
+    """Something that a user should know before trusting a result on this file.
+
+    Parameters
+    ----------
+    code : str
+        Stable short name, e.g. ``length_separates``.
+    message : str
+        What was seen, with its number, and what it means.
+    """
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Diagnosis(Shown, Record):
+    """Everything that `diagnose` returns; NaN is null in JSON.
+
+    Parameters
+    ----------
+    source, format, sha256 : str
+        What was read, how, and the digest of its files.
+    fields : tuple of str
+        Column names of the first rows.
+    columns : mapping of str to str
+        The column of each field.
+    rows, usable, quarantined, filtered : int
+        Rows of the source; examples made of them; problems; answers left out on request.
+    reasons : tuple of (field, reason, count)
+        Problems, most frequent first.
+    n_faithful, n_hallucinated, n_unlabelled : int
+        Usable examples by label.
+    groups : GroupSizes
+        Groups.
+    lengths : tuple of TextLengths
+        For question, contexts and response.
+    median_chunks, p95_chunks : float
+        Chunks an example, over those with contexts; NaN without any.
+    repeated : int
+        Examples whose texts are the same as an earlier example's.
+    contradictory : int
+        Different texts that carry both labels.
+    copies : mapping of str to int
+        Examples of which the file holds copies, the same or nearly so, as ``n``; their groups; the
+        ``largest`` group.
+    cross_split : CrossSplitDuplicates or None
+        Near-duplicates across the default split; None where there are no texts or no labels.
+    length_auroc : float or None
+        AUROC of the response's length in characters, longer = hallucinated.
+    supports : tuple of Support
+        Guarantees at the default half split.
+    scores : tuple of ScoreSupport
+        Built-in scores that need no more than texts.
+    numeric_columns : tuple of NumericColumn
+        Candidates for ``--score-column``.
+    empty_columns : tuple of str
+        Columns without a value in any usable row.
+    inputs : tuple of str
+        What was named, as on a command line.
+    reading : mapping
+        How it was read: columns, options, what labels meant, several files with their digests.
+    layout : tuple of ColumnLook
+        What is in each column, by the first rows.
+    suggested : tuple of str
+        Options that would read what was not understood.
+    inverted : mapping of str to float, or None
+        AUROCs of the scores of overlap, where they say that labels are inverted.
+    context_is_answer, context_holds_answer : mapping
+        ``faithful`` and ``hallucinated`` answers that are one of their own contexts, and that
+        stand word for word in them.
+    warnings : tuple of Finding
+        What to know first.
+    marks : MarkLook or None
+        What people marked, sentence by sentence; None where the source holds no marks.
+    """
+
+    shown_as = "doctor"
+
+    schema: ClassVar[str] = "calibrail.diagnosis/1"
+
+    source: str
+    format: str
+    sha256: str | None
+    fields: tuple[str, ...]
+    columns: Mapping[str, str]
+    rows: int
+    usable: int
+    quarantined: int
+    filtered: int
+    reasons: tuple[tuple[str, str, int], ...]
+    n_faithful: int
+    n_hallucinated: int
+    n_unlabelled: int
+    groups: GroupSizes
+    lengths: tuple[TextLengths, ...]
+    median_chunks: float
+    p95_chunks: float
+    repeated: int
+    contradictory: int
+    copies: Mapping[str, int]
+    cross_split: CrossSplitDuplicates | None
+    length_auroc: float | None
+    supports: tuple[Support, ...]
+    scores: tuple[ScoreSupport, ...]
+    numeric_columns: tuple[NumericColumn, ...]
+    empty_columns: tuple[str, ...]
+    inputs: tuple[str, ...]
+    reading: Mapping[str, Any]
+    layout: tuple[ColumnLook, ...]
+    suggested: tuple[str, ...]
+    inverted: Mapping[str, float] | None
+    context_is_answer: Mapping[str, int]
+    context_holds_answer: Mapping[str, int]
+    warnings: tuple[DataFinding, ...]
+    marks: MarkLook | None = None
+
 
 UNLABELLED: Final = -1
 
@@ -152,3 +373,132 @@ def repeats(survey: Survey) -> tuple[int, int]:
 
 def _in_both_classes(values: NDArray[Any], labels: NDArray[np.int8]) -> int:
     return int(np.intersect1d(values[labels == 0], values[labels == 1]).size)
+
+
+#: Letters and digits of a neighbour that a mark reaches which is a little too wide.
+MOST: Final = 5
+
+#: Values of ``span_share`` that are tried, and which part of such sentences one must take back.
+_SHARES: Final = (0.1, 0.2, 0.3)
+_NEARLY_ALL: Final = 0.9
+
+
+class WideMarkLook:
+    """Counts sentences that are unsupported by the edge of a mark of their neighbour alone."""
+
+    def __init__(self) -> None:
+        self._touched, self._others = array("d"), array("d")
+
+    def add(self, example: Example, labels: Sequence[int | None]) -> None:
+        """Take an answer whose sentences have these labels."""
+        if not example.spans:
+            return
+        for item, label in zip(sentences_of(example), labels, strict=True):
+            if label != 1 or item.label is not None:
+                continue
+            marked, n = marked_letters(example, item.start, item.end)
+            # Of signs alone: whatever is marked is all that it says.
+            share = marked / n if n else 1.0
+            (self._touched if _is_touched(example, item, marked) else self._others).append(share)
+
+    def finish(self) -> WideMarks | None:
+        """Return what was seen; None where no sentence is unsupported by marks."""
+        n = len(self._touched)
+        if not n and not self._others:
+            return None
+
+        def below(shares: Iterable[float], share: float) -> int:
+            return sum(value < share for value in shares)
+
+        share = next(
+            (share for share in _SHARES if below(self._touched, share) >= _NEARLY_ALL * n),
+            _SHARES[-1],
+        )
+        return WideMarks(
+            n=n,
+            of=n + len(self._others),
+            letters=MOST,
+            share=share,
+            taken_back=below(self._touched, share),
+            others=below(self._others, share),
+        )
+
+
+def _is_touched(example: Example, item: GivenSentence, marked: int) -> bool:
+    """Say whether the marks on a sentence, few letters in all, lie in its neighbours for the most.
+
+    A mark of as few letters within it is one that somebody meant: a year, a name.
+    """
+    if marked > MOST:
+        return False
+    for first, last in example.spans or ():
+        if first < item.end and item.start < last:
+            inside, _ = marked_letters(example, max(first, item.start), min(last, item.end))
+            whole, _ = marked_letters(example, first, last)
+            if inside and 2 * inside >= whole:
+                return False
+    return True
+
+
+class MarkSurvey:
+    """The memory of one pass over n answers; no text.
+
+    Parameters
+    ----------
+    examples : iterable of Example
+        Read once; every sentence has a label.
+    share : float
+        As in `sentence_labels`.
+    columns : sequence of str
+        The further columns that the examples carry.
+
+    Attributes
+    ----------
+    labels : ndarray of int8, shape (n,)
+        1 where a sentence is unsupported.
+    sentences, unsupported : ndarray of int64, shape (n,)
+        How many there are.
+    marked, outside : int
+        Marked characters, and those of them in no sentence, without white space.
+    groups : list of str or None, length n
+        As in the examples.
+    digests : ndarray of uint64, shape (n,)
+        What tells answers apart.
+    columns : SentenceColumns
+        What the further columns say of sentences.
+    wide : WideMarkLook
+        Marks that touch neighbours.
+    numbers : NumberLook
+        Columns that number sentences.
+    """
+
+    def __init__(
+        self, examples: Iterable[Example], share: float, columns: Sequence[str] = ()
+    ) -> None:
+        self.columns, self.wide = SentenceColumns(columns), WideMarkLook()
+        self.numbers = NumberLook(columns)
+        sentences, unsupported, digests = array("Q"), array("Q"), array("Q")
+        self.groups: list[str | None] = []
+        self.marked = self.outside = 0
+        for read in examples:
+            # An answer is parted once, whoever asks for its sentences.
+            example = replace(read, sentences=sentences_of(read))
+            labels = sentence_labels(example, share)
+            self.columns.add(example, labels)
+            self.wide.add(example, labels)
+            self.numbers.add(example)
+            sentences.append(len(labels))
+            unsupported.append(sum(label == 1 for label in labels))
+            digests.append(int(read.digest(), 16))
+            self.groups.append(example.group)
+            marked, _ = marked_characters(example, 0, len(example.response))
+            inside = (
+                marked_characters(example, item.start, item.end)[0]
+                for item in (sentences_of(example) if marked else ())
+            )
+            self.marked += marked
+            self.outside += marked - sum(inside)
+        self.sentences: NDArray[np.int64] = np.array(sentences, dtype=np.int64)
+        self.unsupported: NDArray[np.int64] = np.array(unsupported, dtype=np.int64)
+        self.labels = (self.unsupported > 0).astype(np.int8)
+        self.digests = np.array(digests, dtype=np.uint64)

@@ -1,45 +1,333 @@
-"""How does a source become examples, with every one of its rows accounted for?"""
+"""Read(), Reading: one pass with counts; label check."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, replace
 from functools import partial
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from itertools import chain
-from typing import Any
+from math import sqrt
+from typing import Any, Final, Protocol, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.answers import answers_of
-from calibrail.data.columnar import ROWS, Block, ColumnReader, NotPlainError
-from calibrail.data.columns import CHARACTERS, Needs, choose_columns
-from calibrail.data.example import Example
+from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs, choose_columns
+from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
+from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
-from calibrail.data.gathering import Gatherer
-from calibrail.data.ids import SourceIds
-from calibrail.data.label_check import refuse_others
-from calibrail.data.marks import UNMARKED
-from calibrail.data.opened import Opened, peek
-from calibrail.data.part import Part
-from calibrail.data.paths import value_at
-from calibrail.data.quarantine import Quarantine
-from calibrail.data.refused import describe, duplicate, nobody_marked, nothing_usable
-from calibrail.data.row_parser import Interpreter
-from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
-from calibrail.data.sources import digest_files, file_digests
-from calibrail.data.traces.export import ANNOTATION
+from calibrail.data.formats import Source, digest_files, file_digests, open_source, spoken
+from calibrail.data.labels import LabelReader, another_column
+from calibrail.data.row_parser import (
+    Gatherer,
+    RowParser,
+    answers_of,
+    describe,
+    duplicate,
+    nobody_marked,
+    nothing_usable,
+)
+from calibrail.data.rows import Filtered, ParsedItem, Quarantine, RowBatch, RowProblem, SourceRow
+from calibrail.data.sentence_labels import UNMARKED
+from calibrail.data.source_reader import Opened, peek
+from calibrail.data.traces._export import ANNOTATION
+from calibrail.data.values import value_at
 from calibrail.errors import DataError, InputError
-from calibrail.record import plain
-from calibrail.settings import ReadOptions
-from calibrail.settings.option import changed, flags
+from calibrail.options import ReadOptions, ReadShort
+from calibrail.options.fields import changed, flags, optional, spell_option
+from calibrail.serialization import plain
+
+_SLACK: Final = 1000
+
+
+class Subsample:
+    """The first rows of a source, or rows drawn by lot; counts what it takes, and from how many.
+
+    Parameters
+    ----------
+    reading : ReadOptions
+        How many rows are wanted.
+    group_of : callable
+        The group of a row, None where it has none.
+    """
+
+    def __init__(self, reading: ReadOptions, group_of: Callable[[SourceRow], object]) -> None:
+        self._reading, self._group_of = reading, group_of
+        self.n_passed = self.n_taken = 0
+        #: How many rows the lot has drawn; None before it is drawn.
+        self.n_drawn: int | None = None
+        self.grouped = self._left = False
+
+    def __call__(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
+        """Return the items of the rows that are wanted, in their order."""
+        if self._reading.limit is not None:
+            items = self._first(items, self._reading.limit)
+        if self._reading.sample is not None:
+            items = self._drawn(items, self._reading.sample)
+        return self._counted(items)
+
+    def of_batches(self, batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
+        """Return the rows that are wanted, many at a time, where none are drawn by lot."""
+        limit = self._reading.limit
+        for batch in batches:
+            rows = batch.rows if limit is None else batch.rows.slice(0, limit - self.n_taken)
+            self._left |= rows.num_rows < batch.rows.num_rows
+            self.n_taken += rows.num_rows
+            if rows.num_rows:
+                yield replace(batch, rows=rows)
+            if self._left:
+                return
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return what was asked for, what was read, and of what; None where nothing was left out.
+
+        Final once the source has been read.
+        """
+        limit, sample = self._reading.limit, self._reading.sample
+        drawn = sample is not None and self.n_taken < self.n_passed
+        if not (drawn or self._left):
+            return None
+        return {
+            "limit": limit if self._left else None,
+            "sample": sample if drawn else None,
+            "rows": self.n_taken,
+            "sample_seed": self._reading.sample_seed if drawn else None,
+            "drawn_from": self.n_passed if drawn else None,
+            "whole_groups": self.grouped if drawn else None,
+        }
+
+    def _counted(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
+        last = ("", 0)
+        for item in items:
+            self.n_taken += _place(item) != last
+            last = _place(item)
+            yield item
+
+    def _first(self, items: Iterator[ParsedItem], limit: int) -> Iterator[ParsedItem]:
+        n, last = 0, ("", 0)
+        for item in items:
+            n, last = n + (_place(item) != last), _place(item)
+            if n > limit:
+                self._left = True
+                return
+            yield item
+
+    def _drawn(self, items: Iterator[ParsedItem], n: int) -> Iterator[ParsedItem]:
+        """Draw rows; where rows have groups, each group by lot, whatever its size.
+
+        Every row or group draws a number in [0, 1). A group is in where its number lies below the
+        share that is wanted, so that large groups are as likely as small ones and about ``n`` rows
+        come of it; without groups, the ``n`` rows with the lowest numbers are.
+        """
+        kept: list[tuple[float, ParsedItem]] = []
+        last, allowed = ("", 0), 2 * n + _SLACK
+        for item in items:
+            self.n_passed += _place(item) != last
+            last = _place(item)
+            group = self._group_of(item) if isinstance(item, SourceRow) else None
+            self.grouped |= group not in (None, "")
+            unit = ("row", *last) if group in (None, "") else ("group", group)
+            kept.append((self._lot(unit), item))
+            if len(kept) > allowed:
+                # More than can be in, but for a chance of one in a thousand million.
+                edge = (n + 6.0 * sqrt(n) + 20.0) / self.n_passed
+                kept = [pair for pair in kept if pair[0] < edge]
+                allowed = 2 * len(kept) + _SLACK
+        if self.grouped:
+            edge = n / max(1, self.n_passed)
+        else:
+            lots = sorted({lot for lot, _ in kept})
+            edge = lots[n] if n < len(lots) else 1.0
+        drawn = [item for lot, item in kept if lot < edge]
+        self.n_drawn = len(set(map(_place, drawn)))
+        yield from drawn
+
+    def _lot(self, unit: tuple[object, ...]) -> float:
+        drawn = f"sample\x1f{self._reading.sample_seed}\x1f{unit!r}".encode("utf-8", "replace")
+        return int.from_bytes(blake2b(drawn, digest_size=8).digest(), "big") / 2.0**64
+
+
+def _place(item: ParsedItem) -> tuple[str, int]:
+    return item.file, item.number if isinstance(item, SourceRow) else item.row
+
+
+# Fewer rows than this, or a smaller share of those labelled, are mistakes of writing.
+_FEW: Final = 5
+_SHARE: Final = 0.05
+# A number that comes back is a class, not a slip.
+_OFTEN: Final = 0.01
+
+# A map of more values is nothing to type.
+_CLASSES: Final = 12
+_LISTED: Final = 8
+
+# Rows that are looked at before the work; a whole source is judged at its end.
+_AHEAD: Final = 100_000
+
+
+def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
+    """Say whether a column holds values that are no labels, more than are slips.
+
+    Parameters
+    ----------
+    labels : mapping or None
+        From `LabelReader.described`.
+    n_read : int
+        Rows whose label was read.
+
+    Examples
+    --------
+    >>> others = {"n": 4, "values": [{"value": "2", "n": 4}]}
+    >>> holds_others({"others": others}, 20), holds_others({"others": {**others, "n": 5}}, 20)
+    (False, True)
+    """
+    others = labels and labels["others"]
+    if not others or not n_read or others["n"] < _FEW:
+        return False
+    n_labelled = n_read + others["n"]
+    return others["n"] > _SHARE * n_labelled or any(
+        item["n"] >= max(_FEW, _OFTEN * n_labelled)
+        for item in others["values"]
+        if _is_number(item["value"])
+    )
+
+
+def what_is_held(labels: Mapping[str, Any], n_read: int) -> str:
+    """Return which values a column holds beside labels, how often, and what reads them."""
+    others = labels["others"]
+    n_labelled = n_read + others["n"]
+    held, known = list(_counted(others["values"])), list(_counted(labels["values"]))
+    rest = f" and {len(held) - _LISTED} more values" if len(held) > _LISTED else ""
+    beside = f", beside {', '.join(known[:_LISTED])}" if known else ""
+    return (
+        f"column {labels['column']!r} is no column of 0 and 1: in {others['n']:,} of "
+        f"{n_labelled:,} labelled rows it holds {', '.join(held[:_LISTED])}{rest}{beside}. "
+        f"{_remedy(labels)}"
+    )
+
+
+def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return a label map with a ``?`` for every value that only a person can read.
+
+    None where there are too many. Beside further numbers, 0 and 1 mean nothing by themselves.
+
+    >>> read = [{"value": "1", "class": 1}, {"value": "FAIL", "class": 1}]
+    >>> map_to_fill({"values": read, "by_user": False, "others": {"values": [{"value": "2"}]}})
+    {'1': '?', '2': '?', 'FAIL': '1'}
+    """
+    others = [item["value"] for item in labels["others"]["values"]]
+    numbers = any(map(_is_number, others)) and not labels["by_user"]
+    classes = {
+        item["value"]: "?" if numbers and _is_number(item["value"]) else _OF[item["class"]]
+        for item in labels["values"]
+    } | dict.fromkeys(others, "?")
+    return dict(sorted(classes.items())) if len(classes) <= _CLASSES else None
+
+
+def _remedy(labels: Mapping[str, Any]) -> str:
+    classes = map_to_fill(labels)
+    if classes is None:
+        return (
+            "A graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
+            f"{another_column()}"
+        )
+    positive = spell_option(ReadOptions, "positive", "VALUE")
+    return (
+        f"Say what each value means: {spell_option(ReadOptions, 'label_map', classes)} with 1 "
+        f"(hallucinated), 0 (faithful) or skip in place of each ?; or {positive} for the one that "
+        f"means hallucinated, where every other means faithful{another_column()}"
+    )
+
+
+def _counted(values: list[dict[str, Any]]) -> Iterator[str]:
+    return (f"{item['value']} ({item['n']:,})" for item in values)
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+_OF: Final = {FAITHFUL: "0", HALLUCINATED: "1"}
+
+
+def reject_non_binary_labels(source: str, labels: LabelReader, n_read: int) -> None:
+    """Refuse a source whose column of labels holds other values, more than are slips.
+
+    Raises
+    ------
+    DataError
+        It does; the message names the values and how they are read.
+    """
+    described = labels.described()
+    if holds_others(described, n_read):
+        raise DataError(f"{source}: {what_is_held(described, n_read)}")
+
+
+def reject_non_binary_labels_early(
+    head: Sequence[Mapping[str, object]],
+    columns: ColumnMapping,
+    reading: ReadOptions,
+    again: Callable[[ReadOptions], "_Counting"],
+) -> None:
+    """Refuse such a source before anything is computed, if its first rows leave room for it.
+
+    First rows of both classes without another value do not. Else labels are read once more, alone.
+
+    Parameters
+    ----------
+    head : sequence of mapping
+        The first rows.
+    columns : Columns
+        Where labels are.
+    reading : ReadOptions
+        How the source is read.
+    again : callable
+        From how to read it to a further pass over the source.
+
+    Raises
+    ------
+    DataError
+        As `refuse_others`.
+    """
+    labels = LabelReader(reading, columns.label_columns[0], columns.labels.spans)
+    for values in head:
+        label = columns.label_of(values)
+        for item in label if isinstance(label, list) and not labels.spans else [label]:
+            if labels(item) is None and not labels.is_missing(item):
+                labels.set_aside(item)
+    if not labels.n_others and len({label for _, label in labels.seen}) != 1:
+        return
+    first = _AHEAD if reading.limit is None else min(_AHEAD, reading.limit)
+    limit = first if reading.sample is None else reading.limit
+    whole = again(replace(reading, strict=False, quarantine=None, limit=limit))
+    for _ in whole:
+        pass
+    reject_non_binary_labels(
+        whole.source, whole.columns.labels, whole.n_examples + whole.n_filtered
+    )
+
+
+class _Counting(Protocol):
+    """A pass over a source, as `calibrail.data.reading.Reading` is one."""
+
+    source: str
+    columns: ColumnMapping
+    n_examples: int
+    n_filtered: int
+
+    def __iter__(self) -> Iterator[Example]: ...
 
 
 class Reading:
     """The examples of one source: a single pass, in constant memory, counting as it goes.
 
-    Made by `calibrail.data.reader.read`. The counters are live during the pass and final after it.
+    Made by `calibrail.data.reading.read`. The counters are live during the pass and final after it.
 
     Attributes
     ----------
@@ -72,7 +360,7 @@ class Reading:
         until = "" if opened.export is None else ANNOTATION
         head, fields = peek(opened.items, rectangular=opened.rectangular, until=until)
         self.source, self.format, self.fields = source, opened.format, tuple(fields)
-        self.head = tuple(item.values for item in head if isinstance(item, Row))
+        self.head = tuple(item.values for item in head if isinstance(item, SourceRow))
         self.columns = choose_columns(self.head, opened, reading, needs, source)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
@@ -90,7 +378,7 @@ class Reading:
         narrow = opened.only if named else None
         # Without a column of ids the rows of a table are called by their numbers: no two alike.
         self._numbered = opened.rectangular and "id" not in self.columns.present
-        interpreter = Interpreter(self.columns, needs, opened.cells, whole=narrow is None)
+        interpreter = RowParser(self.columns, needs, opened.cells, whole=narrow is None)
         self._needs, self._interpreter, self._batches = needs, interpreter, opened.batches
         self._names: set[str] | None = None
         items: Iterator[ParsedItem] = chain(head, opened.items)
@@ -102,17 +390,21 @@ class Reading:
         if self.columns.marked.answer_id is not None:
             self._gatherer = Gatherer(self.columns.by_field, self.columns.label_columns)
             items = self._gatherer(items)
-        self._part = Part(reading, lambda row: value_at(row.values, self.columns.by_field["group"]))
+        self._part = Subsample(
+            reading, lambda row: value_at(row.values, self.columns.by_field["group"])
+        )
         answers = (
             answer
             for item in self._part(items)
             for answer in (
-                answers_of(item, self.columns, opened.cells) if isinstance(item, Row) else (item,)
+                answers_of(item, self.columns, opened.cells)
+                if isinstance(item, SourceRow)
+                else (item,)
             )
         )
         self._stream = self._run(answers, interpreter)
         self._done = self.begun = False
-        self._first: Problem | None = None
+        self._first: RowProblem | None = None
 
     def __iter__(self) -> Iterator[Example]:
         """Return itself; refuse a second pass, which would silently hold nothing."""
@@ -198,17 +490,17 @@ class Reading:
             "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 
-    def _run(self, rows: Iterator[ParsedItem], interpreter: Interpreter) -> Iterator[Example]:
+    def _run(self, rows: Iterator[ParsedItem], interpreter: RowParser) -> Iterator[Example]:
         seen, last = SourceIds(), ("", 0)
         with closing(Quarantine(self._quarantine)) as quarantine:
             for row in rows:
                 self.begun = True
-                number = row.number if isinstance(row, Row) else row.row
+                number = row.number if isinstance(row, SourceRow) else row.row
                 self.n_rows += (row.file, number) != last
                 last = (row.file, number)
                 if self._gatherer is not None:
                     self.n_rows = self._gatherer.n_rows
-                result = interpreter(row) if isinstance(row, Row) else row
+                result = interpreter(row) if isinstance(row, SourceRow) else row
                 if isinstance(result, Example):
                     known = self._repeats or (self._numbered and not row.file)
                     unique = result.id if known else seen.unique(result.id, row.file)
@@ -259,7 +551,7 @@ class Reading:
         """Whether there is a column of ids."""
         return "id" in self.columns.present
 
-    def _leave_out(self, result: Problem | Filtered, quarantine: Quarantine) -> None:
+    def _leave_out(self, result: RowProblem | Filtered, quarantine: Quarantine) -> None:
         """Count a row that is of no use, or not wanted."""
         if isinstance(result, Filtered):
             self.n_filtered += 1
@@ -283,4 +575,140 @@ class Reading:
             raise DataError(nobody_marked(self))
         if not self.n_examples:
             raise DataError(nothing_usable(self, self._first, self._quarantine))
-        refuse_others(self.source, self.columns.labels, self.n_examples + self.n_filtered)
+        reject_non_binary_labels(
+            self.source, self.columns.labels, self.n_examples + self.n_filtered
+        )
+
+
+#: Who is told of everything that is read; see `telling_readings`.
+_told: ContextVar[Callable[[Reading], None] | None] = ContextVar("told", default=None)
+
+
+def read(
+    source: Source,
+    reading: ReadOptions | None = None,
+    *,
+    keep: Collection[str] = (),
+    require: Collection[str] = TEXT_FIELDS,
+    labelled: bool = True,
+    allow_none: bool = False,
+    expect: Collection[str] = (),
+    repeats: bool = False,
+    by_sentence: bool = False,
+    **fields: Unpack[ReadShort],
+) -> Reading:
+    """Open a source of RAG answers; iterate over the result to read it.
+
+    Parameters
+    ----------
+    source : path, str, sequence of them, DataFrame, Arrow table, mapping or iterable
+        A file, plain or compressed with gzip or zstd; a folder of files or of a benchmark; ``-``
+        for standard input; ``example:NAME`` for data shipped with the package; or
+        ``hf:NAME[:SPLIT]``. Several are read one after the other, as one source. Or data in memory:
+        a pandas or polars frame, an Arrow table, a dict of columns, dicts or `Example` objects. The
+        same rows are read alike from each of them.
+    reading : ReadOptions or None
+        How to read it; what is left out is guessed.
+    keep : collection of str
+        Further columns to copy to ``Example.columns``.
+    require : collection of str
+        The text fields without which a row cannot be used: what the scores read.
+    labelled : bool
+        Whether every row needs a label.
+    allow_none : bool
+        Whether a source without a usable row is fine.
+    expect : collection of str
+        Text fields that single rows may lack, but whose column must be there.
+    repeats : bool
+        Whether rows whose id stood there before are given, too.
+    by_sentence : bool
+        Whether `Example.spans` and `Example.sentences` are read. Of labelled answers every sentence
+        then needs a label, and the answer's is that of its sentences: 1 where one is unsupported.
+        Rows that are sentences are gathered to their answers.
+    **fields
+        The fields of `ReadOptions`, one by one; they win over ``reading``:
+
+        - ``format``: ``jsonl``, ``csv``, ``parquet``, ``saved``, a benchmark's name or a plug-in's;
+          None guesses.
+        - ``preset``: whose column names the file has (see `PRESETS`); None guesses.
+        - ``mapping``: field to column, for single fields.
+        - ``label_column``, ``group_column``, ``id_column``: default ``label``, ``group`` and
+          ``id``. Without an id a row is called ``row-<number>``. Every column may be a path.
+        - ``label_map``, ``positive``, ``annotators``: what labels mean, and several of one row.
+        - ``options``: options of the format's reader, e.g. ``min_chars`` for HaluEval.
+        - ``limit``, ``sample``, ``sample_seed``: the first rows, or rows drawn by lot.
+        - ``span_share``: what of a sentence must be marked for it to be unsupported.
+        - ``strict``: stop at the first row that cannot be used.
+        - ``quarantine``: file that gets one JSON line for every row that cannot be used; made when
+          there is one, replaced when it exists.
+
+    Returns
+    -------
+    Reading
+        Iterable once. Raises `DataError` at its end if no row was usable.
+
+    Raises
+    ------
+    DataError
+        No such file, a format or columns that cannot be guessed, a named column that is not there.
+    InputError
+        An unknown format, preset, option or field name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "answers.jsonl"
+    >>> _ = path.write_text('{"query": "q", "contexts": ["c"], "response": "r", "label": 1}')
+    >>> [(example.id, example.question, example.label) for example in read(path)]
+    [('row-1', 'q', 1)]
+    """
+    needs = Needs(
+        tuple(keep), tuple(require), labelled, allow_none, tuple(expect), repeats, by_sentence
+    )
+    reading = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
+    return read_needed(source, reading, needs)
+
+
+def read_needed(source: Source, reading: ReadOptions, needs: Needs) -> Reading:
+    """Open a source as `read` does, for what is needed of its rows."""
+    opened = open_source(source, reading)
+    target = reading.quarantine
+    if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
+        raise InputError(f"quarantine must not be the file that is read; got {target}")
+    made = Reading(spoken(source), opened, reading, needs)
+    certain = needs.labelled and not needs.allow_none
+    if certain and opened.table and not isinstance(source, Iterator):
+
+        def again(part: ReadOptions) -> Reading:
+            unlabelled = Needs(require=(), allow_none=True)
+            return Reading(spoken(source), open_source(source, part), part, unlabelled)
+
+        reject_non_binary_labels_early(made.head, made.columns, reading, again)
+    if (told := _told.get()) is not None:
+        told(made)
+    return made
+
+
+@contextmanager
+def observe_readings(told: Callable[[Reading], None]) -> Iterator[None]:
+    """Tell a callable, within the block, of everything that is read."""
+    token = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
+def read_all(
+    source: Source, reading: ReadOptions | None = None, **fields: Any
+) -> tuple[tuple[Example, ...], Reading]:
+    """Read every example of a source into memory; the parameters are those of `read`.
+
+    Returns
+    -------
+    (tuple of Example, Reading)
+        The examples, and the reading with its final counts.
+    """
+    opened = read(source, reading, **fields)
+    return tuple(opened), opened

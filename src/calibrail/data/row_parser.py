@@ -1,20 +1,21 @@
-"""When is a row an example, and what is wrong with it when it is not?"""
+"""Row -> Example or problem."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
 
-from calibrail.data.cell_values import column_value, spelling
-from calibrail.data.columns import CHARACTERS, Columns, Needs
+from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
 from calibrail.data.example import Example
-from calibrail.data.given_sentences import joined
-from calibrail.data.labels import Meaning
-from calibrail.data.one_label import read_label
-from calibrail.data.paths import value_at
-from calibrail.data.rows import FieldError, Filtered, Problem, Row
-from calibrail.data.texts import chunks_of, parse_cell, text_of
-from calibrail.settings.reading import SKIP
+from calibrail.data.labels import Meaning, read_label
+from calibrail.data.rows import FieldError, Filtered, ParsedItem, RowProblem, SourceRow
+from calibrail.data.sentence_labels import GATHERED
+from calibrail.data.sentences import SentenceCell, joined
+from calibrail.data.values import chunks_of, column_value, parse_cell, spelling, text_of, value_at
+from calibrail.options import ReadOptions
+from calibrail.options.data import SKIP
+from calibrail.options.fields import cli_or_python, spell_option
 
 _T = TypeVar("_T")
 #: Names of columns that only number the rows, as pandas writes them.
@@ -23,7 +24,7 @@ _BLANK: Final = "write a text, or leave the row out"
 
 
 @dataclass(frozen=True, slots=True)
-class Interpreter:
+class RowParser:
     """Turns rows into examples, or into the problem that stands in the way.
 
     Parameters
@@ -39,12 +40,12 @@ class Interpreter:
         Whether rows come with all their columns, so that what they hold identifies them.
     """
 
-    columns: Columns
+    columns: ColumnMapping
     needs: Needs
     cells: bool
     whole: bool = True
 
-    def __call__(self, row: Row) -> Example | Problem | Filtered:
+    def __call__(self, row: SourceRow) -> Example | RowProblem | Filtered:
         """Return the example in ``row``, or the first thing that is wrong with it."""
         values, by_field = row.values, self.columns.by_field
         try:
@@ -145,3 +146,271 @@ def _name(field: str, value: object) -> str | None:
         except ValueError:  # a whole number of more digits than Python will print
             return hex(int(value))
     raise FieldError(field, "wrong type", value, f"{field} must be a text or a number")
+
+
+def answers_of(
+    row: SourceRow, columns: ColumnMapping, cells: bool
+) -> Iterator[SourceRow | RowProblem]:
+    """Yield a row for every answer: itself, unless it lists answers with a label each.
+
+    A list of answers without as many labels is one answer, sentence by sentence. The answers of a
+    row share its question and contexts; where it names no group, the row is their group. Contexts
+    beside the answers in one list of objects, and further columns that list a value an answer,
+    are each answer's own.
+
+    Parameters
+    ----------
+    row : Row
+        As it was read.
+    columns : Columns
+        Where each field is.
+    cells : bool
+        Whether a list may be spelt in a text, as in CSV.
+    """
+    values, by_field = row.values, columns.by_field
+    labels = columns.label_of(values) if len(columns.label_columns) == 1 else None
+    if cells and isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):
+        labels = spelt
+        row = replace(row, values={**values, columns.label_columns[0]: spelt})
+    of_sentences = columns.marked.sentence_labels in columns.label_columns
+    if not isinstance(labels, list) or columns.labels.spans or of_sentences:
+        yield row
+        return
+    responses = value_at(values, by_field["response"])
+    if cells and isinstance(responses, str):
+        responses = parse_cell(responses)
+    if not isinstance(responses, list):
+        if columns.beside and len(labels) > 1:
+            remedy = _UNCLEAR.format(
+                items=columns.beside[0],
+                named=spell_option(ReadOptions, "mapping", {"response": columns.beside[0]}),
+            )
+            seen = f"{len(labels)} labels beside as many {', '.join(columns.beside)}"
+            yield RowProblem(row.number, "label", _LISTED, seen, "", remedy, row.file)
+            return
+        # The labels are several annotators'.
+        yield row
+        return
+    n = len(responses)
+    if n != len(labels) or not n:
+        seen = f"{len(labels)} labels for {n} answers"
+        reason = "not one label for each answer"
+        yield RowProblem(row.number, "label", reason, seen, "", _REMEDY, row.file)
+        return
+    base = value_at(values, by_field["id"])
+    ids = base if isinstance(base, list) else [_numbered(base, row.name, i, n) for i in range(n)]
+    group = value_at(values, by_field["group"])
+    if group is None and n > 1:
+        group = row.name if base is None or isinstance(base, list) else base
+    used = set(by_field.values()) - set(columns.marked.names)
+    lists = {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, list) and len(value) == n and name not in used
+    }
+    own = _beside(values, by_field, n)
+    for i in range(n):
+        yield replace(
+            row,
+            values={
+                **values,
+                **{name: value[i] for name, value in lists.items()},
+                **({by_field["contexts"]: own[i]} if own else {}),
+                by_field["response"]: responses[i],
+                by_field["label"]: labels[i],
+                by_field["group"]: group,
+                by_field["id"]: ids[i] if i < len(ids) else None,
+            },
+        )
+
+
+_LISTED = "one for each item of a list"
+_UNCLEAR = (
+    "where {items} holds the answers, {named} reads each with its label; labels of annotators need "
+    "a file without {items}"
+)
+_REMEDY = "give every row a list of answers and a list of as many labels"
+
+
+def _numbered(base: object, row: str, position: int, n: int) -> object:
+    name = row if base is None else base
+    return f"{name}/{position + 1}" if n > 1 else base
+
+
+def _beside(
+    values: Mapping[str, object], by_field: Mapping[str, str], n: int
+) -> list[object] | None:
+    """Return each answer's own contexts where both stand in one list of objects."""
+    answer, _, _ = by_field["response"].rpartition(".")
+    if not answer or by_field["contexts"].rpartition(".")[0] != answer:
+        return None
+    contexts = value_at(values, by_field["contexts"])
+    return contexts if isinstance(contexts, list) and len(contexts) == n else None
+
+
+_DUPLICATE: Final = "give every row its own id, or name another id column"
+
+
+class _Read(Protocol):
+    """What is known of a source, as `calibrail.data.reading.Reading` knows it."""
+
+    source: str
+    format: str
+    fields: tuple[str, ...]
+    n_rows: int
+
+    @property
+    def reasons(self) -> Mapping[tuple[str, str], int]: ...
+
+    @property
+    def filtered(self) -> Mapping[str, int]: ...
+
+
+def duplicate(number: int, id: str, file: str) -> RowProblem:
+    """Return what is wrong with a row whose id stood there before."""
+    return RowProblem(number, "id", "duplicate", repr(id), "", _DUPLICATE, file)
+
+
+def describe(problem: RowProblem, source: str) -> str:
+    """Say what is wrong with a row, and what to do about it."""
+    seen = f", got {problem.value}" if problem.value else ""
+    remedy = f". {problem.remedy[0].upper()}{problem.remedy[1:]}" if problem.remedy else ""
+    reason = problem.entry()["reason"]
+    where = problem.file or source
+    return f"{where}, row {problem.row}, field {problem.field}: {reason}{seen}{remedy}"
+
+
+def nothing_usable(read: _Read, first: RowProblem | None, quarantine: Path | None) -> str:
+    """Say why no row of a source is of use, and how its columns are named."""
+    if not read.n_rows:
+        return f"{read.source} is empty: it holds no row"
+    reasons = sorted(read.reasons.items(), key=lambda item: -item[1])[:5]
+    kinds = [f"{field}: {reason} ({n})" for (field, reason), n in reasons]
+    left_out = sorted(read.filtered.items(), key=lambda item: -item[1])[:3]
+    kinds += [f"left out: {reason} ({n})" for reason, n in left_out]
+    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
+    example = f" The first: {describe(first, read.source)}." if first else ""
+    where = f" Every problem is in {quarantine}." if quarantine else ""
+    *some, last = (
+        spell_option(ReadOptions, name)
+        for name in ("mapping", "label_column", "group_column", "id_column")
+    )
+    columns = f"{', '.join(some)} and {last}"
+    return (
+        f"{read.source}, read as {read.format}, has no usable row among {read.n_rows}: "
+        f"{'; '.join(kinds)}.{example}{seen}{where} Columns are named with {columns}; "
+        f"{cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} lists them all"
+    )
+
+
+def nobody_marked(read: _Read) -> str:
+    """Say that a source says of no sentence whether it is supported, and how it could."""
+    spans, answer_id = (
+        spell_option(ReadOptions, "mapping", {field: "COLUMN"}) for field in ("spans", "answer_id")
+    )
+    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
+    return (
+        f"{read.source} says of no sentence whether it is supported: a hallucinated answer needs "
+        f"spans ([[start, end], ...]; {spans} where the column has another name) or sentences with "
+        f"a label each; where every row is a sentence, {answer_id} names the column of its answer."
+        f"{seen} {cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} says what is "
+        f"there"
+    )
+
+
+#: Fields of an answer, which all of its sentences share.
+_SHARED: Final = ("question", "contexts", "group", "samples")
+
+_NAME: Final = "give every row the name of its answer"
+_TEXT: Final = "give every row the text of its sentence"
+_ONCE: Final = "leave out the rows that stand twice, or name another id column"
+_ONE: Final = "give all sentences of an answer the same {field}, or name another answer_id column"
+
+
+class Gatherer:
+    """Gathers sentences, a row each, to answers: in their order, wherever they stand in the file.
+
+    All rows are held until the last one is read: an answer's sentences may be anywhere. A further
+    column of an answer is what all of its sentences hold; where they differ, it lists theirs.
+
+    Parameters
+    ----------
+    by_field : mapping of str to str
+        The column of each field; that of ``answer_id`` among them.
+    label_columns : sequence of str
+        Where the labels of sentences are.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of sentences so far, and others that came between them.
+    """
+
+    def __init__(self, by_field: Mapping[str, str], label_columns: Sequence[str]) -> None:
+        self._by_field, self._label_columns = by_field, tuple(label_columns)
+        self.n_rows = 0
+
+    def __call__(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
+        """Yield a row for every answer, in the order of their first sentences."""
+        answers: dict[tuple[str, object], list[SourceRow]] = {}
+        for item in items:
+            self.n_rows += 1
+            if not isinstance(item, SourceRow):
+                yield item
+                continue
+            name = value_at(item.values, self._by_field["answer_id"])
+            if isinstance(name, str | int | float) and str(name).strip() and name == name:
+                answers.setdefault((item.file, name), []).append(item)
+            else:
+                reason = "missing" if name is None or name == "" else "wrong type"
+                yield FieldError("answer_id", reason, name, _NAME).problem(item.number, item.file)
+        for (file, name), rows in answers.items():
+            try:
+                yield self._answer(name, rows)
+            except FieldError as bad:
+                yield bad.problem(rows[0].number, file)
+
+    def _answer(self, name: object, rows: Sequence[SourceRow]) -> SourceRow:
+        self._require_rows_once(rows)
+        shared = {field: self._shared(field, rows) for field in _SHARED}
+        names = dict.fromkeys(name for row in rows for name in row.values)
+        values: dict[str, object] = {}
+        for column in names:
+            cells = [row.values.get(column) for row in rows]
+            values[column] = cells[0] if all(cell == cells[0] for cell in cells) else cells
+        own = {self._by_field[field]: value for field, value in shared.items() if value is not None}
+        emptied = dict.fromkeys((*self._label_columns, self._by_field["response"]))
+        values |= emptied | own | {self._by_field["id"]: name, GATHERED: self._sentences(rows)}
+        return replace(rows[0], values=values)
+
+    def _require_rows_once(self, rows: Sequence[SourceRow]) -> None:
+        """Refuse an answer in which a row stands twice, where rows have names of their own."""
+        names = [value_at(row.values, self._by_field["id"]) for row in rows]
+        if all(name == names[0] for name in names):
+            return
+        seen: set[str] = set()
+        for name, row in zip(names, rows, strict=True):
+            if name is not None and str(name) in seen:
+                raise FieldError("id", "duplicate", name, _ONCE, row.number)
+            seen.add(str(name))
+
+    def _sentences(self, rows: Sequence[SourceRow]) -> list[SentenceCell]:
+        sentences = []
+        for row in rows:
+            text = value_at(row.values, self._by_field["response"])
+            if not isinstance(text, str) or not text.strip():
+                reason = "missing" if text is None else "empty" if text == "" else "wrong type"
+                raise FieldError("response", reason, text, _TEXT, row.number)
+            labels = [value_at(row.values, column) for column in self._label_columns]
+            label = labels[0] if len(labels) == 1 else labels
+            sentences.append(SentenceCell(text, label, columns=row.values, row=row.number))
+        return sentences
+
+    def _shared(self, field: str, rows: Sequence[SourceRow]) -> object:
+        cells = [value_at(row.values, self._by_field[field]) for row in rows]
+        held = [cell for cell in cells if cell is not None]
+        for cell, row in zip(cells, rows, strict=True):
+            if cell is not None and cell != held[0]:
+                remedy = _ONE.format(field=field)
+                raise FieldError(field, "differs within an answer", cell, remedy, row.number)
+        return held[0] if held else None

@@ -1,11 +1,13 @@
-"""What does a format's reader hand on for every row of a file?"""
+"""Rows and problems as readers yield them; quarantine."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 from calibrail.data.example import FIELDS, Example
+from calibrail.errors import file_errors
 
 #: The field that a problem names when the row as a whole cannot be read.
 WHOLE_ROW: Final = "row"
@@ -14,7 +16,7 @@ _SHOWN: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SourceRow:
     """One row of a source that could be parsed, not yet judged.
 
     Parameters
@@ -40,7 +42,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class RowBatch:
     """Some rows of a table, one after the other, as Arrow has them.
 
     Parameters
@@ -59,7 +61,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RowProblem:
     """Why a row cannot be used.
 
     Parameters
@@ -106,7 +108,7 @@ class Filtered:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LabelOrigin:
     """How the labels of a source came about, where it says so itself.
 
     Parameters
@@ -146,18 +148,18 @@ class FieldError(Exception):
         self.field, self.reason, self.value, self.remedy = field, reason, value, remedy
         self.row = row
 
-    def problem(self, row: int, file: str = "") -> Problem:
+    def problem(self, row: int, file: str = "") -> RowProblem:
         """Return what is wrong with the row."""
         value = "" if self.reason == "missing" else shorten(self.value)
         at = row if self.row is None else self.row
-        return Problem(at, self.field, self.reason, value, "", self.remedy, file)
+        return RowProblem(at, self.field, self.reason, value, "", self.remedy, file)
 
 
 #: What the reader of a table yields.
-TableItem: TypeAlias = Row | Problem
+TableItem: TypeAlias = SourceRow | RowProblem
 
 #: What every format comes to.
-ParsedItem: TypeAlias = Row | Problem | Filtered
+ParsedItem: TypeAlias = SourceRow | RowProblem | Filtered
 
 #: What the reader of a format may yield. Plain mappings and finished examples are for third-party
 #: readers; they are numbered by their position.
@@ -188,3 +190,38 @@ def shorten(value: object) -> str:
         value = list(value[:_SHOWN])
     text = repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+class Quarantine:
+    """Appends one JSON line a problem to a file that only exists once there is a problem.
+
+    A file that an earlier run left at the same path is removed first, so that the file never
+    speaks of other data than the run's.
+
+    Parameters
+    ----------
+    path : Path or None
+        None counts nothing and writes nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._stream: IO[str] | None = None
+        if path is not None:
+            with file_errors(f"cannot replace {path}"):
+                path.unlink(missing_ok=True)
+
+    def add(self, problem: RowProblem) -> None:
+        """Write ``problem`` as `Problem.entry` has it."""
+        if self.path is None:
+            return
+        if self._stream is None:
+            with file_errors(f"cannot write {self.path}"):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._stream = self.path.open("w", encoding="utf-8", newline="\n")
+        self._stream.write(json.dumps(problem.entry()) + "\n")
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        if self._stream is not None:
+            self._stream.close()

@@ -1,4 +1,4 @@
-"""Which examples are for fitting, which for calibration and which for testing?"""
+"""Fit/calibration/test split by group."""
 
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
@@ -6,8 +6,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.data.coded import Coded
-from calibrail.data.ids import identities, rising
+from calibrail.data.dataset import Coded
+from calibrail.data.example import identities, lexicographic_order
 from calibrail.errors import DataError, InputError
 
 FIT: Final = 0
@@ -110,7 +110,7 @@ def split(
         identity = np.full(n_groups, np.iinfo(np.uint64).max)
         np.minimum.at(identity, members, names)
         hallucinated = np.bincount(members[classes == 1], minlength=n_groups) > 0
-    order = rising(identity)
+    order = lexicographic_order(identity)
     rng = np.random.default_rng(seed)
     sides = np.empty(n_groups, dtype=np.int8)
     in_order = hallucinated[order]

@@ -1,6 +1,5 @@
-"""Where does scoring run: in this process, in others of this machine, or on a cluster?"""
+"""Package."""
 
-from calibrail.engine.current import use_engine
-from calibrail.engine.scoring import score_examples, score_parts
+from calibrail.engine.distributed import score_examples, score_parts, use_engine
 
 __all__ = ["score_examples", "score_parts", "use_engine"]

@@ -1,27 +1,149 @@
-"""How are examples scored in this process, each text embedded once and none of them kept?"""
+"""Score in this process, cost ledger."""
 
 import hashlib
 import json
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from sys import intern
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import DTypeLike, NDArray
 
-from calibrail.data.arrow import string_array
+from calibrail.data.dataset import Block, Coded, TextsOfBlocks
 from calibrail.data.example import Example
-from calibrail.engine.ledger import Ledger
+from calibrail.data.tables import string_array
 from calibrail.errors import InputError
-from calibrail.models.embedding import Encoder
-from calibrail.models.pairs import PairModel
-from calibrail.models.remote import RemoteModel
-from calibrail.models.store import blocks, telling
-from calibrail.scores.base import Demand, Demanding, Score, Scores, prepare
-from calibrail.scores.registry import key_of, scale_of
-from calibrail.scores.table import ScoreTable
+from calibrail.models.batching import blocks, progress_listener
+from calibrail.models.embeddings import Encoder
+from calibrail.models.llm.chat import RemoteModel, Usage
+from calibrail.models.loading import LocalModel
+from calibrail.models.window_models import PairModel
+from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
+from calibrail.scores.registry import ColumnScore, key_of, scale_of
+from calibrail.scores.table import Calls, Cost, Reasons, ScoreTable
+
+#: Where a score counts the answers that it scored, and those that it had judged.
+_COUNTERS: Final = ("n_scored", "n_judged")
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was spent on one score, or on one model for all of its scores.
+
+    ``opening`` are the seconds in which models were opened: no part of ``seconds``, since they are
+    spent once, and by whichever score comes first.
+    """
+
+    seconds: float = 0.0
+    opening: float = 0.0
+    passes: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+class CostLedger:
+    """Adds up seconds and forward passes, of scores and of the models that they share.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        What the scores are called.
+    scores : sequence of Score
+        The scores, in the same order.
+    """
+
+    def __init__(self, keys: Sequence[str], scores: Sequence[Score]) -> None:
+        self._scores = dict(zip(keys, scores, strict=True))
+        self._used = {
+            key: tuple(score.models) if isinstance(score, Demanding) else ()
+            for key, score in self._scores.items()
+        }
+        #: Every model that any of the scores calls, once.
+        self.models: tuple[SharedModel, ...] = tuple(
+            {id(model): model for models in self._used.values() for model in models}.values()
+        )
+        self._counted = {
+            key: [getattr(score, counter, None) for counter in _COUNTERS]
+            for key, score in self._scores.items()
+        }
+        self._on_score: dict[str, Spent] = defaultdict(Spent)
+        self._on_model: dict[int, Spent] = defaultdict(Spent)
+        self._cut_before = self._cut_now()
+
+    def preparing(self, model: SharedModel) -> AbstractContextManager[None]:
+        """Charge the time to a model, and so to every score that calls it."""
+        return _charged(self._on_model[id(model)], (model,))
+
+    def scoring(self, key: str) -> AbstractContextManager[None]:
+        """Charge the time, and the passes made meanwhile, to one score."""
+        return _charged(self._on_score[key], self._used[key])
+
+    def weights(self, models: Sequence[SharedModel]) -> list[float]:
+        """Return each model's share of the seconds so far; equal ones where one has none."""
+        seconds = [self._on_model[id(model)].seconds for model in models]
+        if not all(seconds):
+            seconds = [1.0] * len(models)
+        return [part / sum(seconds) for part in seconds]
+
+    def n_cut(self) -> int:
+        """Return how many pairs had a short side so long that its end was not read."""
+        return self._cut_now() - self._cut_before
+
+    def _cut_now(self) -> int:
+        return sum(model.n_truncated for model in self.models if isinstance(model, PairModel))
+
+    def costs(self, n: int) -> tuple[Cost, ...]:
+        """Return what each score cost that was computed, not read, for ``n`` examples."""
+        computed = (key for key in self._used if not isinstance(self._scores[key], ColumnScore))
+        return tuple(self._cost(key, n) for key in computed)
+
+    def _cost(self, key: str, n: int) -> Cost:
+        used = {id(model): model for model in self._used[key]}
+        spent = [self._on_score[key], *(self._on_model[model] for model in used)]
+        calls = None
+        if any(isinstance(model, RemoteModel) for model in used.values()):
+            scored, judged = (
+                n if before is None else getattr(self._scores[key], counter) - before
+                for counter, before in zip(_COUNTERS, self._counted[key], strict=True)
+            )
+            calls = Calls(scored, judged, sum((part.usage for part in spent), Usage()))
+        shared_with = tuple(
+            other
+            for other, models in self._used.items()
+            if other != key and any(id(model) in used for model in models)
+        )
+        return Cost(
+            key,
+            n,
+            sum(part.seconds for part in spent),
+            sum(part.passes for part in spent),
+            shared_with,
+            calls,
+            sum(part.opening for part in spent),
+        )
+
+
+@contextmanager
+def _charged(spent: Spent, models: Sequence[SharedModel]) -> Iterator[None]:
+    """Charge the time, and what the models do meanwhile."""
+    remote = [model for model in models if isinstance(model, RemoteModel)]
+    local = [model for model in models if isinstance(model, LocalModel)]
+    opening = sum(model.seconds_opening for model in local)
+    started = time.perf_counter()
+    passes = sum(model.n_passes for model in models)
+    usage = sum((model.usage for model in remote), Usage())
+    yield
+    seconds = time.perf_counter() - started
+    opening = sum(model.seconds_opening for model in local) - opening
+    spent.seconds += max(0.0, seconds - opening)
+    spent.opening += opening
+    spent.passes += sum(model.n_passes for model in models) - passes
+    spent.usage += sum((model.usage for model in remote), Usage()) - usage
+
 
 #: Examples at a time: enough for batches of similar length.
 BLOCK = 1024
@@ -75,7 +197,7 @@ def score_here(
     made, cut = score_blocks(
         examples, scores, tables.append, keep=keep, block=block, progress=progress, forget=forget
     )
-    return whole(made, tables), cut
+    return concat_tables(made, tables), cut
 
 
 def score_blocks(
@@ -98,7 +220,7 @@ def score_blocks(
     if block < 1:
         raise InputError(f"block must be at least 1; got {block!r}")
     keys = keys_of(scores)
-    ledger, scales = Ledger(keys, scores), dict(zip(keys, map(scale_of, scores), strict=True))
+    ledger, scales = CostLedger(keys, scores), dict(zip(keys, map(scale_of, scores), strict=True))
     cut: set[str] = set()
     # What an earlier run left behind was computed in other batches: the same data must give the
     # same bytes whatever ran before.
@@ -111,7 +233,7 @@ def score_blocks(
         cut |= _prepare(batch, scores, ledger, within)
         results: dict[str, Scores] = {}
         for key, score in zip(keys, scores, strict=True):
-            with ledger.scoring(key), telling(within):
+            with ledger.scoring(key), progress_listener(within):
                 results[key] = score.score(batch)
             if (given := len(results[key].values)) != len(batch):
                 raise InputError(
@@ -169,7 +291,7 @@ def _within(
 def _prepare(
     batch: Sequence[Example],
     scores: Sequence[Score],
-    ledger: Ledger,
+    ledger: CostLedger,
     told: Callable[[float], None],
 ) -> set[str]:
     """Compute what the scores will look up; return which texts an encoder could not read whole."""
@@ -186,7 +308,7 @@ def _prepare(
             told(done + share * weight)
 
         done += weight
-        with ledger.preparing(model := demands[0].model), telling(of_all):
+        with ledger.preparing(model := demands[0].model), progress_listener(of_all):
             prepare(demands)
         if isinstance(model, Encoder):
             # Word vectors cover a text of any length, so only sentence vectors are cut short.
@@ -229,7 +351,7 @@ def _shared(cell: Any) -> Any:
     return intern(cell) if type(cell) is str else cell
 
 
-def whole(made: ScoreTable, tables: list[ScoreTable]) -> ScoreTable:
+def concat_tables(made: ScoreTable, tables: list[ScoreTable]) -> ScoreTable:
     """Return the tables of all blocks as one; they are given up, so that nothing is held twice.
 
     Parameters
@@ -268,3 +390,100 @@ def _joined(parts: list[Any], join: Callable[[list[Any]], Any]) -> Any:
     whole = join(parts)
     parts.clear()
     return whole
+
+
+#: Rows of a column that are stored together while it grows.
+_CHUNK: Final = 1 << 23
+
+
+class Growing:
+    """A column of which more and more rows are known; as a whole it is never held twice.
+
+    >>> column = Growing(np.int8)
+    >>> column.add(np.array([1, 0], np.int8))
+    >>> column.finish()
+    array([1, 0], dtype=int8)
+    """
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self._dtype, self._n, self._filled = dtype, 0, 0
+        self._chunks: list[NDArray[Any]] = []
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Add the next rows."""
+        while len(values):
+            if not self._chunks or self._filled == len(self._chunks[-1]):
+                # Pages that are not written yet take no memory.
+                size = max(len(values), min(self._n, _CHUNK))
+                self._chunks.append(np.empty(size, self._dtype))
+                self._filled = 0
+            rest = self._chunks[-1][self._filled :]
+            part, values = values[: len(rest)], values[len(rest) :]
+            rest[: len(part)] = part
+            self._filled += len(part)
+            self._n += len(part)
+
+    def finish(self) -> NDArray[Any]:
+        """Return all rows; none can be added after."""
+        whole, start = np.empty(self._n, self._dtype), 0
+        self._chunks.reverse()
+        while self._chunks:
+            # Each is let go of before the next one is copied.
+            part = self._chunks.pop()[: self._n - start]
+            whole[start : start + len(part)] = part
+            start += len(part)
+        return whole
+
+
+def table_of_columns(
+    blocks: Iterable[Block],
+    scores: Sequence[ColumnScore],
+    *,
+    keep: Sequence[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> ScoreTable:
+    """Return what `score_examples` would of the same rows, from blocks of them.
+
+    Parameters
+    ----------
+    blocks : iterable of Block
+        Consumed once.
+    scores : sequence of Column
+        Columns of the blocks; each may be named once.
+    keep, progress : optional
+        As `score_examples` takes them.
+    """
+    n, keys = 0, [key_of(score) for score in scores]
+    ids, groups = TextsOfBlocks(), TextsOfBlocks()
+    labels, digests = Growing(np.int8), Growing(np.uint64)
+    columns = {key: Growing(np.float64) for key in keys}
+    reasons = {key: Reasons() for key in keys}
+    values_of: dict[str, Sequence[Any]] = dict.fromkeys(keep, ())
+    codes = {name: Growing(np.int32) for name in keep}
+    for block in blocks:
+        ids.add(block.ids)
+        groups.add(block.groups)
+        labels.add(block.labels)
+        digests.add(block.digests)
+        for key, score in zip(keys, scores, strict=True):
+            values, undefined = score.values_of(block.numbers[score.column])
+            columns[key].add(values)
+            for why, rows in undefined.items():
+                reasons[key].add(rows + n, why)
+        for name in keep:
+            # The values so far, which grow from block to block.
+            values_of[name] = block.kept[name].values
+            codes[name].add(block.kept[name].codes)
+        n += len(block)
+        if progress is not None:
+            progress(n)
+    return ScoreTable(
+        ids=ids.finish(),
+        groups=groups.finish(),
+        labels=labels.finish(),
+        columns={key: part.finish() for key, part in columns.items()},
+        reasons=reasons,
+        digests=digests.finish(),
+        kept={name: Coded(values_of[name], codes[name].finish()) for name in keep},
+        scales=dict(zip(keys, map(scale_of, scores), strict=True)),
+    )

@@ -1,4 +1,4 @@
-"""How is work divided among processes of this machine, any of which may die?"""
+"""Worker processes."""
 
 import multiprocessing
 import os
@@ -15,11 +15,11 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
 
-from calibrail.engine.task import MOST_ATTEMPTS, Job, Outcome, Task, perform, why
+from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, perform, why
 from calibrail.errors import DataError
-from calibrail.models.machine import cores
-from calibrail.settings.engine import EngineOptions
-from calibrail.settings.option import option_of
+from calibrail.models.hardware import cores
+from calibrail.options.fields import spell_option
+from calibrail.options.runtime import EngineOptions
 
 #: Jobs that wait for a worker, each: enough that none is idle, few enough to stay small.
 _AHEAD: Final = 2
@@ -118,7 +118,7 @@ def _one_pool(
                         "no process could be started; what they wrote stands above. A script that "
                         'scores in processes needs `if __name__ == "__main__":` before what it '
                         "does; where there is no file of a script, as in a notebook, give "
-                        f"{option_of(EngineOptions, 'engine', 'local')}"
+                        f"{spell_option(EngineOptions, 'engine', 'local')}"
                     )
                 return
     finally:
@@ -129,7 +129,7 @@ def _one_pool(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _perform(task: Task, input: Path, result: Path) -> str | None:
+def _perform(task: ShardTask, input: Path, result: Path) -> str | None:
     return perform(task, input, result)
 
 

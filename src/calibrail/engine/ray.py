@@ -1,4 +1,4 @@
-"""How do actors of a Ray cluster compute shards, and what happens where one of them dies?
+"""Shards on a Ray cluster.
 
 Only names travel: an actor reads a shard's rows from storage that all nodes share, and puts the
 result there, whole or not at all. So nothing is lost with an actor, a node or the driver, and
@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from calibrail.engine.processes import threads_each
 from calibrail.engine.shard_actor import UNSEEN, ShardActor, seen
-from calibrail.engine.task import Job, Outcome, Task, why
+from calibrail.engine.shards import Job, Outcome, ShardTask, why
 from calibrail.errors import DataError, InputError
-from calibrail.models.machine import cores
-from calibrail.settings.engine import EngineOptions
-from calibrail.settings.option import option_of
+from calibrail.models.hardware import cores
+from calibrail.options.fields import spell_option
+from calibrail.options.runtime import EngineOptions
 
 #: Logical CPUs of a cluster on this machine at least: Ray Data runs tasks of its own beside actors.
 _LEAST_CPUS: Final = 4
@@ -85,7 +85,7 @@ def run_on_ray(jobs: Iterator[Job], options: EngineOptions) -> Generator[Outcome
 def _on_cluster(
     ray: Any,
     n_cores: float,
-    task: Task,
+    task: ShardTask,
     inputs: Sequence[tuple[int, Path, Path]],
     options: EngineOptions,
 ) -> Iterator[Outcome]:
@@ -102,7 +102,7 @@ def _on_cluster(
 
 def _answers(
     ray: Any,
-    task: Task,
+    task: ShardTask,
     inputs: Sequence[tuple[int, Path, Path]],
     pool: tuple[int, int],
     gpus: float,
@@ -147,7 +147,7 @@ def _unfit(node: str, why_not: str) -> DataError:
     """Return why a node can compute no shard, and what helps."""
     if why_not == UNSEEN:
         why_not = (
-            f"does not see what others wrote: {option_of(EngineOptions, 'shards')} must name a "
+            f"does not see what others wrote: {spell_option(EngineOptions, 'shards')} must name a "
             "folder on storage that all nodes share, by the same path on each"
         )
     return DataError(f"the node {node} {why_not}")
@@ -165,7 +165,7 @@ def _cluster(options: EngineOptions) -> Iterator[tuple[Any, float]]:
             import ray.data
         except ImportError as error:
             raise InputError(
-                f"{option_of(EngineOptions, 'engine', 'ray')} needs {error.name}: "
+                f"{spell_option(EngineOptions, 'engine', 'ray')} needs {error.name}: "
                 "pip install 'calibrail[ray]'"
             ) from error
         logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -198,7 +198,8 @@ def _connect(ray: Any, options: EngineOptions) -> None:
     if options.gpus and not ray.cluster_resources().get("GPU"):
         ray.shutdown()
         raise InputError(
-            f"{option_of(EngineOptions, 'gpus', options.gpus)}: this machine has no GPU that Ray "
+            f"{spell_option(EngineOptions, 'gpus', options.gpus)}: this machine has no GPU that "
+            f"Ray "
             "can see; leave it out, or name a cluster that has one"
         )
 
@@ -207,7 +208,8 @@ def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
     host, colon, port = address.rpartition(":")
     if "//" in address or not (address == "auto" or (colon and port.isdigit())):
         raise InputError(
-            f"{option_of(EngineOptions, 'ray_address')} must be auto, or HOST:PORT, on a node of "
+            f"{spell_option(EngineOptions, 'ray_address')} must be auto, or HOST:PORT, on a node "
+            f"of "
             f"the cluster; got {address}. From elsewhere: ray job submit"
         )
     try:

@@ -1,4 +1,4 @@
-"""How does an actor compute a shard, and how is it known how often one was begun?"""
+"""Actor that computes shards on a node of a Ray cluster."""
 
 import os
 import pickle
@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from calibrail.engine.task import MOST_ATTEMPTS, Task, perform, why
+from calibrail.engine.shards import MOST_ATTEMPTS, ShardTask, perform, why
 
 #: Seconds until every node of a network file system sees a file that the driver wrote.
 _PATIENCE: Final = 10.0
@@ -46,7 +46,7 @@ class ShardActor:
         self._unfit = other_version(wanted)
         if self._unfit is None:
             try:
-                self._task: Task = pickle.loads(pickled)
+                self._task: ShardTask = pickle.loads(pickled)
             except Exception as error:
                 self._unfit = f"cannot load what is to be computed ({why(error)})"
 

@@ -1,15 +1,14 @@
-"""How good is a calibrated detector: measures, report, verdict, comparison."""
+"""Package."""
 
-from calibrail.evaluation.compare.compare import Comparison, compare_detectors
-from calibrail.evaluation.evaluate import Origin, Others, evaluate
-from calibrail.evaluation.report import Report
+from calibrail.evaluation.compare import Comparison, compare_detectors
+from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.sample import Sample
 
 __all__ = [
     "Comparison",
-    "Origin",
     "Others",
     "Report",
+    "ReportOrigin",
     "Sample",
     "compare_detectors",
     "evaluate",

@@ -1,37 +1,326 @@
-"""How good is a calibrated threshold on examples that it has not seen?"""
+"""Evaluate() -> Report with findings."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from calibrail.conformal import ClusteredCalibration, OverlappingCalibration
-from calibrail.conformal.group_keys import spelled
-from calibrail.conformal.risks import RiskControl
+from calibrail.conformal import Calibration, ClusteredCalibration, OverlappingCalibration
+from calibrail.conformal.groups import spelled
+from calibrail.conformal.risk_control import RiskControl
 from calibrail.conformal.rule import Rule
-from calibrail.data.splits import SPLIT_NAMES
-from calibrail.evaluation.findings import findings
-from calibrail.evaluation.report import Report
-from calibrail.evaluation.rows import Row, row
-from calibrail.evaluation.sample import CLASSES, Floats, Sample
-from calibrail.evaluation.sections.attainable import attainable
-from calibrail.evaluation.sections.baselines import confounds
-from calibrail.evaluation.sections.by_group import by_group, by_overlapping_groups
-from calibrail.evaluation.sections.clustering import clustering
-from calibrail.evaluation.sections.curve import operating_curve
-from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
-from calibrail.evaluation.sections.needed_auroc import needed_auroc
-from calibrail.evaluation.sections.review import three_way_review
-from calibrail.evaluation.sections.sentences import sentences_section, simplest, trimmed_row
-from calibrail.evaluation.sections.streaming import streaming
-from calibrail.evaluation.shift.weighting import measured_shift
-from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
-from calibrail.evaluation.tested import Tested
-from calibrail.evaluation.trimmed import Trimmed
-from calibrail.evaluation.verdict import Decision, decide, decide_trimming
-from calibrail.scores.sentence_table import SentenceTable
-from calibrail.settings import Promise, Requirement
+from calibrail.data.splits import CALIBRATION, SPLIT_NAMES, TEST
+from calibrail.evaluation.measures import BaselineResult, TestMetrics, baseline_result
+from calibrail.evaluation.removal import RemovalOutcome
+from calibrail.evaluation.sample import CLASSES, Sample
+from calibrail.evaluation.sections import (
+    attainable,
+    clustering,
+    confounds,
+    operating_curve,
+    risk_bounds,
+    risk_verdict,
+    three_way_review,
+)
+from calibrail.evaluation.sentence_removal import (
+    needed_auroc,
+    sentences_section,
+    simplest,
+    streaming,
+    trimmed_row,
+)
+from calibrail.evaluation.shift import measured_shift
+from calibrail.evaluation.stats.intervals import Floats, Measure
+from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
+from calibrail.evaluation.verdict import (
+    VerdictResult,
+    by_group,
+    by_overlapping_groups,
+    decide,
+    decide_trimming,
+)
+from calibrail.formatting import Shown
+from calibrail.options import Promise, Requirement
+from calibrail.scores.base import Scale
+from calibrail.scores.table import SentenceTable
+from calibrail.serialization import Record
+
+#: Fewer test examples than this in a class leave intervals too wide to act on.
+FEW_TEST: Final = 50
+#: A threshold at a lower rank than this hangs on one or two extreme calibration scores.
+FEW_RANK: Final = 3
+#: Above this share of texts with a near-duplicate across the split results look too good.
+MANY_ACROSS: Final = 0.01
+#: An FPR above this flags practically everything.
+NEARLY_ALL: Final = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class ReportWarning(Record):
+    """A warning.
+
+    Attributes
+    ----------
+    code : str
+        Stable short name, e.g. ``reversed_direction``.
+    message : str
+        What was seen, and what can be done; ``workflow.wording`` fills it in.
+    values : mapping
+        Numbers of the message that stand nowhere else in the report. Not written.
+    """
+
+    code: str
+    message: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return code and message."""
+        return {"code": self.code, "message": self.message}
+
+
+def findings(
+    rule: Rule,
+    sample: Sample,
+    tested: TestMetrics,
+    baselines: Sequence[BaselineResult],
+    offered: Mapping[str, Any] | None,
+    inverted: Mapping[str, Measure] | None = None,
+    near_duplicates: Mapping[str, Any] | None = None,
+) -> tuple[ReportWarning, ...]:
+    """Return every warning that applies, the gravest first.
+
+    Parameters
+    ----------
+    rule, sample, tested
+        What decides, on which answers, and how well.
+    baselines : sequence of Row
+        Compared with the detector.
+    offered : mapping or None
+        From ``sections.attainable``.
+    inverted : mapping or None
+        From ``stats.inverted``.
+    near_duplicates : mapping or None
+        Texts that are on both sides of the split, or nearly so.
+    """
+    calibration, fpr = rule.calibration, tested.fpr.estimate
+    # What a warning says about the one threshold and its rank applies only where it decides.
+    alone = rule.chosen is None and rule.groups is None
+    used = np.isin(sample.split, (CALIBRATION, TEST))
+    expected_misses = calibration.rank / (calibration.n + 1)
+    # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
+    applies: dict[str, bool | dict[str, Any]] = {
+        "labels_look_inverted": {
+            name: float(area.estimate or 0.0) for name, area in (inverted or {}).items()
+        },
+        "reversed_direction": tested.auroc.lies_below(0.5),
+        "flags_everything": rule.flag_all or (fpr or 0.0) > NEARLY_ALL,
+        "baseline_beats_detector": any(row.beats_detector for row in baselines),
+        "not_shown_to_beat_baseline": any(row.unclear for row in baselines),
+        "near_duplicates": many_across(near_duplicates),
+        "coverage_outside_band": _outside_band(calibration, tested),
+        "paper_rank_undercovers": alone
+        and calibration.guarantee == "paper"
+        and expected_misses > calibration.alpha + 1e-12,
+        "few_distinct_scores": {} if offered is None else _ties(calibration),
+        "too_few_examples": _too_few(tested, calibration.rank if alone else 0),
+        "clustered": _set_aside(sample),
+        "assumed_independent": _sharing(sample) if sample.independent else {},
+        "undefined_scores": bool(np.isnan(sample.values[used]).any()),
+    }
+    return tuple(
+        ReportWarning(code, values=values if isinstance(values, dict) else {})
+        for code, values in applies.items()
+        if values
+    )
+
+
+def many_across(near_duplicates: Mapping[str, Any] | None) -> bool:
+    """Return whether so many texts are on both sides of the split that results look too good."""
+    found = near_duplicates or {"count": 0, "n": 0}
+    return bool(found["count"] > MANY_ACROSS * found["n"])
+
+
+def _outside_band(calibration: Calibration, tested: TestMetrics) -> bool:
+    """Return whether chance alone does not explain the observed coverage.
+
+    Above the band is no finding when scores are tied at the threshold (coverage then grows).
+    """
+    band = tested.coverage_band
+    if band is None or band.inside:
+        return False
+    tied = int(np.sum(calibration.scores == calibration.threshold)) > 1
+    return not tied or tested.coverage.count < band.lowest
+
+
+def _too_few(tested: TestMetrics, rank: int) -> dict[str, Any]:
+    """Return what is too small: the test part, the rank of a threshold."""
+    few = min(tested.n_hallucinated, tested.n_faithful) < FEW_TEST
+    low_rank = 0 < rank < FEW_RANK
+    return {"fewer_than": FEW_TEST * few, "low_rank": low_rank} if few or low_rank else {}
+
+
+def _set_aside(sample: Sample) -> dict[str, Any]:
+    """Return how many answers count, and how many do not since their group is counted already."""
+    n = int(np.isin(sample.split, (CALIBRATION, TEST)).sum())
+    return {"n_set_aside": sample.n_set_aside, "n": n} if sample.n_set_aside else {}
+
+
+def _sharing(sample: Sample) -> dict[str, Any]:
+    """Return how many of the answers behind threshold and measures share their group."""
+    parts = sample.rows(CALIBRATION, 1), sample.rows(TEST)
+    n_sharing = sum(map(sample.n_sharing, parts))
+    return {"n_sharing": n_sharing, "n": int(np.sum(parts))} if n_sharing else {}
+
+
+def _ties(calibration: Calibration) -> dict[str, Any]:
+    """Return how many calibration scores tie, and what each possible threshold catches."""
+    scores = calibration.scores
+    below = np.searchsorted(scores, np.unique(scores), "left")
+    lost = calibration.n_undefined if calibration.undefined == "pass" else 0
+    return {
+        "n": len(scores),
+        "n_tied": int(np.count_nonzero(scores == calibration.threshold)),
+        "caught": (calibration.n - lost - below)[::-1].tolist(),
+    }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Shown, Record):
+    """One detector's evaluation: promise, measures, comparison with baselines, verdict, warnings.
+
+    Parameters
+    ----------
+    verdict : {"certified", "rejected", "inconclusive"}
+        What the data shows about the requirements.
+    reason : str
+        Why: a code of ``evaluation.verdict``, in plain words once ``workflow.wording`` was at it.
+    score : mapping
+        The score's specification: ``name`` and ``params``.
+    promise : Promise
+        What the threshold was to keep. Its ``alpha``, ``guarantee`` and ``delta`` (None but for
+        ``pac``) stand beside it in the dictionary, too.
+    requirement : Requirement
+        What was asked of the data. Its ``confidence`` stands beside it, too.
+    threshold : float or None
+        An answer is flagged at this score or above; None where everything is flagged.
+    flag_all : bool
+        Everything is flagged, because no threshold keeps the promise.
+    rank, n_calibration : int
+        The threshold is the ``rank``-th smallest of the hallucinated calibration scores.
+    min_coverage : float
+        Coverage that the verdict requires.
+    max_fpr : float or None
+        Highest FPR that the verdict allows; None where it was not asked.
+    undefined : mapping
+        The policy, and the number of undefined scores per part and class.
+    test : Tested
+        Every measure on the test part.
+    baselines, detectors : tuple of Row
+        The trivial baselines and the further detectors, calibrated and tested alike.
+    certificate : mapping
+        The exact bounds behind the verdict (``Certificate.to_dict``).
+    warnings : tuple of Finding
+        What a reader should know before acting.
+    data, reproduce : mapping
+        Where the examples came from, and how to get this report again; passed through.
+    notes : tuple of str
+        Further remarks, passed through.
+    by_group : mapping or None
+        Threshold, bounds and verdict of every group (``calibrail.evaluation.verdict``).
+    clustering : mapping or None
+        The threshold that counts each group once, beside the naive one.
+    three_way : mapping or None
+        What passes, goes to review and is flagged, with both promises.
+    risks : mapping or None
+        Thresholds that control several risks at once (``RiskControl.to_dict``).
+    shift : mapping or None
+        How production answers differ (``calibrail.evaluation.shift``).
+    attainable : mapping or None
+        What a score with few distinct values can promise (``evaluation.sections.attainable``).
+    curve : mapping or None
+        Coverage and FPR at other thresholds, in simultaneous bands.
+    looks : sequence of mapping
+        Earlier looks at the same data, by size, seed and verdict; after one nothing is certified.
+    confounds : mapping or None
+        How trivial baselines rank beside the score (``calibrail.evaluation.sections``).
+    sentences : mapping or None
+        Where sentences are removed: what of the test part, and what something simpler would do
+        (``calibrail.evaluation.sentence_removal``). ``unit`` stands in the dictionary, too. Where
+        answers could be stopped while they are written, and somebody marked them, what a stream
+        shows of them (``calibrail.pipelines.calibrate``).
+    """
+
+    shown_as = "calibrate"
+
+    schema = "calibrail.report/1"
+
+    verdict: str
+    reason: str
+    score: Mapping[str, Any]
+    promise: Promise
+    requirement: Requirement
+    threshold: float | None
+    flag_all: bool
+    rank: int
+    n_calibration: int
+    min_coverage: float
+    max_fpr: float | None
+    undefined: Mapping[str, Any]
+    test: TestMetrics
+    baselines: tuple[BaselineResult, ...]
+    detectors: tuple[BaselineResult, ...]
+    certificate: Mapping[str, Any]
+    warnings: tuple[ReportWarning, ...]
+    data: Mapping[str, Any] = field(default_factory=dict)
+    reproduce: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    by_group: Mapping[str, Any] | None = None
+    clustering: Mapping[str, Any] | None = None
+    three_way: Mapping[str, Any] | None = None
+    risks: Mapping[str, Any] | None = None
+    curve: Mapping[str, Any] | None = None
+    shift: Mapping[str, Any] | None = None
+    attainable: Mapping[str, Any] | None = None
+    confounds: Mapping[str, Any] | None = None
+    looks: Sequence[Mapping[str, Any]] = ()
+    sentences: Mapping[str, Any] | None = None
+
+    later = ("sentences",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
+        promise = self.promise
+        beside = {
+            "alpha": promise.alpha,
+            "guarantee": promise.guarantee,
+            "delta": promise.delta if promise.of_this_threshold else None,
+            "confidence": self.requirement.confidence,
+            "unit": promise.unit,
+        }
+        scale = Scale.of(self.score)
+        if scale.column is not None:
+            beside["column_threshold"] = scale.in_column(self.threshold)
+        return Record.to_dict(self) | beside
+
+    def to_json(self) -> str:
+        """Return the report as strict JSON text; the same report gives the same bytes."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Report":
+        """Rebuild a report from ``to_dict``.
+
+        Raises
+        ------
+        InputError
+            If the dictionary is not of this schema, or a field is missing or unknown.
+        """
+        repeated = ("alpha", "guarantee", "delta", "confidence", "unit", "column_threshold")
+        return super(Report, cls).from_dict(
+            {key: value for key, value in content.items() if key not in repeated}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +341,7 @@ class Others:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ReportOrigin:
     """Where a report comes from; passed through.
 
     Attributes
@@ -76,7 +365,7 @@ def evaluate(
     sample: Sample,
     promise: Promise,
     requirement: Requirement,
-    origin: Origin,
+    origin: ReportOrigin,
     *,
     others: Others | None = None,
     names: Sequence[str] | None = None,
@@ -123,7 +412,7 @@ def evaluate(
     trimmed, inverted = None, None
     sections: dict[str, Any] = {}
     if sentences is None:
-        tested = Tested.of(rule, sample, flagged, level)
+        tested = TestMetrics.of(rule, sample, flagged, level)
         decision = decide(rule, tested, flagged, sample, limits)
         # The detector may be one of the scores of overlap itself.
         overlaps = {**features, **_by_own_name(origin.score, sample)}
@@ -133,14 +422,14 @@ def evaluate(
     else:
         # The answers' values saw the labels: nothing is ranked by them.
         at = rule.thresholds(len(sample), names)
-        trimmed = Trimmed.at(at, sample, sentences, str(origin.score["key"]), policy)
-        tested = Tested.by_sentence(rule, trimmed, flagged, level)
+        trimmed = RemovalOutcome.at(at, sample, sentences, str(origin.score["key"]), policy)
+        tested = TestMetrics.by_sentence(rule, trimmed, flagged, level)
         decision = decide_trimming(rule, tested, trimmed, limits)
     if risks is not None:
         measured = risk_bounds(risks.risks, sample.counts(flagged), level)
         verdict = risk_verdict(measured)
         content = {**decision.certificate, "verdict": verdict, "flips": None}
-        decision = Decision(verdict, "risks", content)
+        decision = VerdictResult(verdict, "risks", content)
         sections["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
     if rule.groups is not None and names is not None:
         rows = (
@@ -169,10 +458,10 @@ def evaluate(
             ),
         }
 
-    def rows_of(table: Mapping[str, Sample], kind: str) -> tuple[Row, ...]:
+    def rows_of(table: Mapping[str, Sample], kind: str) -> tuple[BaselineResult, ...]:
         if trimmed is None:
             beside = calibration, sample, tested.fpr, level
-            return tuple(row(name, other, *beside) for name, other in table.items())
+            return tuple(baseline_result(name, other, *beside) for name, other in table.items())
         pairs = [trimmed_row(*item, calibration, trimmed, level) for item in table.items()]
         sections["sentences"][kind] += [about for _, about in pairs]
         return tuple(item for item, _ in pairs)

@@ -1,4 +1,4 @@
-"""Which answers is something measured on: their scores, labels, parts and groups?"""
+"""Sample: scores, labels, split, groups."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 from calibrail.conformal import (
     Bound,
     Calibration,
-    Counts,
+    ClassCounts,
+    _validation,
     calibrate_clusters,
     calibrate_threshold,
-    validation,
 )
-from calibrail.data.ids import n_repeated
+from calibrail.data.example import n_repeated
 from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST
 from calibrail.errors import InputError
-from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
-from calibrail.evaluation.stats.rates import wilson
-from calibrail.record import Record
-from calibrail.settings import Promise
+from calibrail.evaluation.stats.intervals import Codes, Floats, Ints, Mask, wilson
+from calibrail.options import Promise
+from calibrail.serialization import Record
 
 __all__ = ["CALIBRATION", "CLASSES", "FIT", "TEST", "Codes", "Floats", "Mask", "Sample"]
 
@@ -84,7 +83,7 @@ class Sample(Record):
         if not np.isin(self.split, (FIT, CALIBRATION, TEST, ASIDE)).all():
             raise InputError("codes must be 0 (fit), 1 (calibration), 2 (test) or 3 (set aside)")
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
-        object.__setattr__(self, "tolerance", validation.tolerance(self.tolerance))
+        object.__setattr__(self, "tolerance", _validation.tolerance(self.tolerance))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -107,10 +106,10 @@ class Sample(Record):
         coverage, fpr = (wilson(*self.count(flagged, TEST, k), confidence) for k in (1, 0))
         return coverage, fpr
 
-    def counts(self, flagged: Mask, among: Mask | None = None) -> Counts:
+    def counts(self, flagged: Mask, among: Mask | None = None) -> ClassCounts:
         """Return how many of each class are flagged in the test part, or among some answers."""
         caught, alarms = (self.count(flagged, TEST, k, among) for k in (1, 0))
-        return Counts(*caught, *alarms)
+        return ClassCounts(*caught, *alarms)
 
     def count(
         self, flagged: Mask, part: int, label: int, among: Mask | None = None
@@ -131,7 +130,7 @@ class Sample(Record):
             rows = rows & among
         return int(np.sum(flagged & rows)), int(np.sum(rows))
 
-    def one_per_group(self, flagged: Mask) -> Counts:
+    def one_per_group(self, flagged: Mask) -> ClassCounts:
         """Count decisions on one test answer of each group and class, drawn with a fixed seed.
 
         These are independent where the groups are, so exact bounds hold for them: as rates over

@@ -1,19 +1,31 @@
-"""Does the data show that the requirements on coverage and false alarms are met?"""
+"""Verdict on held-out answers, overall and by group: certified, rejected or inconclusive."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibrail.conformal import Counts, certify_counts, joint_certificate
-from calibrail.conformal.rank import decimal
+from calibrail.conformal import (
+    ClassCounts,
+    GroupedCalibration,
+    GroupVerdict,
+    OverlappingCalibration,
+    certify_counts,
+    certify_groups,
+    joint_certificate,
+)
+from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
+from calibrail.conformal.groups import joined, parted
 from calibrail.conformal.rule import Rule
-from calibrail.conformal.trim_certificate import certify_trimming
-from calibrail.evaluation.sample import CALIBRATION, Mask, Sample
-from calibrail.evaluation.tested import Tested
-from calibrail.evaluation.trimmed import Trimmed
-from calibrail.settings import Requirement
+from calibrail.conformal.threshold import decimal
+from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.evaluation.measures import TestMetrics
+from calibrail.evaluation.removal import RemovalOutcome, in_order
+from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.stats.intervals import Mask
+from calibrail.options import Requirement
 
 #: What a verdict rests on: the bounds of the certificate; the same, where the coverage that they
 #: leave open is the very one that the threshold aims at; a test part that caught fewer than chance
@@ -24,7 +36,7 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class VerdictResult:
     """A verdict, why, and the exact bounds behind it as a JSON-able mapping."""
 
     verdict: str
@@ -33,8 +45,8 @@ class Decision:
 
 
 def decide(
-    rule: Rule, tested: Tested, flagged: Mask, sample: Sample, requirement: Requirement
-) -> Decision:
+    rule: Rule, tested: TestMetrics, flagged: Mask, sample: Sample, requirement: Requirement
+) -> VerdictResult:
     """Return the verdict about ``coverage >= min_coverage`` and ``FPR <= max_fpr``.
 
     A ``pac`` or ``anytime`` threshold brings its coverage along by construction (unless more than
@@ -86,12 +98,12 @@ def decide(
     # A flip may also change which answer of a group counts, for both classes.
     if verdict != "certified" or sample.n_set_aside or counts != sample.counts(flagged):
         content["flips"] = None
-    return Decision(verdict, reason, content)
+    return VerdictResult(verdict, reason, content)
 
 
 def decide_trimming(
-    rule: Rule, tested: Tested, trimmed: Trimmed, requirement: Requirement
-) -> Decision:
+    rule: Rule, tested: TestMetrics, trimmed: RemovalOutcome, requirement: Requirement
+) -> VerdictResult:
     """Return the verdict about what is freed, kept and touched where sentences are removed.
 
     As ``decide`` does, a ``pac`` or ``anytime`` threshold brings along that enough answers are
@@ -123,7 +135,7 @@ def decide_trimming(
         aims = min_coverage >= 1.0 - calibration.alpha - 1e-12
         if unsettled and aims and not calibration.promise.of_this_threshold:
             reason = "aims_at_the_requirement"
-    return Decision(verdict, reason, {**certificate.to_dict(), "verdict": verdict})
+    return VerdictResult(verdict, reason, {**certificate.to_dict(), "verdict": verdict})
 
 
 def _by_construction(rule: Rule, min_coverage: float) -> bool:
@@ -135,7 +147,7 @@ def _by_construction(rule: Rule, min_coverage: float) -> bool:
     return alone and proven and promised and not calibration.flag_all
 
 
-def _with_unseen(counts: Counts, flagged: Mask, sample: Sample) -> Counts:
+def _with_unseen(counts: ClassCounts, flagged: Mask, sample: Sample) -> ClassCounts:
     """Add the faithful calibration examples, which the threshold never saw.
 
     None is added where one shares a group with a hallucinated example of the calibration part.
@@ -148,3 +160,188 @@ def _with_unseen(counts: Counts, flagged: Mask, sample: Sample) -> Counts:
     alarms, n = sample.count(flagged, CALIBRATION, 0)
     alarms, n = counts.false_alarms + alarms, counts.n_faithful + n
     return replace(counts, false_alarms=alarms, n_faithful=n)
+
+
+def by_group(
+    grouped: GroupedCalibration,
+    names: Sequence[str],
+    sample: Sample,
+    requirement: Requirement,
+    trimmed: RemovalOutcome | None = None,
+) -> dict[str, Any]:
+    """Return what the thresholds of the groups, and one shared threshold, do in each group.
+
+    Bounds and verdicts are corrected for the number of groups, so that all of them hold together
+    with ``confidence``.
+
+    Parameters
+    ----------
+    grouped : GroupedCalibration
+        One threshold per group. The shared one is calibrated by the promise of its fallback.
+    names : sequence of str, length n
+        Group of each example.
+    sample : Sample
+        Its test part is looked at.
+    requirement : Requirement
+        With a ``min_coverage``.
+    trimmed : Trimmed, optional
+        Where sentences are removed: what the thresholds of the groups leave of the answers.
+
+    Returns
+    -------
+    dict
+        ``min_n``, ``scope``, ``confidence`` and ``rows``, one a group of the test part.
+    """
+    shared = _shared(grouped, sample)
+    members = np.asarray(names, dtype=object)
+    present = sorted(set(members[sample.rows(TEST)].tolist()))
+
+    def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
+        counts = {name: sample.counts(flagged, members == name) for name in present}
+        return certify_groups(counts, requirement)
+
+    if trimmed is None:
+        own_threshold = verdicts(grouped.flags(sample.values, names, sample.tolerance))
+        shared_threshold = verdicts(shared.flags(sample.values, sample.tolerance))
+    else:
+        own_threshold = _trimmed_verdicts(trimmed, members, requirement)
+        at_shared = trimmed.again(np.full(len(sample), shared.threshold))
+        shared_threshold = _trimmed_verdicts(at_shared, members, requirement)
+    rows = []
+    for name in present:
+        calibration = grouped.of(name)
+        rows.append(
+            {
+                "group": name,
+                "own": name in grouped.groups,
+                "n_calibration": int(np.sum(sample.rows(CALIBRATION, 1) & (members == name))),
+                "threshold": None if calibration.flag_all else calibration.threshold,
+                **own_threshold[name].to_dict(),
+                **_beside(shared_threshold[name]),
+            }
+        )
+    return {
+        "min_n": grouped.min_n,
+        "scope": grouped.scope,
+        "confidence": requirement.confidence,
+        "shared_threshold": None if shared.flag_all else shared.threshold,
+        "rows": rows,
+    }
+
+
+def _trimmed_verdicts(
+    trimmed: RemovalOutcome, members: NDArray[np.object_], requirement: Requirement
+) -> dict[str, GroupVerdict]:
+    """Decide about every group of the test part by what is left of its answers."""
+    return certify_group_trimming(_left(trimmed, members), requirement)
+
+
+def _left(trimmed: RemovalOutcome, members: NDArray[np.object_]) -> dict[str, tuple[Any, Any]]:
+    """Return for every group of the test part what is left of its answers."""
+    sample, outcomes = trimmed.sample, trimmed.outcomes
+    groups, codes = np.unique(members, return_inverse=True)
+    counting = in_order(sample, sample.drawn(TEST, codes))
+    return {
+        name: (
+            sample.counts(trimmed.stopped, members == name),
+            outcomes.shares(counting[members[counting] == name]),
+        )
+        for name in groups.tolist()
+        if (sample.rows(TEST) & (members == name)).any()
+    }
+
+
+def by_overlapping_groups(
+    grouped: OverlappingCalibration,
+    names: Sequence[str],
+    sample: Sample,
+    requirement: Requirement,
+    trimmed: RemovalOutcome | None = None,
+) -> dict[str, Any]:
+    """Return what the thresholds of overlapping groups do in every group of every column.
+
+    Parameters
+    ----------
+    grouped : OverlappingCalibration
+        One threshold per vector of groups.
+    names : sequence of str, length n
+        The groups of each example, joined.
+    sample, requirement, trimmed
+        As for ``by_group``.
+
+    Returns
+    -------
+    dict
+        As from ``by_group``, with ``by``, a ``column`` in every row and the lowest and the highest
+        threshold of its test answers; ``n_uncovered`` of the hallucinated ones have a group for
+        which nothing is promised, ``n_flagged_by_lack`` of all are flagged whatever their score.
+    """
+    shared, test = _shared(grouped, sample), sample.rows(TEST)
+    parts = np.array([parted(name, len(grouped.columns)) for name in names], dtype=object)
+    groups = {
+        (column, str(name)): parts[:, place] == name
+        for place, column in enumerate(grouped.columns)
+        for name in sorted(set(parts[test, place].tolist()))
+    }
+    keys = {joined(key): key for key in groups}
+
+    def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
+        counts = {name: sample.counts(flagged, groups[key]) for name, key in keys.items()}
+        return certify_groups(counts, requirement)
+
+    def of_trimmed(left: RemovalOutcome) -> dict[str, GroupVerdict]:
+        counts = {
+            joined((column, name)): item
+            for place, column in enumerate(grouped.columns)
+            for name, item in _left(left, parts[:, place]).items()
+        }
+        return certify_group_trimming({name: counts[name] for name in keys}, requirement)
+
+    if trimmed is None:
+        decided = verdicts(grouped.flags(sample.values, names, sample.tolerance))
+        beside = verdicts(shared.flags(sample.values, sample.tolerance))
+    else:
+        decided = of_trimmed(trimmed)
+        beside = of_trimmed(trimmed.again(np.full(len(sample), shared.threshold)))
+    thresholds, covered = grouped.thresholds(names), grouped.is_covered(names)
+    rows = []
+    for (column, name), members in groups.items():
+        used = thresholds[members & test]
+        rows.append(
+            {
+                "column": column,
+                "group": name,
+                "own": grouped.has_promise(grouped.columns.index(column), name),
+                "n_calibration": int(np.sum(sample.rows(CALIBRATION, 1) & members)),
+                "threshold": None,
+                "thresholds": [
+                    float(end) if np.isfinite(end) else None for end in (used.min(), used.max())
+                ],
+                **decided[joined((column, name))].to_dict(),
+                **_beside(beside[joined((column, name))]),
+            }
+        )
+    return {
+        "by": list(grouped.columns),
+        "cuts": None if grouped.cuts is None else list(grouped.cuts),
+        "min_n": grouped.min_n,
+        "scope": "all groups",
+        "confidence": requirement.confidence,
+        "shared_threshold": None if shared.flag_all else shared.threshold,
+        "n_uncovered": int(np.sum(sample.rows(TEST, 1) & ~covered)),
+        "n_flagged_by_lack": int(np.sum(test & (thresholds == -np.inf))),
+        "rows": rows,
+    }
+
+
+def _shared(grouped: GroupedCalibration | OverlappingCalibration, sample: Sample) -> Any:
+    """Return the calibration of one threshold for all groups."""
+    return sample.calibrated(replace(grouped.fallback.promise, allow_flag_all=True))
+
+
+def _beside(verdict: GroupVerdict) -> dict[str, Any]:
+    return {
+        "shared_coverage": verdict.certificate.coverage.to_dict(),
+        "shared_fpr": verdict.certificate.fpr.to_dict(),
+        "shared_p_undercovered": verdict.p_undercovered,
+    }

@@ -1,4 +1,4 @@
-"""How is a certified threshold frozen, and how does it decide in production?
+"""Package.
 
 Importing the package imports nothing heavy: a client and a reader of logs need a decision alone.
 """
@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from calibrail.guardrail.decision import Decision as Decision
-    from calibrail.guardrail.frozen import SCHEMA as SCHEMA
-    from calibrail.guardrail.frozen import FrozenConfig as FrozenConfig
-    from calibrail.guardrail.frozen import Policy as Policy
-    from calibrail.guardrail.frozen import ScoreSpecConfig as ScoreSpecConfig
+    from calibrail.guardrail.file import SCHEMA as SCHEMA
+    from calibrail.guardrail.file import FrozenConfig as FrozenConfig
+    from calibrail.guardrail.file import Policy as Policy
+    from calibrail.guardrail.file import ScoreSpecConfig as ScoreSpecConfig
     from calibrail.guardrail.runtime import Guardrail as Guardrail
+    from calibrail.guardrail.sentences import SentenceVerdict as SentenceVerdict
+    from calibrail.guardrail.sentences import StreamCheck as StreamCheck
     from calibrail.guardrail.signing import Signature as Signature
     from calibrail.guardrail.signing import signature_path as signature_path
-    from calibrail.guardrail.streaming import SentenceVerdict as SentenceVerdict
-    from calibrail.guardrail.streaming import StreamCheck as StreamCheck
+
 
 _HOME = {
-    "SCHEMA": "frozen",
     "Decision": "decision",
-    "FrozenConfig": "frozen",
+    "FrozenConfig": "file",
     "Guardrail": "runtime",
-    "Policy": "frozen",
-    "ScoreSpecConfig": "frozen",
-    "SentenceVerdict": "streaming",
+    "Policy": "file",
+    "SCHEMA": "file",
+    "ScoreSpecConfig": "file",
+    "SentenceVerdict": "sentences",
     "Signature": "signing",
-    "StreamCheck": "streaming",
+    "StreamCheck": "sentences",
     "signature_path": "signing",
 }
 

@@ -1,18 +1,18 @@
-"""Is the detector on this machine the one that was frozen?"""
+"""Is this the frozen detector?"""
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
 from calibrail.errors import GuardrailError, InputError
-from calibrail.guardrail.frozen import ScoreSpecConfig, plain
+from calibrail.guardrail.file import ScoreSpecConfig, plain
+from calibrail.options.guarantee import Unit
 from calibrail.scores.base import Score
-from calibrail.scores.learned import learns, state_bytes, with_state
+from calibrail.scores.detector import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build, members_of
-from calibrail.scores.source_files import find_source
-from calibrail.settings.promise import Unit
-from calibrail.text.answer_sentences import answer_sentences_version
-from calibrail.text.trimming import TRIMMING_VERSION
+from calibrail.scores.source_digest import find_source
+from calibrail.text.removal import TRIMMING_VERSION
+from calibrail.text.sentences import answer_sentences_version
 
 #: How a guardrail whose detector is another one here is made anew.
 RENEW: Final = (

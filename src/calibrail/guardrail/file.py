@@ -1,24 +1,420 @@
-"""How is a guardrail file read and written, with its signature?"""
+"""Guardrail.json: schema, digest, migrations.
 
+The schema's number rises when a file holds something new. A migration takes the content of one
+number to the next; it decides nothing anew, and what it cannot know it leaves open.
+"""
+
+import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
 
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+
+from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import GuardrailError
-from calibrail.guardrail.frozen import FrozenConfig
-from calibrail.guardrail.keys import PublicKey, read_private_key, trusted_keys
-from calibrail.guardrail.regular import read_regular
-from calibrail.guardrail.signing import SIGN, Signature, sign, signature_path, verify_beside
-from calibrail.settings import checks
-from calibrail.writing import write_atomically
+from calibrail.guardrail.cause import raised_in_old_probes
+from calibrail.guardrail.signing import (
+    SIGN,
+    PublicKey,
+    Signature,
+    read_private_key,
+    sign,
+    signature_path,
+    trusted_keys,
+    verify_beside,
+)
+from calibrail.options import Promise, Requirement, fields
+from calibrail.serialization import Record
+
+_PREFIX: Final = "calibrail.guardrail/"
+NEWEST: Final = 2
+SCHEMA: Final = "calibrail.guardrail/2"
+
+
+def _without_probes(content: Mapping[str, Any]) -> dict[str, Any]:
+    """From 1 to 2: probes were not kept."""
+    return {**content, "probes": None}
+
+
+#: By the number that a migration begins with.
+MIGRATIONS: Final[Mapping[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    1: _without_probes,
+}
+
+
+def migrated(content: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the content of a guardrail file in the newest schema.
+
+    Parameters
+    ----------
+    content : mapping
+        What the file holds; its digest was verified.
+    source : str
+        What messages call it.
+
+    Raises
+    ------
+    GuardrailError
+        If this version reads no such schema.
+    """
+    given = content.get("schema")
+    text = given.removeprefix(_PREFIX) if isinstance(given, str) else ""
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    if number > NEWEST and given == f"{_PREFIX}{number}":
+        raise GuardrailError(
+            f"{source} has schema {given!r}, of a later calibrail; this version reads up to "
+            f"{SCHEMA!r}: install the later one (pip install -U calibrail), or export the "
+            "run again with this one: calibrail export RUN -o guardrail.json"
+        )
+    if given != f"{_PREFIX}{number}" or number < 1:
+        raise GuardrailError(
+            f"{source} has schema {given!r}; this version reads {SCHEMA!r} and earlier ones; "
+            "export it again: calibrail export RUN -o guardrail.json"
+        )
+    result = dict(content)
+    for step in range(number, NEWEST):
+        result = {**MIGRATIONS[step](result), "schema": f"{_PREFIX}{step + 1}"}
+    return result
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
+
+
+def _read(kind: type[Record], value: Any) -> Record:
+    return value if isinstance(value, kind) else kind.from_dict(value)
+
+
+#: A record is read and written by its own checks, not by pydantic's.
+_WRITE: Final = PlainSerializer(lambda value: value.to_dict())
+_Promise = Annotated[Promise, BeforeValidator(partial(_read, Promise)), _WRITE]
+_Requirement = Annotated[Requirement, BeforeValidator(partial(_read, Requirement)), _WRITE]
+
+
+class ScoreSpecConfig(_Frozen):
+    """The detector: what to build, and what it must turn out to be.
+
+    Attributes
+    ----------
+    name, params
+        What the registry builds the score from.
+    fingerprint : dict
+        Everything the parameters leave unsaid (weights' SHA-256, revision, dtype, maximum length,
+        word splitter and its version). A score that is built with another fingerprint is refused.
+    tolerance : float
+        Near-ties within this distance below the threshold are flagged.
+    state : str or None
+        What a score that learns has learnt: safetensors in base64.
+    """
+
+    name: str
+    params: dict[str, Any]
+    fingerprint: dict[str, Any]
+    tolerance: float = Field(ge=0.0)
+    state: str | None = None
+
+    def state_bytes(self) -> bytes | None:
+        """Return what the score has learnt, None if it does not learn."""
+        if self.state is None:
+            return None
+        try:
+            return base64.b64decode(self.state, validate=True)
+        except ValueError as error:
+            raise GuardrailError(f"score.state is no base64: {error}; export it again") from error
+
+
+class Policy(_Frozen):
+    """What happens where there is no score.
+
+    Attributes
+    ----------
+    undefined : {"flag", "review", "pass"}
+        For an answer whose score is undefined. The calibration counted such answers in the same
+        way, so changing it would void the guarantee.
+    failure : {"error", "flag", "review"}
+        For an answer on which the detector raised. Never ``"pass"``.
+    """
+
+    undefined: Literal["flag", "review", "pass"] = "flag"
+    failure: Literal["error", "flag", "review"] = "error"
+
+
+class DataRecord(_Frozen):
+    """Which data the guardrail was calibrated on: names, counts and digests, no text of it.
+
+    ``n_hallucinated`` of the ``n_examples`` labelled answers are hallucinated; None in a guardrail
+    that was frozen before this was kept. ``reading`` holds the options with which the data was read
+    and the columns that they gave, where any were needed: fresh data of that layout is read alike.
+    ``known_by`` counts the answers by what tells them from others
+    (see ``calibrail.data.example.KnownBy``), and under ``alike`` those that their content does not
+    tell apart; None in a guardrail that was frozen before this was kept. ``looked_at`` is the look
+    of its report at the answers that tested it (``calibrail.pipelines.data_reuse.DataUse``),
+    likewise.
+    """
+
+    source: str
+    format: str
+    sha256: str | None
+    n_examples: int
+    n_hallucinated: int | None = None
+    n_quarantined: int
+    seed: int | None
+    calibration_examples: list[str]
+    reading: dict[str, Any] | None = None
+    known_by: dict[str, int] | None = None
+    looked_at: dict[str, Any] | None = None
+
+
+class Headline(_Frozen):
+    """What the report said when the guardrail was frozen.
+
+    Of a guardrail of sentences ``coverage`` is the share of hallucinated answers freed of all
+    unsupported sentences, and ``fpr`` that of faithful answers that lost one; ``kept_supported``
+    and ``emptied`` stand in no other.
+    """
+
+    verdict: Literal["certified", "rejected", "inconclusive"]
+    reason: str
+    max_fpr: float | None
+    min_coverage: float
+    confidence: float
+    coverage: dict[str, Any]
+    fpr: dict[str, Any]
+    auroc: float | None
+    warnings: list[str]
+    kept_supported: dict[str, Any] | None = None
+    emptied: dict[str, Any] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        for name in ("kept_supported", "emptied"):
+            if content[name] is None:
+                del content[name]
+        return content
+
+
+#: Of the sixteen probe answers, or of all their sentences.
+_Probed = Annotated[list[float | None], Field(min_length=16)]
+
+
+class _Answered(_Frozen):
+    """What was said of the probe answers, apart from their scores."""
+
+    reasons: dict[str, str]
+    raised: dict[str, str] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        if content["raised"] is None:
+            del content["raised"]
+        return content
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """On which probes the detector raised, by their numbers, and what."""
+        return raised_in_old_probes(self.reasons) if self.raised is None else self.raised
+
+
+class ProbedMember(_Answered):
+    """What one member of a detector said of the probe answers.
+
+    Attributes
+    ----------
+    scores, reasons, raised
+        As those of ``Probes``.
+    """
+
+    scores: _Probed
+
+
+class Probes(_Answered):
+    """What the detector said of the probe answers when it was frozen.
+
+    Attributes
+    ----------
+    set : str
+        Which answers (``calibrail.guardrail.probes``).
+    scores : list of float or None, or None
+        Their scores in order; None where the score is undefined. None for all of it where the
+        detector asks an endpoint that was not to be asked.
+    reasons : dict of str to str
+        Why, by the number of the probe, counted from 1; of sentences, by theirs.
+    raised : dict of str to str, or None
+        The class of what the detector raised, by the number of the probe. None where it raised
+        nothing, and in what an older version froze.
+    versions : dict of str to str
+        What computed them: libraries, linear algebra, processor, device, precision.
+    members : dict of str to ProbedMember, or None
+        Of a detector that asks an endpoint, its members that do not.
+    """
+
+    set: Literal["calibrail-probes/1", "calibrail-probes/1 by sentence"]
+    scores: _Probed | None
+    versions: dict[str, str]
+    members: dict[str, ProbedMember] | None = None
+
+    @model_validator(mode="after")
+    def _sixteen(self) -> Self:
+        parts = [part.scores for part in (self.members or {}).values()]
+        if self.set == "calibrail-probes/1" and any(
+            len(scores) != 16 for scores in (*parts, self.scores) if scores is not None
+        ):
+            raise ValueError("there must be 16 scores")
+        return self
+
+    def known(self) -> list[float | None]:
+        """Return the scores of the whole, or of the members where the whole was not asked."""
+        if self.scores is not None:
+            return self.scores
+        return [value for member in (self.members or {}).values() for value in member.scores]
+
+
+class FrozenConfig(_Frozen):
+    """The whole content of ``guardrail.json``.
+
+    The file is the canonical rendering of this content (sorted keys, one top-level key a line), so
+    that equal content means equal bytes; ``digest`` is the SHA-256 of everything else.
+
+    Attributes
+    ----------
+    calibration, groups, upper, chosen
+        The thresholds, as ``calibrail.conformal.rule.Rule`` holds them.
+    promise : Promise
+        What the thresholds keep; its ``by`` names the column that holds each answer's group, where
+        ``groups`` have their own.
+    requirement : Requirement
+        What was asked of the data; ``chosen`` was chosen to keep its ``risks``.
+    probes : Probes or None
+        None for a column of the data, for a detector that only asks an endpoint which was not to be
+        asked, and in what an older version froze.
+    digest : str
+        That of the file; of one in an older schema, its own.
+    """
+
+    schema_: Literal["calibrail.guardrail/2"] = Field(default=SCHEMA, alias="schema")
+    score: ScoreSpecConfig
+    calibration: dict[str, Any]
+    promise: _Promise
+    requirement: _Requirement
+    groups: dict[str, Any] | None = None
+    upper: dict[str, Any] | None = None
+    chosen: float | None = None
+    policy: Policy
+    data: DataRecord
+    headline: Headline
+    versions: dict[str, str]
+    probes: Probes | None = None
+    digest: str = ""
+    #: The bytes it was read from, where an older version wrote them.
+    _older: bytes | None = PrivateAttr(None)
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical bytes of the file, digest included; of one that was read, its own.
+
+        So a copy of a file that an older version wrote has the digest that is known of it.
+        """
+        if self._older is not None:
+            return self._older
+        content = self.model_dump(by_alias=True)
+        content["digest"] = content_digest(content)
+        return render(content)
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, source: str = "guardrail") -> Self:
+        """Read and verify the bytes of a guardrail file.
+
+        Raises
+        ------
+        GuardrailError
+            If it is not JSON, holds an unknown or missing field, or any byte differs from what
+            was frozen.
+        """
+        try:
+            content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise GuardrailError(
+                f"{source} is not a guardrail: {error}; export it again with `calibrail export`"
+            ) from error
+        if not isinstance(content, dict):
+            raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
+        newest = migrated(content, source)
+        if content_digest(content) != content.get("digest") or render(content) != raw:
+            raise GuardrailError(
+                f"{source} was changed after it was frozen: its digest does not match its content; "
+                "restore the file, or calibrate and export again"
+            )
+        try:
+            config = cls.model_validate(newest)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "the file"
+            raise GuardrailError(
+                f"{source} does not hold what this version reads: {place}: {first['msg']}; "
+                "calibrate again with it, and export: calibrail export RUN -o guardrail.json"
+            ) from error
+        if config.to_bytes() != raw:
+            config._older = raw
+        return config
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other content; its bytes are those of that content."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied._older = None
+        return copied
+
+
+def content_digest(content: dict[str, Any]) -> str:
+    """Return ``sha256:...`` of the canonical JSON of everything but the digest itself."""
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    return "sha256:" + hashlib.sha256(_canonical(rest).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def render(content: dict[str, Any]) -> bytes:
+    """Return the file's bytes: canonical JSON, one top-level key a line for human readers."""
+    lines = [f'"{key}": {_canonical(content[key])}' for key in sorted(content)]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
+
+
+def plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value as JSON gives it back: lists for tuples, dicts for mappings."""
+    result: dict[str, Any] = json.loads(_canonical(dict(value)))
+    return result
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"it holds {name}, which is not a number")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FileOrigin:
     """Which file a guardrail was read from, and who vouches for it.
 
     Attributes
@@ -41,7 +437,7 @@ class FrozenFile:
     """What a guardrail file holds, and where that is from."""
 
     config: FrozenConfig
-    origin: Origin
+    origin: FileOrigin
 
 
 def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = None) -> FrozenFile:
@@ -62,7 +458,7 @@ def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = N
     GuardrailError
         If it cannot be read, was changed, or is not signed by one of the keys.
     """
-    path = checks.path(path, "path")
+    path = fields.path(path, "path")
     keys = None if trusted is None else trusted_keys(trusted)
     try:
         raw = read_regular(path)
@@ -73,7 +469,9 @@ def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = N
     config = FrozenConfig.from_bytes(raw, source=str(path))
     if signature is not None:
         _refuse_other_statement(path, raw, signature)
-    return FrozenFile(config, Origin(path.absolute(), hashlib.sha256(raw).hexdigest(), signature))
+    return FrozenFile(
+        config, FileOrigin(path.absolute(), hashlib.sha256(raw).hexdigest(), signature)
+    )
 
 
 def write_file(

@@ -1,27 +1,180 @@
-"""How does a frozen guardrail decide about an answer?"""
+"""Guardrail.check / decide / stream."""
 
+import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
-from typing import Any, cast
+from typing import Any, Self, cast
 
-from calibrail.conformal.group_keys import reads_length
-from calibrail.data.by_sentence import sentences_of
+from calibrail.conformal import Calibration
+from calibrail.conformal.groups import columns_of_groups, reads_length
+from calibrail.conformal.rule import Rule
 from calibrail.data.columns import CHARACTERS
-from calibrail.data.example import Example
-from calibrail.data.in_memory import Rows
-from calibrail.data.reader import read
-from calibrail.data.sources import Source, is_named
-from calibrail.errors import InputError
+from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.formats import Source, is_named
+from calibrail.data.reading import read
+from calibrail.data.sentences import sentences_of
+from calibrail.data.tables import MemoryRows
+from calibrail.errors import GuardrailError, InputError
+from calibrail.formatting import Shown
 from calibrail.guardrail.cause import SCORED, Cause, CauseCode, reason_of_cause
-from calibrail.guardrail.decision import Decision, Outcome
-from calibrail.guardrail.frozen import FrozenConfig
-from calibrail.guardrail.judge import Verdict
-from calibrail.guardrail.loaded import FrozenGuardrail
-from calibrail.guardrail.streaming import StreamCheck
-from calibrail.guardrail.trimmed import refuse_long, sentences_to_judge, trimmed
-from calibrail.settings.checks import Cell
+from calibrail.guardrail.decision import Decision, DecisionRule, Outcome, RowDecision, frozen_rule
+from calibrail.guardrail.detector import frozen_detector
+from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
+from calibrail.guardrail.probes import Probed, compare_probes
+from calibrail.guardrail.sentences import StreamCheck, refuse_long, sentences_to_judge, trimmed
+from calibrail.guardrail.signing import PublicKey, Signature
+from calibrail.models.llm.chat import RemoteModel
+from calibrail.options import Promise
+from calibrail.options.fields import Cell, spell_option
+from calibrail.options.guarantee import Unit
+from calibrail.scores.base import Scale, Score
+from calibrail.scores.registry import scale_of
+
+
+class FrozenGuardrail(Shown):
+    """A frozen detector with its threshold, as ``calibrail.guardrail.Guardrail`` decides by it."""
+
+    shown_as = "guardrail"
+
+    def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
+        self._config = config
+        self._origin: FileOrigin | None = None
+        self._probed: Probed | None = None
+        self._rule = frozen_rule(config)
+        self._score = frozen_detector(config.score, score, config.promise.unit)
+
+    def shown(self) -> tuple[Any, ...]:
+        """Return the content of the file."""
+        return (json.loads(self._config.to_bytes()),)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        trusted: Sequence[PublicKey] | None = None,
+        probe: bool = False,
+    ) -> Self:
+        """Load a guardrail file, verify every byte, and verify the detector's weights.
+
+        Parameters
+        ----------
+        trusted : sequence of path or bytes, optional
+            Public keys (PEM files, or what stands in them), at least one. One of them must have
+            signed the file. Left out, signatures are not looked at.
+        probe : bool
+            Whether this machine must show that it computes what was certified; see `probe`.
+            Endpoints are not asked. Where no probe has a score, which the file says truthfully,
+            nothing is shown: a warning says so.
+        """
+        file = read_file(path, trusted)
+        guardrail = cls(file.config)
+        guardrail._origin = file.origin
+        if probe:
+            try:
+                probed = guardrail.probe()
+            except GuardrailError as error:
+                raise GuardrailError(f"{path} is refused: {error}") from error
+            if (why := probed.unproven()) is not None:
+                warnings.warn(why, UserWarning, stacklevel=2)
+        return guardrail
+
+    def probe(self, *, endpoint: bool = False) -> Probed:
+        """Compare what this machine computes of the frozen probe answers with what was frozen.
+
+        An endpoint is asked where ``endpoint`` says so: as many calls as for 16 answers. Raises a
+        ``GuardrailError`` where a score differs by more than its tolerance, with the versions on
+        both sides, and where no probes were frozen.
+        """
+        self._probed = compare_probes(
+            self._config.probes, self._score, endpoint=endpoint, unit=self.unit
+        )
+        return self._probed
+
+    def save(self, path: str | PathLike[str], *, sign: str | PathLike[str] | None = None) -> None:
+        """Write the guardrail file; the same guardrail always gives the same bytes.
+
+        ``sign`` is a private Ed25519 key (PEM): ``PATH.dsse`` then holds its signature.
+        """
+        write_file(self._config, path, sign)
+
+    @property
+    def signature(self) -> Signature | None:
+        """The signature that was verified when it was loaded; None where no key was trusted."""
+        return None if self._origin is None else self._origin.signature
+
+    @property
+    def origin(self) -> FileOrigin | None:
+        """The file that it was loaded from; None for a guardrail of a run."""
+        return self._origin
+
+    @property
+    def probed(self) -> Probed | None:
+        """How this machine compared with the frozen probes; None where it was not compared."""
+        return self._probed
+
+    @property
+    def config(self) -> FrozenConfig:
+        """The frozen content."""
+        return self._config
+
+    @property
+    def calibration(self) -> Calibration:
+        """The threshold with its guarantee and calibration scores; with groups, the fallback."""
+        return self._rule.calibration
+
+    @property
+    def rule(self) -> Rule:
+        """Everything that decides: the threshold, and those of groups and of a review."""
+        return self._rule
+
+    @property
+    def judge(self) -> DecisionRule:
+        """What judges answers, or sentences, by the rule."""
+        return DecisionRule(self._rule, self._score, self._config.promise.by)
+
+    def group_of(self, example: Example) -> str:
+        """Return the name of an answer's group, or of its groups where several columns name them.
+
+        One without a group belongs to no known one; without groups it is empty.
+        """
+        return self.judge.group_of(example)
+
+    @property
+    def unit(self) -> Unit:
+        """What is flagged: whole answers, or sentences, which are removed."""
+        return self._config.promise.unit
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data that a decision needs: an outside score, a group."""
+        by = columns_of_groups(self._config.promise.by)
+        return (*getattr(self._score, "columns", ()), *by)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Text fields that a decision needs: those of the score, and the answer for its length."""
+        measured = {"response"} if reads_length(self._config.promise.by) else set()
+        return tuple(name for name in TEXT_FIELDS if name in {*self._score.requires, *measured})
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Where the detector sends answers, sorted; empty where all is computed in this process."""
+        models = getattr(self._score, "models", ())
+        return tuple(sorted({item.endpoint for item in models if isinstance(item, RemoteModel)}))
+
+    @property
+    def score(self) -> Score:
+        """The detector."""
+        return self._score
+
+    @property
+    def scale(self) -> Scale:
+        """In which numbers its user knows the score."""
+        return scale_of(self._score)
 
 
 class Guardrail(FrozenGuardrail):
@@ -150,7 +303,7 @@ class Guardrail(FrozenGuardrail):
         rows = [row for part in parts if isinstance(part, list) for row in part]
         verdicts = iter(self.judge.of(rows, alone=alone))
         return [
-            self.failed(answer, part, _whose(part))
+            self.failed(answer, part, _failure_origin(part))
             if isinstance(part, Exception)
             else self.of_sentences(answer, part, list(islice(verdicts, len(part))))
             for answer, part in zip(answers, parts, strict=True)
@@ -170,7 +323,7 @@ class Guardrail(FrozenGuardrail):
         return sentences_to_judge(answer, self.columns)
 
     def of_sentences(
-        self, answer: Example, sentences: Sequence[Example], verdicts: Sequence[Verdict]
+        self, answer: Example, sentences: Sequence[Example], verdicts: Sequence[RowDecision]
     ) -> Decision:
         """Return the decision about an answer by the verdicts on its sentences."""
         for verdict in verdicts:
@@ -230,7 +383,7 @@ class Guardrail(FrozenGuardrail):
         """Return examples as they are, and the rows of other data as examples."""
         if isinstance(source, Iterator):
             return source
-        if not is_named(source) and Rows(source).format == "examples":
+        if not is_named(source) and MemoryRows(source).format == "examples":
             return cast(Iterable[Example], source)
         rows = read(
             source,
@@ -244,7 +397,7 @@ class Guardrail(FrozenGuardrail):
         )
         return (example for example in rows)
 
-    def of_answer(self, example: Example, verdict: Verdict) -> Decision:
+    def of_answer(self, example: Example, verdict: RowDecision) -> Decision:
         """Return the decision about an answer by the verdict on it."""
         if verdict.error is not None:
             return self.failed(example, verdict.error)
@@ -290,7 +443,7 @@ class Guardrail(FrozenGuardrail):
         )
 
 
-def _whose(error: Exception) -> CauseCode:
+def _failure_origin(error: Exception) -> CauseCode:
     """Return whose failure it is that an answer has no sentences to judge."""
     # What the caller gave is refused in words; whatever else is raised is calibrail's own.
     return "detector_failed" if isinstance(error, InputError) else "calibrail_failed"
@@ -298,3 +451,26 @@ def _whose(error: Exception) -> CauseCode:
 
 def _from_bytes(raw: bytes) -> Guardrail:
     return Guardrail(FrozenConfig.from_bytes(raw, source="a guardrail of another process"))
+
+
+def require_answers(config: FrozenConfig, what: str) -> None:
+    """Refuse a guardrail of sentences where flags of whole answers are counted.
+
+    Parameters
+    ----------
+    config : FrozenConfig
+        The guardrail.
+    what : str
+        What is asked of it, as the beginning of a sentence.
+
+    Raises
+    ------
+    InputError
+        If it removes sentences.
+    """
+    if config.promise.unit == "sentence":
+        raise InputError(
+            f"{what} counts flags of whole answers, and this guardrail removes sentences "
+            f"({spell_option(Promise, 'unit', 'sentence')}); take one of whole answers, calibrated "
+            "beside it"
+        )

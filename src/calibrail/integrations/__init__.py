@@ -1,4 +1,4 @@
-"""Where does a frozen guardrail stand in other people's frameworks?
+"""Package.
 
 One small file a framework, imported only when used: ``calibrail.integrations.langchain``, say.
 Each hands the answer to a `Gate` and acts on ``Decision.outcome``: what is not ``pass`` is not

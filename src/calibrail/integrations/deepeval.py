@@ -1,19 +1,19 @@
-"""How does DeepEval measure whether a guardrail would release an answer?"""
+"""Deepeval adapter."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("deepeval"):
     from deepeval.metrics import BaseMetric
     from deepeval.test_case import LLMTestCase, SingleTurnParams
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 
 class GuardrailMetric(BaseMetric):

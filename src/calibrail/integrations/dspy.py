@@ -1,19 +1,18 @@
-"""How does a DSPy program show only what the guardrail passes, and get measured by it?"""
+"""Dspy adapter."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
-from calibrail.integrations.structured import text_of_values
-
-with needs("dspy"):
-    import dspy
+from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values
 
 if TYPE_CHECKING:
     from calibrail.guardrail.decision import Decision
+
+
+with needs("dspy"):
+    import dspy
 
 
 class Rating(float):

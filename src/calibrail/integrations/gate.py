@@ -1,23 +1,88 @@
-"""How do frameworks ask a guardrail, from any thread or event loop, and what is then shown?"""
+"""Gate: a guardrail for any thread or event loop, and imports of optional packages."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextvars
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, runtime_checkable
-
-from calibrail.integrations.turns import Result, Settled, Turns
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from calibrail.data.example import Example
     from calibrail.guardrail.decision import Decision
     from calibrail.guardrail.decision_log import DecisionLog
     from calibrail.guardrail.runtime import Guardrail
-    from calibrail.settings.checks import Cell
+    from calibrail.options.fields import Cell
+
+
+Result = TypeVar("Result")
+
+_Call: TypeAlias = "tuple[Future[Any], contextvars.Context, Callable[[], Any]]"
+
+
+class SerialExecutor:
+    """Threads that make one call after another; a process that ends does not wait for them.
+
+    Parameters
+    ----------
+    n : int
+        How many calls are made at once.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n, self._started, self._lock = n, 0, threading.Lock()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+
+    def __del__(self) -> None:
+        """End the threads once nobody can ask any more."""
+        for _ in range(self._started):
+            self._calls.put(None)
+
+    def run(self, call: Callable[[], Result]) -> Future[Result]:
+        """Return what a call will give, made in the context of who asks."""
+        future: Future[Result] = Future()
+        self._calls.put((future, contextvars.copy_context(), call))
+        with self._lock:
+            if self._started < self._n:
+                self._started += 1
+                # A detector that never returns must not keep the process from its end.
+                threading.Thread(
+                    target=_work, args=(self._calls,), name="calibrail", daemon=True
+                ).start()
+        return future
+
+
+def _work(calls: SimpleQueue[_Call | None]) -> None:
+    while (item := calls.get()) is not None:
+        future, context, call = item
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(context.run(call))
+            except BaseException as error:
+                future.set_exception(error)
+        # What was asked is not kept until somebody asks again.
+        del item, future, context, call
+
+
+class FirstWins:
+    """Which of two came first: the decision, or the one who waited and went."""
+
+    def __init__(self) -> None:
+        self._lock, self._by = threading.Lock(), ""
+
+    def by(self, who: str) -> bool:
+        """Return whether this one came first."""
+        with self._lock:
+            self._by = self._by or who
+            return self._by == who
+
 
 #: What is shown instead of an answer that may not be released, by the decision's outcome.
 REFUSALS: Final[Mapping[str, str]] = {
@@ -100,9 +165,9 @@ class Gate:
         from calibrail.errors import InputError
         from calibrail.guardrail.decision_log import DecisionLog
         from calibrail.guardrail.runtime import Guardrail
-        from calibrail.models.forks import renewed
-        from calibrail.settings import Promise
-        from calibrail.settings.option import option_of
+        from calibrail.models.fork_safety import renewed
+        from calibrail.options import Promise
+        from calibrail.options.fields import spell_option
 
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout must be a number of seconds above 0; got {timeout!r}")
@@ -119,7 +184,7 @@ class Gate:
         if trim and local is not None and local.unit == "answer":
             raise InputError(
                 "trim is for a guardrail that removes sentences, and this one flags whole answers; "
-                f"calibrate with {option_of(Promise, 'unit', 'sentence')}, or leave trim out"
+                f"calibrate with {spell_option(Promise, 'unit', 'sentence')}, or leave trim out"
             )
         if log is not None and local is None:
             raise InputError(
@@ -139,7 +204,7 @@ class Gate:
 
     def renew_after_fork(self) -> None:
         """Make threads anew, in a child of the process that made the gate."""
-        self._turns = Turns(
+        self._turns = SerialExecutor(
             1 if self.guardrail is not None and not self.guardrail.endpoints else _ASKING
         )
 
@@ -178,7 +243,7 @@ class Gate:
             A text is none, which is the caller's mistake and no failure of the detector.
         """
         example = _example(response, question, contexts, id, columns)
-        settled = Settled()
+        settled = FirstWins()
         future = self._turns.run(partial(self._decided, example, settled))
         try:
             decision = future.result(self._timeout)
@@ -198,7 +263,7 @@ class Gate:
     ) -> Decision:
         """Decide as `check` does, while the event loop goes on."""
         example = _example(response, question, contexts, id, columns)
-        settled = Settled()
+        settled = FirstWins()
         asked = self._turns.run(partial(self._decided, example, settled))
         future = asyncio.wrap_future(asked)
         try:
@@ -275,7 +340,7 @@ class Gate:
             self._notify(decision)
         return decision
 
-    def _decided(self, example: Example, settled: Settled) -> Decision:
+    def _decided(self, example: Example, settled: FirstWins) -> Decision:
         try:
             decision = self.checker.check(
                 response=example.response,
@@ -289,7 +354,7 @@ class Gate:
         # Where who asked has gone, another decision about the answer stands.
         return self._kept(example, decision) if settled.by("decided") else decision
 
-    def _late(self, example: Example, settled: Settled) -> Decision | None:
+    def _late(self, example: Example, settled: FirstWins) -> Decision | None:
         """Return the failure policy's decision; None where the detector's came just now."""
         if not settled.by("gone"):
             return None
@@ -335,3 +400,62 @@ def _example(
 
 def _gate(checker: Checker, options: dict[str, Any]) -> Gate:
     return Gate(checker, **options)
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Name the extra that brings what is imported within the block, where it cannot be.
+
+    Parameters
+    ----------
+    extra : str
+        An extra of calibrail, e.g. ``"langchain"``.
+
+    Raises
+    ------
+    ImportError
+        As it was raised, with the remedy.
+    """
+    try:
+        yield
+    except ImportError as error:
+        remedy = f"pip install 'calibrail[{extra}]'"
+        raise ImportError(f"{error}; {remedy}", name=error.name, path=error.path) from error
+
+
+def text_of_values(answer: Any) -> str:
+    r"""Return what a structured answer says: its values, one a line, without their names.
+
+    Parameters
+    ----------
+    answer : object
+        A text as it is; a pydantic model, a dataclass, a mapping or a list of such.
+
+    Raises
+    ------
+    TypeError
+        A value is neither text, number, truth value nor nothing.
+
+    Examples
+    --------
+    >>> text_of_values({"element": "Tungsten", "number": 74, "seen": ["W"], "note": None})
+    'Tungsten\n74\nW'
+    """
+    return "\n".join(_values(answer))
+
+
+def _values(value: Any) -> Iterator[str]:
+    if callable(dump := getattr(value, "model_dump", None)):
+        value = dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, str | int | float):
+        yield str(value)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _values(item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _values(item)
+    elif value is not None:
+        raise TypeError(f"a part of the answer is no text: {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""How does a Guard of guardrails-ai validate an answer against the sources it had?"""
+"""Guardrails_ai adapter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("guardrails-ai"):
     from guardrails.validator_base import (
@@ -19,8 +22,6 @@ with needs("guardrails-ai"):
         register_validator,
     )
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 #: Where the metadata of a result holds the decision.
 _DECISION: Final = "calibrail"

@@ -1,4 +1,4 @@
-"""How does a Haystack pipeline keep replies apart that a guardrail does not pass?"""
+"""Haystack adapter."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import threading
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.errors import SerializationError
     from haystack.dataclasses import ChatMessage
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 #: Replies of a generator: texts, or messages of a chat.
 Replies: TypeAlias = list[str] | list[ChatMessage]

@@ -1,4 +1,4 @@
-"""How does Inspect score what a guardrail would release, flag, or send to a person?"""
+"""Inspect_ai adapter."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("inspect-ai"):
     from anyio import to_thread
@@ -28,8 +31,6 @@ with needs("inspect-ai"):
     )
     from inspect_ai.solver import TaskState
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 #: A key of the sample's metadata, or what reads the contexts from where a task ended.
 Contexts: TypeAlias = str | Callable[[TaskState], Sequence[str]]

@@ -1,4 +1,4 @@
-"""How does LiteLLM's proxy withhold the answers that a guardrail does not pass?"""
+"""Litellm adapter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("litellm"):
     from fastapi import HTTPException
@@ -23,8 +26,6 @@ with needs("litellm"):
         TranscriptionResponse,
     )
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 #: HTTP statuses: an answer that may not be shown, and one that could not be judged.
 _WITHHELD: Final = {"flag": 400, "review": 400, "error": 503}

@@ -1,4 +1,4 @@
-"""How does LlamaIndex withhold, and count, the answers that a guardrail does not pass?"""
+"""Llama_index adapter."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, 
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
-from calibrail.integrations.structured import text_of_values
+from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("llama-index"):
     from llama_index.core.base.response.schema import (
@@ -21,8 +23,6 @@ with needs("llama-index"):
     from llama_index.core.response_synthesizers import BaseSynthesizer
     from llama_index.core.schema import QueryBundle
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 #: Where a response's metadata hold the decision about it.
 _METADATA: Final = "calibrail"

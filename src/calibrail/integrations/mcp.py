@@ -1,4 +1,4 @@
-"""How does an assistant ask a guardrail over the Model Context Protocol? One server with one tool.
+"""Mcp adapter.
 
 ``python -m calibrail.integrations.mcp guardrail.json`` serves it on standard input and output.
 """
@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from calibrail.errors import CalibrailError, InputError
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
 
 with needs("mcp"):
     from mcp.server import MCPServer
@@ -22,7 +21,7 @@ with needs("mcp"):
     from pydantic import BaseModel, Field
 
 
-class Verdict(BaseModel):
+class ToolResult(BaseModel):
     """What the tool returns: the decision, and which guardrail made it."""
 
     id: str
@@ -93,7 +92,7 @@ def server(guardrail: Guarding) -> MCPServer[Any]:
             dict[str, float | str | list[float | None] | None] | None,
             Field(description="Values of score or group columns, where the guardrail reads any."),
         ] = None,
-    ) -> Verdict:
+    ) -> ToolResult:
         """Say whether an answer is supported by its sources, with a calibrated threshold."""
         given = columns or {}
         if missing := [name for name in (local.columns if local else ()) if name not in given]:
@@ -104,7 +103,7 @@ def server(guardrail: Guarding) -> MCPServer[Any]:
             )
         except InputError as error:
             raise ToolError(str(error)) from error
-        return Verdict(**gate.details(decision))
+        return ToolResult(**gate.details(decision))
 
     return made
 
@@ -140,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _guardrail(named: str) -> Any:
     if not named.startswith(("http://", "https://")):
         return named
-    from calibrail.serve.client import Client
+    from calibrail.client import Client
 
     return Client(named, token=os.environ.get("CALIBRAIL_TOKEN"))
 

@@ -1,4 +1,4 @@
-"""How does MLflow score answers by a guardrail, and serve one as a model?"""
+"""Mlflow adapter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.runtime import Guardrail
+
 
 with needs("mlflow"):
     import mlflow
@@ -22,8 +25,6 @@ with needs("mlflow"):
     from mlflow.types.schema import Array, ColSpec, DataType, Schema
     from pydantic import PrivateAttr
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.runtime import Guardrail
 
 #: From the inputs, the outputs and the trace of a row to the parameters of a check.
 Reading = Callable[[Any, Any, "Trace | None"], Mapping[str, Any]]
@@ -223,7 +224,7 @@ _DECIDED: Final[Mapping[str, DataType]] = {
 
 
 def _signature(guardrail: Guardrail) -> ModelSignature:
-    from calibrail.conformal.group_keys import columns_of_groups
+    from calibrail.conformal.groups import columns_of_groups
 
     groups = columns_of_groups(guardrail.config.promise.by)
     columns = {

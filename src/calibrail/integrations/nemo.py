@@ -1,4 +1,4 @@
-"""How does an output rail of NeMo Guardrails withhold what a guardrail does not pass?
+"""Nemo adapter.
 
 ``python -m calibrail.integrations.nemo`` prints the rail's flow, for a folder of configuration.
 """
@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.integrations.gate import REFUSALS, Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import REFUSALS, Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("nemo"):
     from nemoguardrails import LLMRails, RailsConfig
     from nemoguardrails.actions.rail_outcome import RailOutcome
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 #: The rail, as ``rails: output: flows:`` names it, and the action that it asks.
 FLOW: Final = "calibrail check"

@@ -1,20 +1,21 @@
-"""How does a decision come into OpenTelemetry traces and logs?"""
+"""Opentelemetry adapter."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+    from calibrail.guardrail.file import FrozenConfig
+
 
 with needs("opentelemetry"):
     from opentelemetry import trace
     from opentelemetry._logs import LoggerProvider, SeverityNumber, get_logger
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-    from calibrail.guardrail.frozen import FrozenConfig
 
 #: The event of the semantic conventions for generative AI, on the span and in the log.
 EVENT: Final = "gen_ai.evaluation.result"

@@ -1,18 +1,18 @@
-"""How does Phoenix rate whether a guardrail would release an answer?"""
+"""Phoenix adapter."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("phoenix"):
     from phoenix.evals import Evaluator, Score
     from pydantic import BaseModel, BeforeValidator, Field
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 
 def _listed(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How does promptfoo assert that a guardrail would release an output?"""
+"""Promptfoo adapter."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""How does an agent of pydantic-ai try again, or refuse, where a guardrail does not pass?"""
+"""Pydantic_ai adapter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
-from calibrail.integrations.structured import text_of_values
+from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
 
 with needs("pydantic-ai"):
     from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext
     from pydantic_ai.exceptions import AgentRunError
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart, UserPromptPart
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
 
 #: Where the metadata of the model's response hold the decision about it.
 _METADATA: Final = "calibrail"

@@ -1,4 +1,4 @@
-"""How does a test suite fail on a broken promise? A plugin that pytest finds by itself.
+"""Pytest adapter.
 
 It loads nothing of calibrail until a test asks for its fixture.
 """
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from calibrail.workflow.certification import Certification
+    from calibrail.pipelines.certify_labels import Certification
+
 
 _SEEN: pytest.StashKey[list[tuple[str, str]]] = pytest.StashKey()
 

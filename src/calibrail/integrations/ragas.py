@@ -1,18 +1,19 @@
-"""How does ragas count what a guardrail would release, flag, or send to a person?"""
+"""Ragas adapter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from calibrail.integrations.gate import Gate, Guarding
-from calibrail.integrations.missing import needs
+from calibrail.integrations.gate import Gate, Guarding, needs
+
+if TYPE_CHECKING:
+    from ragas.metrics.decorator import DiscreteMetricProtocol
+
 
 with needs("ragas"):
     from ragas.metrics import MetricResult, discrete_metric
 
-if TYPE_CHECKING:
-    from ragas.metrics.decorator import DiscreteMetricProtocol
 
 _OUTCOMES: Final = ["pass", "review", "flag", "error"]
 

@@ -1,4 +1,4 @@
-"""What do the files say: what was drawn, who labelled it how, and what counts so far?"""
+"""What the labels say."""
 
 from array import array
 from collections import Counter, defaultdict
@@ -8,12 +8,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from calibrail.conformal.sequential import SequentialTest
-from calibrail.conformal.unsure import UnsureTest
-from calibrail.conformal.validation import Floats, Ints
-from calibrail.labelling.lines import Draw, Label, Span
-from calibrail.labelling.order import Order
-from calibrail.labelling.plan import SessionPlan
+from calibrail.conformal._validation import Floats, Ints
+from calibrail.conformal.sequential.test import SequentialTest, UnsureTest
+from calibrail.labelling.plan import Order, SessionPlan
+from calibrail.labelling.store import Draw, Label, Span
 
 #: Where an answer stands: not to be labelled, labelled by too few, labelled differently, done.
 Standing = Literal["passed over", "open", "disagreement", "final"]
@@ -23,7 +21,7 @@ _KEPT: Final = 64
 
 
 @dataclass(slots=True)
-class Answer:
+class LedgerAnswer:
     """One answer drawn, with all labels that it has been given."""
 
     draw: Draw
@@ -60,7 +58,7 @@ class Answer:
         return marked if marked or self.label == 0 else None
 
 
-class Ledger:
+class LabelLedger:
     """All answers drawn so far, kept up to date line by line.
 
     Answers are counted in the order they were drawn, up to the first that is not settled: which
@@ -75,7 +73,7 @@ class Ledger:
     def __init__(self, plan: SessionPlan) -> None:
         self.plan = plan
         self._order = Order(plan.seed)
-        self.answers: list[Answer] = []
+        self.answers: list[LedgerAnswer] = []
         #: Order of the last answer that was handed out.
         self.last_handed_out = 0
         #: Another number whenever an answer was handed out, or a label taken in or back.
@@ -110,7 +108,7 @@ class Ledger:
     def drawn(self, draw: Draw) -> None:
         """Take in one more answer drawn."""
         shared = self._order.lot("shared", draw.digest) < self.plan.shared
-        answer = Answer(draw, needs=2 if shared else 1)
+        answer = LedgerAnswer(draw, needs=2 if shared else 1)
         self.answers.append(answer)
         clues = (draw.score, draw.column)
         self._clues.extend(np.nan if clue is None else clue for clue in clues)

@@ -1,4 +1,4 @@
-"""What do the files of a folder of labels say, without the traces and without a model?"""
+"""The same from the files alone."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,16 +10,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal.bound import Bound
-from calibrail.conformal.sequential import SequentialTest
-from calibrail.conformal.unsure import UnsureTest, course_of_intervals
+from calibrail.conformal.bounds import Bound
+from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.data.example import Example
 from calibrail.errors import DataError
 from calibrail.labelling.folder import LabelFolder
-from calibrail.labelling.ledger import Answer, Ledger
-from calibrail.labelling.lines import Draw
-from calibrail.labelling.order import Order
-from calibrail.labelling.plan import SessionPlan
+from calibrail.labelling.ledger import LabelLedger, LedgerAnswer
+from calibrail.labelling.plan import Order, SessionPlan
+from calibrail.labelling.store import Draw
 
 #: Most points of the courses that are kept.
 _POINTS: Final = 40
@@ -80,7 +78,7 @@ class Replay:
 
     folder: Path
     plan: SessionPlan
-    answers: tuple[Answer, ...]
+    answers: tuple[LedgerAnswer, ...]
     counted: int
     test: UnsureTest | None
     points: tuple[Point, ...]
@@ -92,12 +90,12 @@ class Replay:
     lost: Mapping[str, int]
 
     @property
-    def counting(self) -> tuple[Answer, ...]:
+    def counting(self) -> tuple[LedgerAnswer, ...]:
         """The answers that count."""
         return self.answers[: self.counted]
 
     @property
-    def decided_by(self) -> tuple[Answer, ...]:
+    def decided_by(self) -> tuple[LedgerAnswer, ...]:
         """Those with which the verdict fell; all that count where it has not."""
         if self.test is None or self.test.decided is None:
             return self.counting
@@ -179,7 +177,7 @@ def replay(folder: Path) -> Replay:
     )
 
 
-def _course(ledger: Ledger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple[Point, ...]]:
+def _course(ledger: LabelLedger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple[Point, ...]]:
     """Return what the labels say, and how they came to it."""
     if plan.requirement is None:
         return None, ()

@@ -1,20 +1,16 @@
-"""Which answer does an annotator get next, and what becomes of the label?"""
+"""Session: next, put, undo."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from calibrail.errors import InputError
-from calibrail.labelling.desk import Event, event_line, now
-from calibrail.labelling.drawer import Drawer, Judge, Reread
-from calibrail.labelling.elsewhere import Lots
-from calibrail.labelling.enough import held_up
-from calibrail.labelling.folder import LabelFolder
-from calibrail.labelling.ledger import Answer
-from calibrail.labelling.lines import Label, Span, checked_spans
-from calibrail.labelling.plan import SessionPlan
-from calibrail.labelling.progress import counts_of
-from calibrail.labelling.tasks import Counts, Task, task_of
-from calibrail.settings.checks import whole
+from calibrail.labelling.folder import Event, LabelFolder, event_line, now
+from calibrail.labelling.ledger import LedgerAnswer
+from calibrail.labelling.plan import Lots, SessionPlan
+from calibrail.labelling.progress import Counts, Task, counts_of, held_up, task_of
+from calibrail.labelling.sampling import Judge, Reread, Sampler
+from calibrail.labelling.store import Label, Span, checked_spans
+from calibrail.options.fields import whole
 
 
 class Session:
@@ -49,7 +45,7 @@ class Session:
         self._files, self._settle = folder, settle
         with folder.lock():
             folder.refresh()
-            self._drawer = Drawer(folder, judge, reread, lots)
+            self._drawer = Sampler(folder, judge, reread, lots)
         self._closed = False
 
     def __enter__(self) -> "Session":
@@ -288,7 +284,7 @@ class Session:
         ledger = self._files.ledger
         return [o for o in sorted(ledger.unsettled) if self._wants(ledger.answers[o - 1], name)]
 
-    def _wants(self, answer: Answer, name: str) -> bool:
+    def _wants(self, answer: LedgerAnswer, name: str) -> bool:
         """Return whether an answer still needs a label that this annotator may give."""
         if answer.standing != "open" or name in answer.labels:
             return False
@@ -328,14 +324,14 @@ class Session:
             raise InputError(f"annotator must be a name; got {annotator!r}")
         return annotator.strip()
 
-    def _answer(self, order: int) -> Answer:
+    def _answer(self, order: int) -> LedgerAnswer:
         answers = self._files.ledger.answers
         known = isinstance(order, int) and not isinstance(order, bool)
         if not known or not 1 <= order <= len(answers) or not answers[order - 1].draw.handed_out:
             raise InputError(f"order must be that of an answer handed out; got {order!r}")
         return answers[order - 1]
 
-    def _refuse_twice(self, answer: Answer, name: str) -> None:
+    def _refuse_twice(self, answer: LedgerAnswer, name: str) -> None:
         """Refuse a second label of one annotator, and a settling of what is not open."""
         if self._settle:
             if answer.standing != "disagreement":

@@ -1,17 +1,17 @@
-"""How does a folder of labels become labelled answers, for every command that reads such?"""
+"""A folder of labels as a data source."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from calibrail.data.rows import Filtered, Origin, Row
+from calibrail.data.rows import Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
-from calibrail.labelling.ledger import Answer, Ledger
-from calibrail.labelling.pool import Pool
-from calibrail.labelling.tasks import has_text
-from calibrail.settings.drawing import Drawing
-from calibrail.settings.option import option_of
+from calibrail.labelling.ledger import LabelLedger, LedgerAnswer
+from calibrail.labelling.progress import has_text
+from calibrail.labelling.sampling import Pool
+from calibrail.options.fields import spell_option
+from calibrail.options.labelling import Drawing
 
 #: Why an answer that was drawn is left out.
 _OPEN: Final = "drawn and not labelled yet"
@@ -21,7 +21,7 @@ _NO_TEXT: Final = "no text of it is known"
 _BEHIND: Final = "labelled, but behind an answer that is not settled yet"
 
 
-def labelled_answers(folder: Path) -> tuple[Iterator[Row | Filtered], Origin]:
+def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], LabelOrigin]:
     """Return the answers of a folder with their final labels, and how they were drawn.
 
     Answers are taken in the order they were drawn, up to the first one that is not settled, as a
@@ -46,13 +46,13 @@ def labelled_answers(folder: Path) -> tuple[Iterator[Row | Filtered], Origin]:
             f"{plan.drawing.design}), so they do not count alike, and what reads labelled answers "
             f"counts them alike: {certify}. For anything else label answers that are drawn "
             f"uniformly: `calibrail label TRACES -o ANOTHER` without "
-            f"{option_of(Drawing, 'design', 'active')}"
+            f"{spell_option(Drawing, 'design', 'active')}"
         )
-    origin = Origin(plan.purpose, plan.drawing.design, plan.seed, plan.guardrail)
+    origin = LabelOrigin(plan.purpose, plan.drawing.design, plan.seed, plan.guardrail)
     return _rows(ledger, Pool(folder / POOL_FILE)), origin
 
 
-def _rows(ledger: Ledger, pool: Pool) -> Iterator[Row | Filtered]:
+def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
     """Yield each answer drawn, numbered by its place in the order of drawing.
 
     Those on screens when labelling stopped, behind the last label, are not among them.
@@ -84,10 +84,10 @@ def _rows(ledger: Ledger, pool: Pool) -> Iterator[Row | Filtered]:
             "label": answer.label,
             "spans": answer.spans,
         }
-        yield Row(answer.draw.order, {**example.columns, **fields})
+        yield SourceRow(answer.draw.order, {**example.columns, **fields})
 
 
-def _left_out(answer: Answer, *, counts: bool) -> str | None:
+def _left_out(answer: LedgerAnswer, *, counts: bool) -> str | None:
     """Return why an answer takes no part; None where it does."""
     if answer.standing == "disagreement":
         return _DIVIDED

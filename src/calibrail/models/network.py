@@ -1,4 +1,4 @@
-"""What does an opened model give for one batch of windows, whichever library computes it?"""
+"""Networks that are opened: padded batches in, arrays out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.models.backends import Forward
-from calibrail.models.sessions import GraphSession
+from calibrail.models.hardware import Forward
+from calibrail.models.onnx import GraphSession
 from calibrail.models.windows import Window
 
 

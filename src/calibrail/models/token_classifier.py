@@ -1,4 +1,4 @@
-"""How likely is each token of an answer hallucinated, as a token classifier reads it?"""
+"""Token classification over windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from calibrail.errors import InputError, ModelError
 from calibrail.models.loading import Architecture
 from calibrail.models.network import AnyNetwork
-from calibrail.models.nli_heads import CONTRADICTION, NOT_ENTAILMENT, meaning
-from calibrail.models.window_model import WindowModel
-from calibrail.models.windows import LEAST_LONG, Tokens, Window, passes, read_framed
+from calibrail.models.nli import CONTRADICTION, NOT_ENTAILMENT, meaning
+from calibrail.models.window_models import WindowModel
+from calibrail.models.windows import LEAST_LONG, TokenPair, Window, passes, read_framed
 
 #: What goes before the contexts, the contexts, what goes behind them, and the answer.
 Reading = tuple[str, str, str, str]
@@ -103,7 +103,7 @@ class TokenHead:
 class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
     """A token classifier of the LettuceDetect kind: contexts and question, and then the answer.
 
-    Scores of one process share one: ``shared`` in ``models/store.py``.
+    Scores of one process share one: ``shared`` in ``models/batching.py``.
 
     Contexts that do not fit are read in overlapping windows, each with the question and the whole
     answer, and the lowest probability of a token counts: support may stand in any window. The
@@ -163,7 +163,7 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
             result = TokenProbabilities(tuple(tokens.short.offsets), tuple(lowest.tolist()))
             self.keep(item, result, 1 + len(lowest))
 
-    def _read(self, head: TokenHead, items: Sequence[Reading]) -> list[Tokens]:
+    def _read(self, head: TokenHead, items: Sequence[Reading]) -> list[TokenPair]:
         """Return the tokens of answers and contexts; a question that is too long is read with them.
 
         So it is cut into windows, too.

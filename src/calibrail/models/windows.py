@@ -1,4 +1,4 @@
-"""How is a long text read beside a short one: which tokens are whose, and in which windows?"""
+"""Long text beside short text: token windows."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -41,7 +41,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenPair:
     """A long and a short text as their model reads them when everything fits.
 
     Attributes
@@ -105,7 +105,7 @@ def readable(texts: Sequence[str], special: Sequence[str]) -> list[str]:
 
 def read(
     tokenizer: Any, longs: Texts, shorts: Texts, prompt: str = "", *, long_first: bool = True
-) -> list[Tokens]:
+) -> list[TokenPair]:
     """Tokenise pairs as a model was trained to read them.
 
     Parameters
@@ -153,7 +153,7 @@ def read(
 
 def read_framed(
     tokenizer: Any, frames: Sequence[tuple[str, str]], longs: Texts, shorts: Texts
-) -> list[Tokens]:
+) -> list[TokenPair]:
     """Tokenise pairs whose first text is a long one between texts that are always read with it.
 
     Parameters
@@ -192,7 +192,7 @@ def _span(inside: Iterable[object], place: int = 0) -> tuple[int, int]:
 
 def _tokens(
     encoding: Any, long: tuple[tuple[int, int], int, str], short: tuple[tuple[int, int], int, str]
-) -> Tokens:
+) -> TokenPair:
     """Return the tokens of two texts, each given by its tokens, its first character and itself."""
     offsets, words = encoding.offsets, encoding.word_ids
     sides = [
@@ -205,10 +205,10 @@ def _tokens(
         )
         for (first, stop), start, text in (long, short)
     ]
-    return Tokens(encoding.ids, encoding.type_ids, *sides)
+    return TokenPair(encoding.ids, encoding.type_ids, *sides)
 
 
-def cut(tokens: Tokens, max_length: int, window: int | None) -> tuple[list[Window], bool]:
+def cut(tokens: TokenPair, max_length: int, window: int | None) -> tuple[list[Window], bool]:
     """Return the windows of a pair, and whether the short text had to be cut at its end.
 
     Parameters
@@ -239,7 +239,7 @@ def cut(tokens: Tokens, max_length: int, window: int | None) -> tuple[list[Windo
     return [assemble(tokens, span, (0, kept)) for span in spans], kept < n_short
 
 
-def passes(tokens: Tokens, max_length: int, window: int | None) -> list[Window]:
+def passes(tokens: TokenPair, max_length: int, window: int | None) -> list[Window]:
     """Return the passes of a pair of which nothing is cut away: neither text, however long.
 
     Each window of the long text is read with the whole short one, or, where both do not fit and the
@@ -301,7 +301,7 @@ def stretches(
     return spans
 
 
-def assemble(tokens: Tokens, long: tuple[int, int], short: tuple[int, int]) -> Window:
+def assemble(tokens: TokenPair, long: tuple[int, int], short: tuple[int, int]) -> Window:
     """Return the pass that reads these tokens of the two texts and all that stands around them."""
     kept: list[int] = []
     places: dict[str, tuple[int, int]] = {}

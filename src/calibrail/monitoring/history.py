@@ -1,17 +1,36 @@
-"""How often did each bin occur, block after block, in little memory however long ago?
+"""Counts by block and by day.
 
 Recent rows are counted in blocks of 16; of older ones every two neighbours are merged, again and
 again, so that a block is never longer than an eighth of the rows since it began (an exponential
 histogram: Datar, Gionis, Indyk and Motwani, 2002), and their number grows as the logarithm of the
 rows.
+
+Periods are days (UTC), or 1,000 rows each while no time is known. A row belongs to the latest time
+so far: a clock that goes back opens no period that is over. Above 512 periods every two neighbours
+are merged.
 """
 
-from collections.abc import Mapping
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from calibrail.conformal.validation import Floats, Ints
+from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.monitoring.rows import (
+    FEATURES,
+    LANGUAGE,
+    MOST_LANGUAGES,
+    NUMBERS,
+    OTHER,
+    UNDEFINED,
+    Ref,
+    Rows,
+    moment,
+    table,
+)
 
 #: Rows of the shortest blocks, which begin where the row's number is a multiple of it.
 BASE: Final = 16
@@ -126,4 +145,281 @@ def _read(content: Mapping[str, Any], bins: int, sizes: list[int]) -> Blocks:
         np.array(content["time"], np.float64),
         counts,
         np.array(content["totals"], np.float64).reshape(n, len(sizes)),
+    )
+
+
+#: Rows that are followed in one go, from a multiple of it.
+BLOCK: Final = 512
+#: Characters of an id that are kept: its chain and number find the rest.
+_LONGEST: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RowRun:
+    """Rows that follow each other.
+
+    Attributes
+    ----------
+    row : int
+        Number of the first one in the stream.
+    values : ndarray of float64, shape (features, n)
+        As `features.table` makes it.
+    time : ndarray of float64, shape (n,)
+        Seconds since 1970; NaN where it is not known.
+    flagged : ndarray of bool, shape (n,)
+        Whether the outcome was not a pass.
+    refs : tuple of (chain, seq, id), or None
+        Where they stand in their logs.
+    """
+
+    row: int
+    values: Floats
+    time: Floats
+    flagged: Bools
+    refs: tuple[Ref | None, ...]
+
+    @classmethod
+    def of(cls, row: int, rows: Rows, codes: dict[str, int]) -> Self:
+        """Return rows as numbers; ``codes`` numbers the languages so far, and is added to."""
+        refs: tuple[Ref | None, ...] = (None,) * len(rows)
+        if rows.ref is not None:
+            refs = tuple(ref if len(ref[2]) <= _LONGEST else _short(ref) for ref in rows.ref)
+        return cls(row, table(rows, codes), rows.time, rows.flagged, refs)
+
+    @classmethod
+    def none(cls, row: int = 0) -> Self:
+        """Return no rows."""
+        return cls(row, np.zeros((len(FEATURES), 0)), np.zeros(0), np.zeros(0, bool), ())
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.time)
+
+    def cut(self, start: int, stop: int) -> Self:
+        """Return the rows from ``start`` to before ``stop``; arrays are views."""
+        which = slice(start, stop)
+        arrays = self.values[:, which], self.time[which], self.flagged[which]
+        return type(self)(self.row + start, *arrays, self.refs[which])
+
+    def then(self, later: Self) -> Self:
+        """Return these rows and those that follow, as arrays of their own."""
+        return type(self)(
+            self.row,
+            np.concatenate([self.values, later.values], axis=1),
+            np.concatenate([self.time, later.time]),
+            np.concatenate([self.flagged, later.flagged]),
+            self.refs + later.refs,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``from_dict`` reads."""
+        return {
+            "row": self.row,
+            "values": [written(row) for row in self.values],
+            "time": written(self.time),
+            "flagged": self.flagged.tolist(),
+            "refs": [None if ref is None else [*ref] for ref in self.refs],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Rebuild them."""
+        n = len(content["time"])
+        return cls(
+            content["row"],
+            np.array(content["values"], np.float64).reshape(len(FEATURES), n),
+            np.array(content["time"], np.float64).reshape(n),
+            np.array(content["flagged"], bool).reshape(n),
+            read_refs(content["refs"]),
+        )
+
+
+def _short(ref: Ref) -> Ref:
+    chain, seq, name = ref
+    return chain, seq, name[: _LONGEST - 1] + "…"
+
+
+def written(values: Floats) -> list[float | None]:
+    """Return numbers as strict JSON can hold them, None for NaN."""
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def read_refs(content: Sequence[Sequence[Any] | None]) -> tuple[Ref | None, ...]:
+    """Return the places in logs that a state holds."""
+    return tuple(None if ref is None else (ref[0], ref[1], ref[2]) for ref in content)
+
+
+#: Periods that are kept apart at most.
+MOST_PERIODS: Final = 512
+#: Seconds of a period, and rows where no time is known.
+_DAY, _ROWS = 86_400.0, 1_000
+#: A clock that goes back by less is none: answers are logged side by side.
+_JITTER: Final = 1.0
+#: Languages that a period names; the others are counted together.
+_MOST_NAMED: Final = 16
+
+_NUMBERS: Final = [FEATURES.index(name) for name in NUMBERS]
+
+
+@dataclass(slots=True)
+class Period:
+    """What happened between two moments.
+
+    Attributes
+    ----------
+    row : int
+        Number of the first row.
+    begin, end : float or None
+        Times of the first and the last row; None where they are not known.
+    n, flagged, undefined, failed : int
+        Rows, and those of each kind.
+    highest : float
+        The highest detector of any feature within it.
+    known : list of int
+        Rows with a value of each of `NUMBERS`.
+    totals : list of float
+        Sums of these.
+    languages : dict of str to int
+        Rows in each, the most frequent 16; further ones together.
+    """
+
+    row: int
+    begin: float | None
+    end: float | None
+    n: int = 0
+    flagged: int = 0
+    undefined: int = 0
+    failed: int = 0
+    highest: float = 0.0
+    known: list[int] = field(default_factory=lambda: [0] * len(NUMBERS))
+    totals: list[float] = field(default_factory=lambda: [0.0] * len(NUMBERS))
+    languages: dict[str, int] = field(default_factory=dict)
+
+    def add(self, later: "Period") -> None:
+        """Take in what happened right after."""
+        self.end = later.end if self.end is None else (later.end or self.end)
+        self.begin = later.begin if self.begin is None else self.begin
+        for name in ("n", "flagged", "undefined", "failed"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        self.highest = max(self.highest, later.highest)
+        self.known = [a + b for a, b in zip(self.known, later.known, strict=True)]
+        self.totals = [a + b for a, b in zip(self.totals, later.totals, strict=True)]
+        for name, n in later.languages.items():
+            self.languages[name] = self.languages.get(name, 0) + n
+
+    def close(self) -> None:
+        """Keep the most frequent languages by name."""
+        order = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
+        if len(order) > _MOST_NAMED:
+            rest = sum(n for _, n in order[_MOST_NAMED - 1 :])
+            kept = dict(order[: _MOST_NAMED - 1])
+            self.languages = {**kept, OTHER: kept.get(OTHER, 0) + rest}
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the status of a watch says of it."""
+        means = zip(NUMBERS, self.totals, self.known, strict=True)
+        order = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
+        return {
+            "from": moment(self.begin),
+            "to": moment(self.end),
+            "row": self.row,
+            "n": self.n,
+            "flagged": self.flagged,
+            "undefined": self.undefined,
+            "failed": self.failed,
+            "log_e": math.log(max(1.0, self.highest)),
+            "means": {name: total / n for name, total, n in means if n},
+            "languages": dict(order),
+        }
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Periods in their order.
+
+    Attributes
+    ----------
+    periods : list of Period
+        The last one is still open.
+    clock : float or None
+        The latest time so far.
+    key : int or None
+        Of the open period: its day, or its thousand of rows.
+    clock_back : int
+        Rows whose time lies more than a second before the latest one.
+    """
+
+    periods: list[Period] = field(default_factory=list)
+    clock: float | None = None
+    key: int | None = None
+    clock_back: int = 0
+
+    def copy(self) -> Self:
+        """Return a copy that goes its own way."""
+        return copy.deepcopy(self)
+
+    def follow(self, part: RowRun, highest: Floats, languages: Sequence[str]) -> None:
+        """Count rows that lie in one block, with the highest detector after each."""
+        rows = part.row + np.arange(len(part.time))
+        before = math.nan if self.clock is None else self.clock
+        clock = np.fmax.accumulate(np.concatenate([[before], part.time]))[1:]
+        self.clock_back += int(np.sum(part.time < clock - _JITTER))
+        keys = np.where(np.isnan(clock), -1 - rows // _ROWS, np.floor(clock / _DAY))
+        starts = np.flatnonzero(np.diff(keys, prepend=math.nan))
+        for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+            which = slice(int(start), int(stop))
+            period = _period(part, which, clock, highest, languages)
+            if self.periods and self.key == int(keys[start]):
+                self.periods[-1].add(period)
+            else:
+                self._open(period)
+            self.key = int(keys[start])
+        if not math.isnan(clock[-1]):
+            self.clock = float(clock[-1])
+
+    def _open(self, period: Period) -> None:
+        if self.periods:
+            self.periods[-1].close()
+        if len(self.periods) >= MOST_PERIODS:
+            for first, second in zip(self.periods[::2], self.periods[1::2], strict=True):
+                first.add(second)
+                first.close()
+            self.periods = self.periods[::2]
+        self.periods.append(period)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``from_dict`` reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Rebuild it."""
+        periods = [Period(**period) for period in content["periods"]]
+        return cls(**{**content, "periods": periods})
+
+
+def _period(
+    part: RowRun, which: slice, clock: Floats, highest: Floats, languages: Sequence[str]
+) -> Period:
+    values, times = part.values[:, which], clock[which]
+    begin, end = (None if math.isnan(time) else float(time) for time in (times[0], times[-1]))
+    undefined, numbers = values[UNDEFINED], values[_NUMBERS]
+    known = ~np.isnan(numbers)
+    codes = values[LANGUAGE][~np.isnan(values[LANGUAGE])].astype(np.int64)
+    counts = np.bincount(codes, minlength=MOST_LANGUAGES + 1)
+    return Period(
+        part.row + which.start,
+        begin,
+        end,
+        n=len(times),
+        flagged=int(np.sum(part.flagged[which])),
+        undefined=int(np.sum(undefined == 1.0)),
+        failed=int(np.sum(np.isnan(undefined))),
+        highest=float(highest[which].max()),
+        known=[int(n) for n in known.sum(axis=1)],
+        totals=[float(total) for total in np.where(known, numbers, 0.0).sum(axis=1)],
+        languages={
+            languages[code] if code < len(languages) else OTHER: int(counts[code])
+            for code in np.flatnonzero(counts).tolist()
+        },
     )

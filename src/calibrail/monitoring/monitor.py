@@ -1,21 +1,67 @@
-"""How does a watch take in what a guardrail decided, and what does it say of the traffic?"""
+"""Monitor: rows in, status out, state."""
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts
 from calibrail.guardrail.file import read_file
-from calibrail.monitoring import state
-from calibrail.monitoring.part import BLOCK, Part
+from calibrail.monitoring.drift import Traffic
+from calibrail.monitoring.history import BLOCK, RowRun, Timeline
 from calibrail.monitoring.rows import Rows
-from calibrail.monitoring.timeline import Timeline
-from calibrail.monitoring.traffic import Traffic
-from calibrail.settings.short import WatchShort, collect_watch
-from calibrail.settings.watch import WatchOptions
+from calibrail.options.keywords import MonitorKeywords, collect_watch
+from calibrail.options.runtime import WatchOptions
+from calibrail.serialization import plain
+
+#: Name of the content of a state.
+SCHEMA: Final = "calibrail.watch-state/1"
+
+
+def to_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return the canonical bytes of a state: equal content, equal bytes; with a digest of it."""
+    held = {"schema": SCHEMA, **content}
+    return _canonical({**held, "digest": _digest_state(held)})
+
+
+def from_bytes(raw: bytes | str) -> dict[str, Any]:
+    """Return the content of a state.
+
+    Raises
+    ------
+    InputError
+        If it is none, of another version, or was changed.
+    """
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the state of the watch cannot be read: {error}; {REMEDY}") from error
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
+        raise InputError(f'the state of a watch has the schema "{SCHEMA}"; got {found!r}; {REMEDY}')
+    digest = content.pop("digest", None)
+    if digest != _digest_state(content):
+        raise InputError(f"the state of the watch was changed after it was written; {REMEDY}")
+    return content
+
+
+#: What can be done about a state that is of no use.
+REMEDY: Final = "restore the file, or begin a new watch in another folder"
+
+
+def _digest_state(content: Mapping[str, Any]) -> str:
+    return "sha256:" + hashlib.sha256(_canonical(content)).hexdigest()
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
+    return text.encode()
 
 
 class Monitor:
@@ -55,7 +101,7 @@ class Monitor:
         guardrail: Guardrail | FrozenConfig | str | PathLike[str],
         options: WatchOptions | None = None,
         reference: Rows | int | None = None,
-        **short: Unpack[WatchShort],
+        **short: Unpack[MonitorKeywords],
     ) -> None:
         rest: dict[str, Any] = dict(short)
         if isinstance(reference, int):
@@ -64,7 +110,7 @@ class Monitor:
         self._guardrail = _digest(guardrail)
         self._codes: dict[str, int] = {}
         self._traffic, self._timeline = Traffic(self._options), Timeline()
-        self._open = Part.none()
+        self._open = RowRun.none()
         self._seen: tuple[int, Traffic, Timeline] | None = None
         if reference is not None:
             if not isinstance(reference, Rows) or len(reference) < 2:
@@ -72,7 +118,7 @@ class Monitor:
                     "reference must be Rows, at least two of them, or a number of rows of the "
                     f"stream; got {reference!r:.80}"
                 )
-            self._traffic.refer_to(Part.of(0, reference, self._codes), [*self._codes])
+            self._traffic.refer_to(RowRun.of(0, reference, self._codes), [*self._codes])
 
     @property
     def options(self) -> WatchOptions:
@@ -105,13 +151,13 @@ class Monitor:
             rows = Rows.decided(rows, examples)
         elif examples is not None:
             raise InputError("examples go with decisions; rows hold their own lengths")
-        added = Part.of(self.n, rows, self._codes)
+        added = RowRun.of(self.n, rows, self._codes)
         filled = min(BLOCK - len(self._open), len(added))
         open_ = self._open.then(added.cut(0, filled))
         while len(open_) == BLOCK:
             _follow(self._traffic, self._timeline, open_, [*self._codes])
             # What is kept is a copy: it outlives the rows of the caller.
-            open_ = Part.none(open_.row + BLOCK).then(added.cut(filled, filled + BLOCK))
+            open_ = RowRun.none(open_.row + BLOCK).then(added.cut(filled, filled + BLOCK))
             filled += BLOCK
         self._open = open_
         return self
@@ -147,7 +193,7 @@ class Monitor:
 
     def to_state(self) -> bytes:
         """Return everything that is needed to go on later, as canonical JSON below 1 MiB."""
-        return state.to_bytes(
+        return to_bytes(
             {
                 "guardrail": self._guardrail,
                 "options": self._options.to_dict(),
@@ -173,13 +219,13 @@ class Monitor:
             If it was changed, or is that of another guardrail, or of other options where some are
             given.
         """
-        content = state.from_bytes(raw)
+        content = from_bytes(raw)
         kept = WatchOptions.from_dict(content["options"])
         monitor = cls(guardrail, kept)
         if content["guardrail"] != monitor._guardrail:
             raise InputError(
                 f"the state is that of a watch of the guardrail {content['guardrail']}, and not of "
-                f"{monitor._guardrail}; {state.REMEDY}"
+                f"{monitor._guardrail}; {REMEDY}"
             )
         if options is not None and options != kept:
             name = next(
@@ -193,11 +239,11 @@ class Monitor:
         monitor._codes = {name: code for code, name in enumerate(content["languages"])}
         monitor._traffic = Traffic.from_dict(content["traffic"], kept)
         monitor._timeline = Timeline.from_dict(content["timeline"])
-        monitor._open = Part.from_dict(content["open"])
+        monitor._open = RowRun.from_dict(content["open"])
         return monitor
 
 
-def _follow(traffic: Traffic, timeline: Timeline, part: Part, languages: list[str]) -> None:
+def _follow(traffic: Traffic, timeline: Timeline, part: RowRun, languages: list[str]) -> None:
     timeline.follow(part, traffic.follow(part, languages), languages)
 
 
@@ -208,3 +254,80 @@ def _digest(guardrail: Guardrail | FrozenConfig | str | PathLike[str]) -> str:
     config = guardrail if isinstance(guardrail, FrozenConfig) else Guardrail.of(guardrail).config
     digest: str = json.loads(config.to_bytes())["digest"]
     return digest
+
+
+STATUS_SCHEMA: Final = "calibrail.watch/1"
+
+
+def status(
+    guardrail: str,
+    score: Mapping[str, Any],
+    options: WatchOptions,
+    log: Mapping[str, Any],
+    traffic: Mapping[str, Any],
+    timeline: Sequence[Mapping[str, Any]],
+    promise: Mapping[str, Any],
+    prevalence: Mapping[str, Any],
+    labels: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what ``status.json`` holds; nothing in it depends on when it was made.
+
+    Parameters
+    ----------
+    guardrail : str
+        Digest of the guardrail.
+    score : mapping
+        ``name`` and ``params`` of its detector: in which numbers a user knows its scores.
+    options : WatchOptions
+        How it is watched.
+    log : mapping
+        What `log_status` gives.
+    traffic, timeline
+        What `Monitor` gives.
+    promise, prevalence : mapping
+        What the labels, and the flags, say.
+    labels : mapping or None
+        What became of the answers that were drawn; None without labels.
+    """
+    return {
+        "schema": STATUS_SCHEMA,
+        "guardrail": guardrail,
+        "score": plain(score),
+        "n": log["used"],
+        "from": log["from"],
+        "to": log["to"],
+        "traffic": plain({**traffic, "alarms": _in_order(traffic["alarms"])}),
+        "promise": plain(promise),
+        "prevalence": plain(prevalence),
+        "labels": plain(labels),
+        "log": plain(log),
+        "timeline": plain(timeline),
+        "options": options.to_dict(),
+    }
+
+
+def _in_order(value: Any) -> Any:
+    """Return a value whose keys stand in one order, whether it was just made or read again."""
+    if isinstance(value, Mapping):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def log_status(
+    tally: LogCounts, cursor: Cursor, first: str | None, last: str | None
+) -> dict[str, Any]:
+    """Return what became of a log's lines; ``first`` and ``last`` are times of those used."""
+    counted = tally.to_dict()
+    return {
+        "lines": tally.lines,
+        "used": tally.used,
+        "skipped": counted["skipped"],
+        "missing": tally.missing,
+        "found": counted["found"],
+        "findings": counted["findings"],
+        "other_guardrails": counted["others"],
+        "whole": tally.whole,
+        "chains": len(cursor.chains),
+        "from": first,
+        "to": last,
+    }

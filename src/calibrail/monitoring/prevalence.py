@@ -1,22 +1,408 @@
-"""How many of the logged answers are hallucinated, by what tells most?"""
+"""Share of hallucinations by flags, labels, judge.
+
+From flags alone: the flag rate is a mixture of coverage and FPR, and the bounds of all three that
+hold together leave an interval, while the scores within each class are spread as they were on the
+answers that the frozen bounds come from. From labels: each draw stands for as many rows as its
+batch was drawn from, so that the interval is of the mean over these rows, whatever has changed.
+With a judge: see ``judge``.
+
+The error is split evenly among the ways that there are, chosen beforehand by what is given, so that
+the narrowest interval may be read. All-time intervals hold the mean over all rows, or draws, so
+far. Those of a period hold for it alone: nobody chose when to look at it.
+
+A judge's label is no label. Among the flagged answers, and among the passed ones, the share that
+the judge calls hallucinated is (share) TPR + (1 - share) FPR, with the judge's own error rates,
+which are bounded from draws that people labelled. Six bounds (both rates and the judge's share, in
+each stratum) and that of the flag rate hold together with 1 - delta, each at delta / 7; from their
+corners follow the shares of hallucinated answers, and with these prevalence, coverage and FPR. It
+holds while the judge errs among all answers of a stratum as among those that people labelled. Of
+answers drawn with probabilities of their own, those that the lot passed over count, too: what is
+known of the judge's errors is known only where it labelled every answer drawn.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from calibrail.conformal import validation
-from calibrail.errors import InputError
-from calibrail.guardrail.frozen import Headline
-from calibrail.labelling.audited import Audited
-from calibrail.monitoring import draws
-from calibrail.monitoring.judge import Judged, judge_status
-from calibrail.monitoring.shares import (
-    Json,
-    counted,
-    flag_rate,
-    flags_status,
-    labels_status,
-    periods_status,
+import numpy as np
+
+from calibrail.conformal import _validation, clopper_pearson, confidence_sequence
+from calibrail.conformal._validation import Bools, Floats
+from calibrail.conformal.prevalence import (
+    ANYTHING,
+    Interval,
+    Unbounded,
+    drawn_share,
+    mixed_share,
+    rates_behind,
+    share_behind,
 )
+from calibrail.errors import InputError
+from calibrail.guardrail.file import Headline
+from calibrail.labelling.log_sampling import LabelledSample, seconds
+from calibrail.monitoring import promise
+from calibrail.monitoring.promise import LabelledBets
+from calibrail.options.labelling import Drawing
+
+#: What each way rests on.
+ASSUMPTIONS: Final = {"flags": "within_class_scores", "labels": "audited", "judge": "judge"}
+
+Json = dict[str, Any]
+
+
+def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
+    """Return what the flag rate says at the worst corner of the frozen bounds.
+
+    Parameters
+    ----------
+    flag_rate : dict
+        Of all rows, or of a period, with its interval at delta / 3.
+    headline : Headline
+        What the report said of coverage and FPR.
+    delta : float
+        Error of all three intervals together, unless frozen ones stand at levels of their own:
+        ``confidence`` is what follows from the levels used, None where one is not known.
+    """
+    notes: list[str] = []
+    level = 1.0 - delta / 3.0
+    bounds = {name: _frozen(getattr(headline, name), level, notes) for name in ("coverage", "fpr")}
+    interval, reason = ANYTHING, None
+    if flag_rate["n"]:
+        interval, reason = share_behind(
+            _interval(flag_rate), _interval(bounds["coverage"]), _interval(bounds["fpr"])
+        )
+    coverage, fpr = (bounds[name]["estimate"] for name in ("coverage", "fpr"))
+    estimate = None
+    if flag_rate["n"] and reason is None and None not in (coverage, fpr) and coverage > fpr:
+        estimate = min(1.0, max(0.0, (flag_rate["estimate"] - fpr) / (coverage - fpr)))
+    shown: Unbounded | str | None = reason if flag_rate["n"] else "nothing_logged"
+    return {
+        **_rate(estimate, interval),
+        "confidence": _together(delta, [getattr(headline, name) for name in bounds]),
+        "assumption": ASSUMPTIONS["flags"],
+        "reason": shown,
+        "notes": sorted(set(notes)),
+        "flag_rate": flag_rate,
+        **bounds,
+    }
+
+
+def labels_status(audited: LabelledSample, delta: float, *, ever: bool = True) -> Json:
+    """Return what the labels of drawn answers say, each for as many rows as it was drawn from.
+
+    Parameters
+    ----------
+    audited : Audited
+        Draws to count; those without a final label count as either.
+    delta : float
+        Error of the interval.
+    ever : bool
+        Whether it has to hold at all times, or for one look.
+    """
+    unknown = promise.is_unresolved(audited)
+    least, most = (
+        promise.masses(audited, np.where(unknown, given, audited.label)) for given in (0.0, 1.0)
+    )
+    rows, level = _rows(audited), 1.0 - delta
+    # A flagged answer has the lower floor.
+    floor = audited.drawing.floors[0] if promise.weighted(audited) else None
+    if not ever and floor is None and not np.ptp(audited.share):
+        ends = [clopper_pearson(int(mass.sum()), len(audited), level) for mass in (least, most)]
+        lower, upper = ends[0][0], ends[1][1]
+    else:
+        lower = drawn_share(least, rows, level, floor=floor).lower
+        upper = drawn_share(most, rows, level, floor=floor).upper
+    estimate, weight = None, rows * ~unknown
+    if weight.any():
+        estimate = float(np.clip(np.sum(least * weight) / weight.sum(), 0.0, 1.0))
+    return {
+        **_rate(estimate, Interval(lower, upper)),
+        "confidence": level,
+        "assumption": ASSUMPTIONS["labels"],
+        "reason": None if len(audited) else "nothing_drawn",
+        "n": int(np.count_nonzero(~unknown & ~np.isnan(audited.label))),
+        "n_unknown": int(np.count_nonzero(unknown)),
+        "until": promise.reached(audited, len(audited) - 1) if len(audited) else None,
+    }
+
+
+def labels_width(audited: LabelledSample, delta: float, times: float = 1.0) -> float:
+    """Return how wide an interval is from so many times the final labels that there are."""
+    known = promise.take_rows(audited, ~promise.is_unresolved(audited))
+    floor = audited.drawing.floors[0] if promise.weighted(audited) else None
+    masses = promise.masses(known, known.label)
+    return drawn_share(masses, _rows(known), 1.0 - delta, floor=floor, times=times).width
+
+
+def _rows(audited: LabelledSample) -> Floats:
+    """Return how many rows of the log each draw stands for."""
+    share = audited.share
+    return np.asarray(1.0 / np.where(share > 0.0, share, 1.0))
+
+
+def flag_rate(flagged: int, n: int, level: float, *, ever: bool = True) -> Json:
+    """Return the share of rows that are flagged, with its interval."""
+    lower, upper = (confidence_sequence if ever else clopper_pearson)(flagged, n, level)
+    interval = Interval(float(lower), float(upper))
+    return {**_rate(flagged / n if n else None, interval), "count": flagged, "n": n}
+
+
+def counted(periods: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return flagged rows and all rows, without those on which the detector failed.
+
+    What becomes of these is a policy, and never a pass.
+    """
+    failed = sum(item["failed"] for item in periods)
+    flagged = sum(item["flagged"] for item in periods) - failed
+    return max(0, flagged), sum(item["n"] for item in periods) - failed
+
+
+def periods_status(
+    timeline: Sequence[Mapping[str, Any]],
+    headline: Headline,
+    audited: LabelledSample | None,
+    delta: float,
+) -> list[Json]:
+    """Return flag rate and prevalence of each period of a timeline, each for one look."""
+    begins = [seconds(item["from"]) for item in timeline]
+    starts = np.array([np.nan if begin is None else begin for begin in begins])
+    known = audited is not None and not np.isnan(starts).any()
+    found = []
+    for number, item in enumerate(timeline):
+        flagged, n = counted([item])
+        rate = flag_rate(flagged, n, 1.0 - delta / 3.0, ever=False)
+        labels = None
+        if audited is not None and known and n:
+            mine = _within(audited.time, starts, number)
+            if mine.any():
+                labels = labels_status(promise.take_rows(audited, mine), delta, ever=False)
+        flags = flags_status(rate, headline, delta)
+        found.append(
+            {
+                "from": item["from"],
+                "to": item["to"],
+                "flag_rate": _ends(rate) if n else None,
+                "flags": _ends(flags) if flags["reason"] is None else None,
+                "labels": None if labels is None else {**_ends(labels), "n": labels["n"]},
+            }
+        )
+    return found
+
+
+def _within(time: Floats, starts: Floats, number: int) -> Bools:
+    """Return which draws were logged in a period: it ends where the next one begins."""
+    last = starts[number + 1] if number + 1 < len(starts) else np.inf
+    return np.asarray((time >= starts[number]) & (time < last))
+
+
+def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
+    """Return a frozen rate with exact bounds at a level, or with its own where it has no counts."""
+    counts = _counts(known)
+    if counts is not None:
+        count, n = counts
+        return {**_rate(count / n if n else None, Interval(*clopper_pearson(count, n, level)))}
+    notes.append("bounds_as_frozen")
+    ends = (known.get("lower"), known.get("upper"))
+    if None in ends:
+        return _rate(known.get("estimate"), ANYTHING)
+    _validation.number(known["lower"], "lower")
+    return _rate(known.get("estimate"), Interval(float(known["lower"]), float(known["upper"])))
+
+
+def _counts(known: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the counts that a frozen rate rests on; None where they are not all of it."""
+    count, n = known.get("count"), known.get("n")
+    # Intervals of audited answers rest on more: weights, open answers.
+    alone = known.get("method") not in ("betting", "beta-mixture")
+    return (count, n) if alone and isinstance(count, int) and isinstance(n, int) else None
+
+
+def _together(delta: float, rates: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return with what probability the flag rate's interval and those of the rates all hold."""
+    error, own = delta, False
+    for known in rates:
+        if _counts(known) is None and None not in (known.get("lower"), known.get("upper")):
+            level = known.get("confidence")
+            if not isinstance(level, float):
+                return None
+            error, own = error + (1.0 - level) - delta / 3.0, True
+    return max(0.0, 1.0 - error) if own else 1.0 - delta
+
+
+def _interval(item: Mapping[str, Any]) -> Interval:
+    return Interval(item["lower"], item["upper"])
+
+
+def _rate(estimate: float | None, interval: Interval) -> Json:
+    return {"estimate": estimate, "lower": interval.lower, "upper": interval.upper}
+
+
+def _ends(item: Mapping[str, Any]) -> Json:
+    return {name: item[name] for name in ("estimate", "lower", "upper")}
+
+
+#: Bounds that hold together.
+_BOUNDS: Final = 7
+#: More labels than this are not counted.
+_MOST: Final = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSample:
+    """What a judge says of logged answers, all of them or some chosen without a look at any.
+
+    Attributes
+    ----------
+    labels : mapping of str to int
+        By the answer's id: 1 hallucinated, 0 faithful.
+    flagged, passed : (int, int)
+        Among the logged rows that were flagged, and passed, and that it labelled: how many it calls
+        hallucinated, and how many there are.
+
+    Raises
+    ------
+    InputError
+        If a label is neither, or a count exceeds its rows.
+    """
+
+    labels: Mapping[str, int]
+    flagged: tuple[int, int]
+    passed: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        for name, label in self.labels.items():
+            if label not in (0, 1):
+                raise InputError(
+                    f"a judge's label must be 1 (hallucinated) or 0; {name!r} has {label!r:.40}"
+                )
+        for side in ("flagged", "passed"):
+            count, n = getattr(self, side)
+            _validation.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
+
+
+def judge_status(
+    judged: JudgeSample,
+    audited: LabelledSample,
+    rows: tuple[int, int],
+    delta: float,
+    alone: float | None = None,
+) -> Json:
+    """Return prevalence, coverage and FPR as a judge's labels bound them.
+
+    Parameters
+    ----------
+    judged : Judged
+        What the judge says.
+    audited : Audited
+        Drawn answers that people label, in the order drawn.
+    rows : (int, int)
+        Flagged rows of the log, and all rows.
+    delta : float
+        Error of all bounds together.
+    alone : float, optional
+        Error that an interval from labels of people would have without a judge; delta by default.
+
+    Returns
+    -------
+    dict
+        Besides the intervals ``flagged`` and ``passed``: the judge's share, its error rates,
+        ``share_judged`` of the rows of the log, and ``reason``, where nothing follows; ``saved``:
+        how many more labels of people alone would
+        give an interval as narrow, from draws like those so far (None: more than can be said, or
+        there is nothing to go by).
+    """
+    level = 1.0 - delta / _BOUNDS
+    parts = {name: _stratum(judged, audited, name, level) for name in ("flagged", "passed")}
+    rate = flag_rate(*rows, level)
+    ends = [Interval(item["lower"], item["upper"]) for item in (rate, *parts.values())]
+    for name, n in (("flagged", rows[0]), ("passed", rows[1] - rows[0])):
+        parts[name]["share_judged"] = min(1.0, parts[name]["positive"]["n"] / n) if n else None
+    reasons = [part["reason"] for part in parts.values() if part["reason"] is not None]
+    prevalence, (coverage, fpr) = mixed_share(*ends), rates_behind(*ends)
+    shares = [item["estimate"] for item in (rate, *parts.values())]
+    estimates: list[float | None] = [None, None, None]
+    if None not in shares:
+        points = [Interval(share, share) for share in shares]
+        estimates = [item.lower for item in (mixed_share(*points), *rates_behind(*points))]
+    intervals = zip(estimates, (prevalence, coverage, fpr), strict=True)
+    shown = [{"estimate": e, "lower": i.lower, "upper": i.upper} for e, i in intervals]
+    return {
+        **shown[0],
+        "confidence": 1.0 - delta,
+        "assumption": ASSUMPTIONS["judge"],
+        "reason": reasons[0] if len(reasons) == len(parts) else None,
+        "n": sum(part["n"] for part in parts.values()),
+        "flag_rate": rate,
+        "coverage": shown[1],
+        "fpr": shown[2],
+        **parts,
+        "saved": labels_saved(audited, delta if alone is None else alone, prevalence.width),
+    }
+
+
+def _stratum(judged: JudgeSample, audited: LabelledSample, name: str, level: float) -> Json:
+    """Return what the judge's labels say of the flagged, or of the passed answers."""
+    said = np.array([judged.labels.get(item, -1) for item in audited.id.tolist()], np.int64)
+    # Answers that were handed out are not a sample: the draws that were passed over belong to it.
+    lacking = promise.weighted(audited) and bool((said < 0).any())
+    both = (said >= 0) & (audited.flagged == (name == "flagged")) & (not lacking)
+    part = replace(promise.take_rows(audited, both), flagged=said[both] == 1)
+    if promise.weighted(part):
+        # Whatever the judge says, the floor is that of the stratum; a drawing has two.
+        floor = part.drawing.floors[0 if name == "flagged" else 1]
+        part = replace(part, drawing=Drawing("active", floor / 2.0))
+    tpr, fpr = LabelledBets(part, {}, 1.0 - level, len(part)).course([len(part)])[0]
+    count, n = getattr(judged, name)
+    positive = flag_rate(count, n, level)
+    seen, high, low = (
+        Interval(item["lower"], item["upper"]) for item in (positive, tpr.to_dict(), fpr.to_dict())
+    )
+    share: Interval
+    reason: str | None
+    share, reason = share_behind(seen, high, low)
+    if lacking:
+        share, reason = ANYTHING, "draws_not_judged"
+    estimate = None
+    rates = (positive["estimate"], tpr.estimate, fpr.estimate)
+    if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:
+        estimate = float(np.clip((rates[0] - rates[2]) / (rates[1] - rates[2]), 0.0, 1.0))
+    return {
+        "estimate": estimate,
+        "lower": share.lower,
+        "upper": share.upper,
+        "reason": reason,
+        "n": tpr.n + fpr.n,
+        "positive": positive,
+        "tpr": tpr.to_dict(),
+        "fpr": fpr.to_dict(),
+    }
+
+
+def labels_saved(audited: LabelledSample, delta: float, width: float) -> int | None:
+    """Return how many more labels alone would give an interval of at most this width, 0 if none.
+
+    The labels are as many times those that there are, with the same shares; intervals are those of
+    ``shares.labels_status`` at the same error. None without labels, and above ten million.
+    """
+    n = int(np.count_nonzero(~promise.is_unresolved(audited) & ~np.isnan(audited.label)))
+    if not n:
+        return None
+
+    def enough(labels: int) -> bool:
+        return labels_width(audited, delta, labels / n) <= width
+
+    if enough(n):
+        return 0
+    low, high = n, 2 * n
+    while high <= _MOST and not enough(high):
+        low, high = high, 2 * high
+    if high > _MOST:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high - n
+
 
 #: In this order where intervals are equally wide.
 _WAYS: Final = ("labels", "judge", "flags")
@@ -25,8 +411,8 @@ _WAYS: Final = ("labels", "judge", "flags")
 def prevalence_status(
     timeline: Sequence[Mapping[str, Any]],
     headline: Headline,
-    audited: Audited | None = None,
-    judged: Judged | None = None,
+    audited: LabelledSample | None = None,
+    judged: JudgeSample | None = None,
     delta: float = 0.05,
     *,
     clustered: bool = False,
@@ -64,7 +450,7 @@ def prevalence_status(
     InputError
         If delta is no share, or a judge's labels are given without drawn answers.
     """
-    error = validation.share(delta, "delta")
+    error = _validation.share(delta, "delta")
     if judged is not None and audited is None:
         raise InputError(
             "a judge's labels count only beside labels of people; name a folder of drawn answers"
@@ -76,8 +462,8 @@ def prevalence_status(
     flags = flags_status(rate, headline, part)
     ways["flags"] = {**flags, "notes": [*flags["notes"], "clustered"]} if clustered else flags
     if audited is not None:
-        audited = draws.checked(audited)
-        known = draws.some(audited, draws.first(audited, draws.labelled_until(audited)))
+        audited = promise.checked(audited)
+        known = promise.take_rows(audited, promise.first(audited, promise.labelled_until(audited)))
         ways["labels"] = labels_status(known, part)
         if judged is not None:
             ways["judge"] = judge_status(judged, known, rows, part, error / 2.0)

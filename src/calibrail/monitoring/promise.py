@@ -1,4 +1,18 @@
-"""Is what was promised of a guardrail still kept, and since when is it not?
+"""Test whether the promise is still kept: bets on drawn labels.
+
+Each answer that was drawn has its place in the order of drawing. One whose label is not there yet
+(waiting, or annotators disagree), or will never be there (nobody can tell), counts as whatever
+speaks most against the bet that is made: against "the promise is broken" as hallucinated where it
+was flagged and as faithful where it was passed, against "it is kept" the other way round. Draw by
+draw the wealth shown is then at most what it will be with all labels. So nothing depends on when a
+label comes, in which order, or on what its coming depends: whenever somebody looks, what they see
+is at most a wealth that is too high anywhere with probability at most delta.
+
+Several answers to one question may be right or wrong together: after one of them the next is no
+news, and only bets on the first of each question are fair. Or they are as good as any others, and
+then bets on all draws are fair, while those that leave out repeats watch other answers than the
+promise is about: few of popular questions. Which of the two holds nobody tells. So each bet is made
+both ways, and what it is worth is the lesser of the two; an interval reaches as far as either.
 
 *Broken*: against "coverage is at least as promised at every draw" (and the same of the FPR) a bet
 has won so much that it ever does with probability at most delta while the promise is kept. That is
@@ -16,21 +30,387 @@ With groups one half of delta is for all answers, and of the other half the k-th
 1 / (k (k + 1)). Each half again is split evenly between the rates that have a limit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from calibrail.conformal import validation
-from calibrail.conformal.bound import Bound, exact_bound
-from calibrail.conformal.restarts import detector, largest_start
-from calibrail.conformal.validation import Floats
-from calibrail.labelling.audited import Audited
-from calibrail.monitoring import draws
-from calibrail.monitoring.draws import RATES, Rate
-from calibrail.monitoring.moments import moment
-from calibrail.monitoring.watched import Watched, counts_of, log_after
+from calibrail.conformal import _validation, estimated_labels
+from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal.bounds import Bound, exact_bound
+from calibrail.conformal.sequential.betting import (
+    Bets,
+    counted_bets,
+    detector,
+    evidence,
+    largest_start,
+    restart_shares,
+    weighted_bets,
+)
+from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
+from calibrail.errors import InputError
+from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.monitoring.rows import moment
+from calibrail.options.guarantee import Requirement
+
+Rate = Literal["coverage", "fpr"]
+#: What a bet is made on; a side of its limit follows from the rate.
+Claim = Literal["kept", "broken"]
+RATES: Final[tuple[Rate, Rate]] = ("coverage", "fpr")
+#: So many times the narrowest width is about as narrow: a later time is worth a little.
+_ABOUT: Final = 1.1
+
+
+def nothing_drawn() -> LabelledSample:
+    """Return what is known where nothing was drawn."""
+    no, numbers, things = np.zeros(0, bool), np.zeros(0), np.zeros(0, object)
+    return LabelledSample(
+        flagged=no,
+        label=numbers,
+        settled=no,
+        unsure=no,
+        handed_out=no,
+        probability=numbers,
+        guess=numbers,
+        share=numbers,
+        time=numbers,
+        batch=np.zeros(0, np.int64),
+        score=numbers,
+        group=things,
+        language=things,
+        id=things,
+    )
+
+
+def checked(audited: LabelledSample | None) -> LabelledSample:
+    """Return draws that a watch can bet on, none where nothing is given."""
+    if audited is None:
+        return nothing_drawn()
+    if audited.drawing.whole_groups:
+        raise InputError("answers drawn as whole groups cannot be watched; draw single answers")
+    return audited
+
+
+def weighted(audited: LabelledSample) -> bool:
+    """Return whether answers weigh differently."""
+    return audited.drawing.design == "active"
+
+
+def take_rows(audited: LabelledSample, wanted: Bools) -> LabelledSample:
+    """Return some of the draws, in their order and with their numbers."""
+    if audited.order is None:
+        audited = replace(audited, order=1 + np.arange(len(audited)))
+    arrays: dict[str, Any] = {
+        item.name: getattr(audited, item.name)[wanted]
+        for item in fields(audited)
+        if isinstance(getattr(audited, item.name), np.ndarray)
+    }
+    return replace(audited, **arrays)
+
+
+def is_first_asked(audited: LabelledSample) -> Bools:
+    """Return which draws do not bear the question of an earlier one, or its id where none is known.
+
+    The lot says which is the first; no label does, and not whether it was handed out.
+    """
+    seen = set[tuple[str, str]]()
+    found = np.ones(len(audited), bool)
+    asked = [None] * len(audited) if audited.question is None else audited.question.tolist()
+    for row, (id, question) in enumerate(zip(audited.id.tolist(), asked, strict=True)):
+        key = ("id", id) if question is None else ("question", question)
+        found[row] = key not in seen
+        seen.add(key)
+    return found
+
+
+def is_pending(audited: LabelledSample) -> Bools:
+    """Return which draws people are to label and have not."""
+    return np.asarray(~audited.settled)
+
+
+def is_unresolved(audited: LabelledSample) -> Bools:
+    """Return which draws may be either: they wait for a label, or nobody can tell."""
+    return np.asarray(~audited.settled | audited.unsure)
+
+
+def hardest_labels(audited: LabelledSample, claim: Claim) -> Floats:
+    """Return labels, unknown ones as what speaks most against a claim; NaN where none is due."""
+    label = np.where(is_unresolved(audited), np.nan, audited.label)
+    against = audited.flagged if claim == "broken" else ~audited.flagged
+    return np.where(is_unresolved(audited), against, label).astype(np.float64)
+
+
+def masses(audited: LabelledSample, labels: Floats) -> Floats:
+    """Return W of each draw: what it adds to the number of hallucinated ones."""
+    if not weighted(audited):
+        return labels
+    return estimated_labels(labels, audited.probability, audited.guess)
+
+
+def bets_on(audited: LabelledSample, rate: Rate, claim: Claim, limit: float) -> Bets:
+    """Return the bets that a rate is on the right ("kept") or the wrong side of its limit."""
+    labels = hardest_labels(audited, claim)
+    above = (rate == "coverage") == (claim == "kept")
+    if not weighted(audited):
+        of_class = labels == (1.0 if rate == "coverage" else 0.0)
+        outcome = np.where(of_class, audited.flagged, np.nan)
+        return counted_bets(outcome, limit, above=above)
+    mass = masses(audited, labels)
+    mass = mass if rate == "coverage" else 1.0 - mass
+    floors = audited.drawing.floors
+    return weighted_bets(mass * audited.flagged, mass, limit, floors, above=above)
+
+
+def batch_starts(audited: LabelledSample) -> Ints:
+    """Return the row of the first draw of each batch."""
+    batch = audited.batch
+    return np.flatnonzero(np.r_[len(batch) > 0, batch[1:] != batch[:-1]][: len(batch)])
+
+
+def labelled_until(audited: LabelledSample) -> int:
+    """Return up to how many draws, a whole number of batches, intervals are read.
+
+    Intervals of all times hold together, so any may be read, whatever it is chosen by. Answers that
+    wait count as whatever makes an interval widest: of the batches that are at least half labelled,
+    the latest is taken whose intervals are about as narrow as they get. How many of each class are
+    labelled, and how many wait, tell how narrow; not how many of them were flagged, so that no
+    change of the rates keeps a watch at a time before it. 0 where no batch is half labelled.
+    """
+    starts = batch_starts(audited)
+    if not len(starts):
+        return 0
+    late, ends = is_pending(audited), np.append(starts[1:], len(audited))
+    due = np.add.reduceat(audited.handed_out.astype(np.int64), starts)
+    done = np.add.reduceat((audited.handed_out & ~late).astype(np.int64), starts)
+    ready = np.flatnonzero((2 * done >= due) & (due > 0))
+    if not len(ready):
+        return 0
+    widths = np.zeros(len(ready))
+    # Waiting ones that were passed may be missed, flagged ones may be false alarms.
+    for label, passed in ((1.0, True), (0.0, False)):
+        known = np.cumsum(~late & (audited.label == label))[ends[ready] - 1]
+        open_ = np.cumsum(late & (audited.flagged != passed))[ends[ready] - 1]
+        widths += open_ / np.maximum(1, open_ + known) + 1.0 / np.sqrt(np.maximum(1, known))
+    near = ready[widths <= _ABOUT * widths.min()]
+    return int(ends[near[-1]])
+
+
+def place(audited: LabelledSample, row: int) -> dict[str, Any]:
+    """Return where a draw stands: number of the draw and of the batch, and the time of its answer.
+
+    Within a batch draws stand in random order: for the time that draws reach see ``reached``.
+    """
+    return {
+        "draw": row + 1 if audited.order is None else int(audited.order[row]),
+        "batch": int(audited.batch[row]),
+        "time": moment(float(audited.time[row])),
+    }
+
+
+def reached(audited: LabelledSample, row: int) -> dict[str, Any]:
+    """Return where draws up to one have got: its place, and the latest time of all up to it."""
+    return {**place(audited, row), "time": moment(float(latest_times(audited)[row]))}
+
+
+def latest_times(audited: LabelledSample) -> Floats:
+    """Return the latest time of all draws up to each; NaN before the first that has a time."""
+    return np.asarray(np.fmax.accumulate(audited.time), np.float64)
+
+
+def first(audited: LabelledSample, n: int) -> Bools:
+    """Return which draws are the first n."""
+    return np.asarray(np.arange(len(audited)) < n)
+
+
+#: Stands for a limit that is not given where only intervals are asked for.
+_ANY: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledBets:
+    """The bets on all answers, or on those of a group, at their share of delta.
+
+    Attributes
+    ----------
+    audited : Audited
+        Drawn answers, in the order drawn.
+    limits : dict
+        Limit of each rate that has one, in (0, 1).
+    delta : float
+        Divided evenly between these rates.
+    until : int
+        So many draws, from the first, are in the intervals and in what is kept.
+    first : ndarray of bool, optional
+        The draws that are the first of their question; all of them where it is left out.
+    """
+
+    audited: LabelledSample
+    limits: dict[Rate, float]
+    delta: float
+    until: int
+    first: Bools | None = None
+
+    @property
+    def goal(self) -> float:
+        """What the logarithm of a wealth has to reach."""
+        return float(np.log(max(1, len(self.limits)) / self.delta))
+
+    def least(self, worth: Callable[[LabelledSample], Floats]) -> Floats:
+        """Return what is worth less after each draw: bets on all, or on the first of a question."""
+        path = worth(self.audited)
+        if self.first is None or self.first.all():
+            return path
+        alone = np.r_[0.0, worth(take_rows(self.audited, self.first))]
+        return np.asarray(np.minimum(path, alone[np.cumsum(self.first)]), np.float64)
+
+    def kept(self) -> dict[Rate, Floats]:
+        """Return for each rate what betting on "kept" is worth after each draw."""
+        return {
+            rate: self.least(partial(_kept, rate=rate, limit=limit))
+            for rate, limit in self.limits.items()
+        }
+
+    def broken(self) -> dict[Rate, Floats]:
+        """Return for each rate what betting on "broken" is worth after each draw."""
+        return {
+            rate: self.least(partial(_broken, rate=rate, limit=limit))
+            for rate, limit in self.limits.items()
+        }
+
+    def decided(self, broken: Mapping[Rate, Floats]) -> dict[str, Any] | None:
+        """Return with which draw the promise was seen to be broken, None if it was not."""
+        found = [
+            (int(np.argmax(path >= self.goal)), rate)
+            for rate, path in broken.items()
+            if (path >= self.goal).any()
+        ]
+        if not found:
+            return None
+        row, rate = min(found)
+        audited = self.audited
+        bets = bets_on(audited, rate, "broken", self.limits[rate])
+        starts, laid = batch_starts(audited), np.zeros(len(audited))
+        laid[starts] = restart_shares(len(starts))
+        again = float(detector(bets, laid)[row]) > float(bets.from_start[row])
+        start = largest_start(bets, laid, row) if again else 0
+        return {
+            **reached(audited, row),
+            "rate": rate,
+            "log_wealth": float(broken[rate][row]),
+            "at": self.goal,
+            "restart": place(audited, start) if start else None,
+        }
+
+    def states(self, points: Sequence[int]) -> list[UnsureTest]:
+        """Return what is known of the rates after each of some numbers of draws."""
+        limits = {rate: self.limits.get(rate, _ANY) for rate in RATES}
+        start = SequentialTest(
+            Requirement(limits["fpr"], limits["coverage"], 1.0 - self.delta), self.audited.drawing
+        )
+        audited, unknown = self.audited, is_unresolved(self.audited)
+        worst, best = (hardest_labels(audited, claim) for claim in ("kept", "broken"))
+        kept, broken, known = start, start, start
+        states, done, n_unknown = [], 0, 0
+        for point in points:
+            part = np.arange(done, point)
+            labelled = part[~unknown[part]]
+            kept = self._after(kept, part, worst)
+            broken = self._after(broken, part, best)
+            known = self._after(known, labelled, audited.label)
+            n_unknown, done = n_unknown + int(unknown[part].sum()), point
+            states.append(UnsureTest(kept, broken, known, n_unknown))
+        return states
+
+    def _after(self, test: SequentialTest, rows: Ints, labels: Floats) -> SequentialTest:
+        columns: dict[str, Floats] = {}
+        if weighted(self.audited):
+            columns = {name: getattr(self.audited, name)[rows] for name in ("probability", "guess")}
+        return test.update(self.audited.flagged[rows], labels[rows], **columns)
+
+    def course(self, points: Sequence[int]) -> list[tuple[Bound, Bound]]:
+        """Return the confidence sequences of both rates after each of some numbers of draws."""
+        course = course_of_intervals(self.states(points))
+        if self.first is None or self.first.all():
+            return course
+        part = replace(self, audited=take_rows(self.audited, self.first), first=None)
+        known = np.r_[0, np.cumsum(self.first)]
+        alone = part.course([int(known[point]) for point in points])
+        return [
+            (_wider(coverage, other[0]), _wider(fpr, other[1]))
+            for (coverage, fpr), other in zip(course, alone, strict=True)
+        ]
+
+    def status(
+        self, course: tuple[Bound, Bound] | None = None
+    ) -> tuple[dict[str, Any], dict[Rate, Floats]]:
+        """Return state, rates and counts, and the course of the bets on "broken"."""
+        kept, broken = self.kept(), self.broken()
+        bounds = self.course([self.until])[0] if course is None else course
+        rates: dict[str, Any] = {}
+        for rate, bound in zip(RATES, bounds, strict=True):
+            watched = rate in self.limits
+            rates[rate] = {
+                **bound.to_dict(),
+                "limit": self.limits.get(rate),
+                "log_wealth_kept": log_after(kept[rate], self.until) if watched else None,
+                "log_wealth_broken": _highest(broken[rate]) if watched else None,
+                "wanted": self.goal if watched else None,
+            }
+        decided, state, since = self.decided(broken), "undecided", None
+        if decided is not None:
+            state, since = "broken", {name: decided[name] for name in ("draw", "batch", "time")}
+        elif self.until and self.limits:
+            shown = np.all([path[: self.until] >= self.goal for path in kept.values()], axis=0)
+            if shown[-1]:
+                missing = np.flatnonzero(~shown)
+                first = int(missing[-1]) + 1 if len(missing) else 0
+                state, since = "kept", reached(self.audited, first)
+        audited = self.audited
+        return {
+            "state": state,
+            "since": since,
+            "decided": decided,
+            "delta": self.delta,
+            **rates,
+            **counts_of(audited),
+            "until": reached(audited, self.until - 1) if self.until else None,
+        }, broken
+
+
+def _kept(audited: LabelledSample, *, rate: Rate, limit: float) -> Floats:
+    return bets_on(audited, rate, "kept", limit).from_start
+
+
+def _broken(audited: LabelledSample, *, rate: Rate, limit: float) -> Floats:
+    bets = bets_on(audited, rate, "broken", limit)
+    return evidence(bets, batch_starts(audited))
+
+
+def _wider(bound: Bound, other: Bound) -> Bound:
+    return replace(bound, lower=min(bound.lower, other.lower), upper=max(bound.upper, other.upper))
+
+
+def counts_of(audited: LabelledSample) -> dict[str, int]:
+    """Return how many were drawn, and what became of their labels."""
+    return {
+        "n_drawn": len(audited),
+        "n_labels": int(np.count_nonzero(~np.isnan(audited.label) & audited.settled)),
+        "n_pending": int(np.count_nonzero(is_pending(audited))),
+        "n_unsure": int(np.count_nonzero(audited.unsure)),
+    }
+
+
+def log_after(path: Floats, n: int) -> float | None:
+    """Return a logarithm after n draws, 0 for n = 0; None for the logarithm of 0."""
+    value = float(path[n - 1]) if n else 0.0
+    return value if np.isfinite(value) else None
+
+
+def _highest(path: Floats) -> float:
+    return max(0.0, float(path.max(initial=0.0)))
+
 
 #: Required coverage and limit on the FPR; None where nothing is promised.
 Limits = tuple[float | None, float | None]
@@ -46,7 +426,7 @@ _POINTS: Final = 59
 
 
 def promise_status(
-    audited: Audited | None,
+    audited: LabelledSample | None,
     limits: Limits,
     delta: float = 0.05,
     *,
@@ -94,15 +474,15 @@ def promise_status(
     InputError
         If delta is no share, or answers were drawn as whole groups.
     """
-    audited, error = draws.checked(audited), validation.share(delta, "delta")
-    first_asked = draws.first_asked(audited)
+    audited, error = checked(audited), _validation.share(delta, "delta")
+    first_asked = is_first_asked(audited)
     asked = {
         rate: float(limit)
         for rate, limit in zip(RATES, limits, strict=True)
         if limit is not None and 0.0 < limit < 1.0
     }
-    until = draws.labelled_until(audited)
-    every = Watched(audited, asked, error if by is None else error / 2.0, until, first_asked)
+    until = labelled_until(audited)
+    every = LabelledBets(audited, asked, error if by is None else error / 2.0, until, first_asked)
     points = _points(len(audited), until)
     bounds = every.course(points) if points else []
     here = bounds[points.index(until)] if until else None
@@ -144,15 +524,15 @@ def promise_status(
     }
 
 
-def _groups(every: Watched, delta: float, by: By) -> list[dict[str, Any]]:
+def _groups(every: LabelledBets, delta: float, by: By) -> list[dict[str, Any]]:
     """Return the status of each group, in the order in which they first appear."""
     audited, found = every.audited, []
     column = getattr(audited, by)
     names = dict.fromkeys(name for name in column.tolist() if name is not None)
     for number, name in enumerate(names, start=1):
         mine = column == name
-        watched = Watched(
-            draws.some(audited, mine),
+        watched = LabelledBets(
+            take_rows(audited, mine),
             every.limits,
             delta / 2.0 / (number * (number + 1)),
             int(np.count_nonzero(mine[: every.until])),
@@ -165,13 +545,13 @@ def _groups(every: Watched, delta: float, by: By) -> list[dict[str, Any]]:
     return found
 
 
-def _lately(every: Watched) -> tuple[dict[str, Any], Floats]:
+def _lately(every: LabelledBets) -> tuple[dict[str, Any], Floats]:
     """Return what the detector of late breaks says, and its course."""
     audited, until = every.audited, every.until
     wanted = float(np.log(LABELS_TO_FALSE_ALARM + 1))
     worth, n_rates = {}, len(every.limits)
     for rate, limit in every.limits.items():
-        bets, laid = draws.bets_on(audited, rate, "broken", limit), _laid(audited, rate, n_rates)
+        bets, laid = bets_on(audited, rate, "broken", limit), _laid(audited, rate, n_rates)
         worth[rate] = (detector(bets, laid), bets, laid)
     total = every.least(partial(_detected, limits=every.limits))
     now = log_after(total, until) if until else None
@@ -180,7 +560,7 @@ def _lately(every: Watched) -> tuple[dict[str, Any], Floats]:
     moved: Rate | None = None
     if alarm:
         moved, (_, bets, laid) = max(worth.items(), key=lambda item: float(item[1][0][until - 1]))
-        since = draws.place(audited, largest_start(bets, laid, until - 1))
+        since = place(audited, largest_start(bets, laid, until - 1))
     return {
         "alarm": alarm,
         "rate": moved,
@@ -188,47 +568,49 @@ def _lately(every: Watched) -> tuple[dict[str, Any], Floats]:
         "log_e": now,
         "threshold": wanted,
         "arl": LABELS_TO_FALSE_ALARM,
-        "first": draws.reached(audited, int(np.argmax(over))) if over.any() else None,
+        "first": reached(audited, int(np.argmax(over))) if over.any() else None,
         "latest": _latest(every),
     }, total
 
 
-def _detected(audited: Audited, *, limits: Mapping[Rate, float]) -> Floats:
+def _detected(audited: LabelledSample, *, limits: Mapping[Rate, float]) -> Floats:
     """Return the logarithm of what the detectors of all rates are worth after each draw."""
     total = np.full(len(audited), -np.inf)
     for rate, limit in limits.items():
-        bets = draws.bets_on(audited, rate, "broken", limit)
+        bets = bets_on(audited, rate, "broken", limit)
         total = np.logaddexp(total, detector(bets, _laid(audited, rate, len(limits))))
     return total
 
 
-def _laid(audited: Audited, rate: Rate, n_rates: int) -> Floats:
+def _laid(audited: LabelledSample, rate: Rate, n_rates: int) -> Floats:
     """Return what is laid on new bets, in all as much as there are labels, one more at most.
 
     Counted answers: 1 with each one of the class. Weighted ones: with the draw after each label,
     as a lot must not be known when a bet on it is made.
     """
-    if not draws.weighted(audited):
-        known = ~draws.unknown(audited) & (audited.label == (1.0 if rate == "coverage" else 0.0))
+    if not weighted(audited):
+        known = ~is_unresolved(audited) & (audited.label == (1.0 if rate == "coverage" else 0.0))
         return np.asarray(known, np.float64)
     before = np.r_[True, audited.handed_out[:-1]][: len(audited)]
     return np.asarray(before / n_rates, np.float64)
 
 
-def _latest(every: Watched) -> dict[str, Any]:
+def _latest(every: LabelledBets) -> dict[str, Any]:
     """Return the rates of the answers labelled last, with intervals that hold for one look.
 
     Drawn ones without a final label since then are left out, and counted (``n_left_out``): where
     labels come late for a reason that has to do with them, these rates are not those of all.
     """
     audited = every.audited
-    known = ~draws.unknown(audited) & ~np.isnan(audited.label)
+    known = ~is_unresolved(audited) & ~np.isnan(audited.label)
     rows = np.flatnonzero(known)[-LATEST:]
     first = int(rows[0]) if len(rows) else len(audited)
-    if draws.weighted(audited):
-        settled = np.flatnonzero(~draws.unknown(audited) & (np.arange(len(audited)) >= first))
-        late = draws.some(audited, np.isin(np.arange(len(audited)), settled))
-        coverage, fpr = Watched(late, every.limits, every.delta, len(late)).course([len(late)])[0]
+    if weighted(audited):
+        settled = np.flatnonzero(~is_unresolved(audited) & (np.arange(len(audited)) >= first))
+        late = take_rows(audited, np.isin(np.arange(len(audited)), settled))
+        coverage, fpr = LabelledBets(late, every.limits, every.delta, len(late)).course(
+            [len(late)]
+        )[0]
     else:
         level, flagged, label = 1.0 - every.delta, audited.flagged[rows], audited.label[rows]
         coverage, fpr = (
@@ -237,8 +619,8 @@ def _latest(every: Watched) -> dict[str, Any]:
         )
     return {
         "n": len(rows),
-        "n_left_out": int(np.count_nonzero(draws.unknown(audited)[first:])),
-        "from": draws.place(audited, first) if len(rows) else None,
+        "n_left_out": int(np.count_nonzero(is_unresolved(audited)[first:])),
+        "from": place(audited, first) if len(rows) else None,
         "coverage": coverage.to_dict(),
         "fpr": fpr.to_dict(),
     }
@@ -251,7 +633,7 @@ def _points(n: int, until: int) -> list[int]:
 
 
 def _course(
-    audited: Audited,
+    audited: LabelledSample,
     points: Sequence[int],
     bounds: Sequence[tuple[Bound, Bound]],
     broken: Mapping[Rate, Floats],
@@ -265,9 +647,9 @@ def _course(
         }
         for index, rate in enumerate(RATES)
     }
-    times = draws.latest_times(audited)
+    times = latest_times(audited)
     return {
-        "draw": [draws.place(audited, point - 1)["draw"] for point in points],
+        "draw": [place(audited, point - 1)["draw"] for point in points],
         "time": [moment(float(times[point - 1])) for point in points],
         **intervals,
         "log_wealth_broken": {

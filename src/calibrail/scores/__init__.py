@@ -1,4 +1,4 @@
-"""How likely does an answer look hallucinated: the scores and their registry."""
+"""Package."""
 
 from calibrail.scores.base import Demand, Demanding, Fittable, Score, Scores
 from calibrail.scores.registry import (

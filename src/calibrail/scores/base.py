@@ -1,14 +1,22 @@
-"""What does every nonconformity score have in common?"""
+"""Score protocol, Scores, and the direction in which a score is suspicious.
+
+All but those with an attribute ``whole_answers``, which says why they do not; a score of another
+package may have it, too.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.formatting import number
+from calibrail.models.batching import single_input_batches
+from calibrail.models.llm.chat import RemoteModel
 
 #: Values that a score's parameters and fingerprint may hold: what JSON can hold.
 JSON = Any
@@ -246,3 +254,158 @@ class Fittable(Protocol):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
         """Return a copy that has learnt this."""
+
+
+def scored_alone(score: Score, example: Example) -> Scores:
+    """Score one example so that the result depends on it alone, to the last digit.
+
+    What models know of other examples is left as it is. What they are asked whatever the response
+    is, they compute before the rest, so that all sentences of an answer share it. A reply of an
+    endpoint does not depend on what else is asked, so that none is asked for twice.
+
+    Parameters
+    ----------
+    score : Score
+        The detector; what it, or a model of its author's, keeps by itself is forgotten.
+    example : Example
+        The answer.
+    """
+    background = background_of(score, example)
+    # What is scored by its parts is scored by each of them alone, where that costs no more.
+    by_parts = None if background is None else getattr(score, "score_parts", None)
+    if callable(by_parts):
+        found: Scores = by_parts(example)
+        return found
+    with single_input_batches():
+        # A model's own store is empty here; that of a model of somebody else's need not be.
+        for keeper in getattr(score, "models", (score,)):
+            forget = getattr(keeper, "forget", None)
+            if callable(forget) and not isinstance(keeper, RemoteModel):
+                forget()
+        prepare(background or ())
+        return score.score([example])
+
+
+def background_of(score: object, example: Example) -> tuple[Demand, ...] | None:
+    """Return what a score asks its models of an example whatever its response is.
+
+    None where that is not known: then all of it is computed again for each sentence of an answer
+    that is scored alone.
+    """
+    if callable(own := getattr(score, "background", None)):
+        found: tuple[Demand, ...] | None = own(example)
+        return found
+    # Where nothing is kept there is nothing to forget.
+    keeps = getattr(score, "models", ()) or callable(getattr(score, "forget", None))
+    return None if keeps else ()
+
+
+def whole_answers(scores: Iterable[Score]) -> str | None:
+    """Return why one of the scores is of whole answers only; None where none is."""
+    for score in scores:
+        if why := getattr(score, "whole_answers", None):
+            return str(why)
+    return None
+
+
+def require_sentences(scores: Iterable[Score]) -> None:
+    """Refuse scores that say nothing of a single sentence.
+
+    Raises
+    ------
+    InputError
+        If one does not; it says why.
+    """
+    for score in scores:
+        if (why := whole_answers([score])) is not None:
+            raise InputError(
+                f"{score.name} says nothing of a single sentence: {why}; score whole answers "
+                "(unit answer), or name another score"
+            )
+
+
+_Values = TypeVar("_Values", float, "NDArray[np.float64]")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How values and thresholds of a score are shown.
+
+    Scores are kept so that higher means more likely hallucinated. A column of the data in which
+    higher means faithful is kept negated; shown are its own numbers under its own name. This is
+    the one place where the two are told apart.
+
+    Parameters
+    ----------
+    column : str or None
+        The column of the data that holds the score, or the user's own function where its values
+        are kept negated; None where a score is shown as it is kept.
+    negated : bool
+        Whether a higher value there means more likely faithful.
+
+    Examples
+    --------
+    >>> scale = Scale.of({"name": "column", "params": {"column": "dae", "higher": "faithful"}})
+    >>> f"flag when {scale.named('dae')} is {scale.reaching} {scale.text(-0.89)}"
+    'flag when dae is at most 0.89'
+    >>> scale = Scale.of({"name": "novelty", "params": {}})
+    >>> f"flag when its {scale.named('novelty')} is {scale.reaching} {scale.text(0.3333)}"
+    'flag when its novelty score is at least 0.3333'
+    """
+
+    column: str | None = None
+    negated: bool = False
+
+    @classmethod
+    def of(cls, score: Mapping[str, Any] | None) -> Self:
+        """Return the scale of a score by its specification: ``name`` and ``params``."""
+        params = (score or {}).get("params") or {}
+        match (score or {}).get("name"):
+            case "column":
+                return cls(str(params["column"]), params["higher"] == "faithful")
+            case "custom" if params["higher"] == "faithful":
+                return cls(str(params["detector"]).rpartition(":")[2], negated=True)
+        return cls()
+
+    def shown(self, value: _Values) -> _Values:
+        """Return a value, or an array of values, as the user knows it."""
+        return 0.0 - value if self.negated else value
+
+    def in_column(self, value: float | None) -> float | None:
+        """Return a value as the column holds it; None without a column or a value."""
+        return None if self.column is None or value is None else self.shown(value)
+
+    def text(self, value: float | None, none: str = "none") -> str:
+        """Return a value with four significant digits as the user knows it, or a word for None."""
+        return none if value is None else number(self.shown(value))
+
+    def named(self, name: str) -> str:
+        """Return what a value is called: a column by its name, else the detector's score."""
+        return f"{name} score" if self.column is None else name
+
+    @property
+    def reaching(self) -> str:
+        """Where flagged values lie: ``at least`` or ``at most`` the threshold."""
+        return "at most" if self.negated else "at least"
+
+    @property
+    def harmless(self) -> str:
+        """On which side of the threshold answers pass: ``below`` or ``above``."""
+        return "above" if self.negated else "below"
+
+    @property
+    def suspicious(self) -> str:
+        """On which side of a value more suspicious answers lie: ``above`` or ``below``."""
+        return "below" if self.negated else "above"
+
+    @property
+    def reversed(self) -> str:
+        """What is seen where a score runs the wrong way."""
+        if self.negated:
+            return f"hallucinated answers have higher values of {self.column} than faithful ones"
+        return "faithful answers score higher than hallucinated ones"
+
+    @property
+    def meaning(self) -> str:
+        """What a higher value means."""
+        return f"higher = more likely {'faithful' if self.negated else 'hallucinated'}"

@@ -1,4 +1,4 @@
-"""What does a cheap score decide by itself, and what does it leave to an expensive one?"""
+"""Cheap score first, judge for the rest."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.phrases import percent
-from calibrail.scores.alone import scored_alone
-from calibrail.scores.base import JSON, Demand, Pinning, Score, Scores
-from calibrail.scores.detector import is_number
-from calibrail.scores.learned import FIT_SPLIT, Learning, both_classes, learns
-from calibrail.scores.members import Members, demands_of, member_items
+from calibrail.formatting import percent
+from calibrail.scores.base import JSON, Demand, Pinning, Score, Scores, scored_alone
+from calibrail.scores.detector import FIT_SPLIT, Learning, both_classes, is_number, learns
+from calibrail.scores.ensemble import Members, demands_of, member_items
 from calibrail.scores.registry import build, parse_spec, spell
 
 #: Why an example of the fit split has no value.

@@ -1,4 +1,4 @@
-"""How far from the context does the answer lie, in which direction, and as faithful ones do?
+"""Displacement scores: how far a response moves away from reference answers.
 
 The last three scores compare with displacements of faithful answers, which are learnt.
 """
@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import FAITHFUL, Example
 from calibrail.errors import InputError
+from calibrail.options import SplitOptions
+from calibrail.options.fields import spell_option
 from calibrail.scores.base import Scores, Valued, prepare
-from calibrail.scores.detector import Embedding, joined, whole
-from calibrail.scores.embeddings import SAME_PLACE
-from calibrail.scores.evidence import supported
-from calibrail.scores.learned import Learning
-from calibrail.settings import SplitOptions
-from calibrail.settings.option import option_of
+from calibrail.scores.detector import Embedding, Learning, joined, whole
+from calibrail.scores.embedding import SAME_PLACE
+from calibrail.scores.entailment import supported
 from calibrail.text.sentences import sentences, sentences_version
 
 #: The direction between two texts as near as a full stop (2e-2) magnifies the noise between two
@@ -141,7 +140,7 @@ class Referring(Learning, Embedding):
             raise InputError(
                 f"{self.name} learns from at least {self.least} faithful examples (label 0) "
                 f"with {', '.join(first)} and {last}; got {len(chosen)} among {len(examples)}; set "
-                f"more aside for it ({option_of(SplitOptions, 'fit_share')}){self.remedy}"
+                f"more aside for it ({spell_option(SplitOptions, 'fit_share')}){self.remedy}"
             )
         prepare(self.demands(chosen))
         return self.restore(self._learn(chosen))

@@ -1,20 +1,381 @@
-"""How do several scores become one: the mean of their ranks, or a probability?"""
+"""Members, rank mean, stacking.
 
-from collections.abc import Iterable, Sequence
-from typing import get_args
+A logistic model or boosted trees, kept as plain arrays: what they compute afterwards needs numpy
+alone, and nothing is ever unpickled. Both are told that a higher score means more likely
+hallucinated. A score that says the opposite on the fit split gets no weight, and is named: to turn
+it around would be to learn from a detector that does not work.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from itertools import chain
+from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores import stacking
-from calibrail.scores.base import Score, Scores
-from calibrail.scores.detector import numbers, one_of, positive
-from calibrail.scores.learned import FIT_SPLIT, both_classes, separation
-from calibrail.scores.members import Combined, build_members, matrix
-from calibrail.settings import SplitOptions
-from calibrail.settings.option import option_of
+from calibrail.options import SplitOptions
+from calibrail.options.fields import spell_option
+from calibrail.scores.base import (
+    JSON,
+    Demand,
+    Demanding,
+    DetectorFailure,
+    Score,
+    Scores,
+    background_of,
+    whole_answers,
+)
+from calibrail.scores.detector import (
+    FIT_SPLIT,
+    Learning,
+    ModelScore,
+    both_classes,
+    learns,
+    numbers,
+    one_of,
+    positive,
+    separation,
+)
+from calibrail.scores.registry import build, key_of, parse_specs
+
+_MembersFloats = NDArray[np.float64]
+
+
+class Members(ModelScore):
+    """Base of the scores that hold others, their members, by key or by their part."""
+
+    members: dict[str, Score] = field(init=False)
+    #: It goes up when the same members and the same state would give another value.
+    version: ClassVar[str] = ""
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Fields that any member reads: without one of them nothing is made up for it."""
+        members = self.members.values()
+        return tuple(dict.fromkeys(name for member in members for name in member.requires))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data that members read."""
+        columns = (getattr(member, "columns", ()) for member in self.members.values())
+        return tuple(dict.fromkeys(chain.from_iterable(columns)))
+
+    @property
+    def tolerance(self) -> float:
+        """The largest of the members' tolerances."""
+        return max(member.tolerance for member in self.members.values())
+
+    @property
+    def whole_answers(self) -> str | None:
+        """Why it says nothing of a single sentence; None where every member does."""
+        return whole_answers(self.members.values())
+
+    def fingerprints(self) -> dict[str, JSON]:
+        """Return the members' fingerprints by key."""
+        return {key: dict(member.fingerprint()) for key, member in self.members.items()}
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return the version of the combination and the members' fingerprints."""
+        return {"version": self.version, "members": self.fingerprints()}
+
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """Every model that a member calls, once."""
+        models = (getattr(member, "models", ()) for member in self.members.values())
+        return tuple({id(model): model for model in chain.from_iterable(models)}.values())
+
+    def background(self, example: Example) -> tuple[Demand, ...] | None:
+        """Return what the members will look up whatever the response is, where all know it."""
+        found = list[Demand]()
+        for member in self.members.values():
+            if (demands := background_of(member, example)) is None:
+                return None
+            found += demands
+        return tuple(found)
+
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
+        """Return what the members will look up."""
+        demands = (demands_of(member, examples) for member in self.members.values())
+        return tuple(chain.from_iterable(demands))
+
+
+class Combined(Learning, Members):
+    """Base of the scores that learn how to combine at least two others, none of which learns.
+
+    What a member that learns knew of the examples that the combination learns from would be taken
+    for skill.
+    """
+
+    def combine(self, members: Sequence[Score]) -> None:
+        """Take the members, each once, by their keys."""
+        keys = [key_of(member) for member in members]
+        if len(set(keys)) != len(keys):
+            raise InputError(f"{self.name} takes each score once; got {', '.join(keys)}")
+        if len(keys) < 2:
+            raise InputError(f"{self.name} combines at least two scores; got {keys}")
+        if learning := [member.name for member in members if learns(member)]:
+            raise InputError(
+                f"{self.name} cannot combine scores that learn themselves: {', '.join(learning)}"
+            )
+        if unsettled := [m.name for m in members if m.params.get("mode") == "auto"]:
+            raise InputError(
+                f"{self.name} needs the mode of {', '.join(unsettled)} named: mode=logprob, "
+                "mode=verdict, mode=votes or mode=graded"
+            )
+        self.members = dict(zip(keys, members, strict=True))
+
+    def scored(self, examples: Sequence[Example]) -> dict[str, Scores]:
+        """Return what each member says, by key."""
+        return {key: member.score(examples) for key, member in self.members.items()}
+
+    def explained(
+        self,
+        values: _MembersFloats,
+        scored: Mapping[str, Scores],
+        reasons: dict[int, str],
+        **details: _MembersFloats,
+    ) -> Scores:
+        """Return the combined values, with what each member said of an example as evidence.
+
+        Where there is none, every member's reason stands, unless another is given; where a member
+        failed, there is none. The details of members, shape (n, members), join what they said.
+        """
+        for key, scores in scored.items():
+            for row, why in scores.reasons.items():
+                if isinstance(why, DetectorFailure):
+                    reasons.setdefault(row, type(why)(f"{key}: {why}"))
+        values[list(reasons)] = np.nan
+        evidence: list[Mapping[str, JSON]] = [{} for _ in values]
+        for row, value in enumerate(values):
+            items = member_items(scored, row)
+            if np.isnan(value):
+                whys = (f"{item['score']}: {item['reason']}" for item in items if "reason" in item)
+                reasons.setdefault(row, "; ".join(whys))
+                continue
+            for name, table in details.items():
+                for item, number in zip(items, table[row].tolist(), strict=True):
+                    item[name] = None if np.isnan(number) else number
+            evidence[row] = {"kind": "scores", "items": items}
+        return Scores(values, reasons, tuple(evidence))
+
+
+def demands_of(score: Any, examples: Sequence[Example]) -> tuple[Demand, ...]:
+    """Return what a score will look up: nothing, where it calls no model."""
+    return score.demands(examples) if isinstance(score, Demanding) else ()
+
+
+def build_members(scores: str, name: str) -> list[Score]:
+    """Build the members named in a specification such as ``"novelty,rad:level=sentence"``.
+
+    Raises
+    ------
+    InputError
+        If one is unknown, or the specification is no text.
+    """
+    if not isinstance(scores, str):
+        raise InputError(
+            f'scores of {name} must be text, e.g. scores="rad,novelty"; got {scores!r}'
+        )
+    return [build(spec) for spec in parse_specs(scores)]
+
+
+def matrix(scored: Mapping[str, Scores]) -> _MembersFloats:
+    """Return the members' values as columns, float64, shape (n, members)."""
+    return np.stack([scores.values for scores in scored.values()], axis=1)
+
+
+def member_items(scored: Mapping[str, Scores], row: int) -> list[dict[str, JSON]]:
+    """Return what each member said of one example: its value and evidence, or why it has none."""
+    items: list[dict[str, JSON]] = []
+    for key, scores in scored.items():
+        item: dict[str, JSON] = {"score": key, "value": float(scores.values[row])}
+        if row in scores.reasons:
+            item |= {"value": None, "reason": scores.reasons[row]}
+        elif scores.evidence is not None and scores.evidence[row]:
+            item["evidence"] = dict(scores.evidence[row])
+        items.append(item)
+    return items
+
+
+_StackingFloats = NDArray[np.float64]
+#: What was learnt: arrays by name.
+State = Mapping[str, NDArray[Any]]
+Kind = Literal["logistic", "boosted"]
+
+#: Boosted trees: few, shallow and slow, since fit splits are small.
+FOREST: Final[Mapping[str, Any]] = {
+    "max_iter": 100,
+    "max_depth": 2,
+    "learning_rate": 0.05,
+    "min_samples_leaf": 10,
+    "early_stopping": False,
+    "random_state": 0,
+}
+
+
+def train(
+    kind: Kind, features: _StackingFloats, labels: NDArray[np.int8], strength: float = 1.0
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model trained on features, NaN where missing.
+
+    Features are compressed by sign(x) log(1 + |x|), since counts have long tails. A missing value
+    becomes the median of its feature, with a feature of its own, a flag, that says so; then all are
+    standardised.
+
+    Parameters
+    ----------
+    kind : {"logistic", "boosted"}
+        The model.
+    features : ndarray of float64, shape (n, features)
+        What it learns from.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated.
+    strength : float
+        Inverse strength of the L2 penalty of the logistic model.
+    """
+    reached = np.array([separation(column, labels) for column in features.T])
+    # Bound to rise, a score that points the wrong way could still help by accident in a forest.
+    kept = np.ones(len(reached), bool) if kind == "logistic" else reached >= 0.5
+    compressed = _compressed(np.where(kept, features, 0.0))
+    missing = np.isnan(compressed)
+    known = [column[~gone] for column, gone in zip(compressed.T, missing.T, strict=True)]
+    state: dict[str, NDArray[Any]] = {
+        "auroc": reached,
+        "kept": kept.astype(np.int64),
+        "median": np.array([np.median(column) if len(column) else 0.0 for column in known]),
+        "flagged": np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)).astype(np.int64),
+    }
+    filled = _filled(state, compressed)
+    spread = filled.std(axis=0)
+    state |= {"mean": filled.mean(axis=0), "scale": np.where(spread > 0.0, spread, 1.0)}
+    inputs = (filled - state["mean"]) / state["scale"]
+    # What is not bound says that a score is undefined: that may speak either way.
+    bound = np.arange(inputs.shape[1]) < features.shape[1]
+    if kind == "boosted":
+        return state | _forest(inputs, labels, bound)
+    return state | _logistic(inputs, labels, strength, bound)
+
+
+def unweighted(state: State | None, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence for each score that pointed the wrong way where the model learnt."""
+    if state is None:
+        return ()
+    weights = state["weights"] if "weights" in state else state["kept"]
+    return tuple(
+        f"{name} points the wrong way on the fit split (AUROC {reached:.2f}), and was given no "
+        "weight"
+        for name, reached, weight in zip(names, state["auroc"].tolist(), weights, strict=False)
+        if reached < 0.5 and weight <= 1e-9
+    )
+
+
+def _compressed(features: _StackingFloats) -> _StackingFloats:
+    result: _StackingFloats = np.sign(features) * np.log1p(np.abs(features))
+    return result
+
+
+def _filled(state: State, compressed: _StackingFloats) -> _StackingFloats:
+    """Return the features without gaps, and the flags of those that were ever missing."""
+    missing = np.isnan(compressed)
+    flags = missing[:, state["flagged"]].astype(np.float64)
+    return np.concatenate([np.where(missing, state["median"], compressed), flags], axis=1)
+
+
+def _logistic(
+    inputs: _StackingFloats, labels: NDArray[np.int8], strength: float, bound: NDArray[np.bool_]
+) -> dict[str, NDArray[Any]]:
+    """Return weights, at least 0 where bound, of the least loss with an L2 penalty."""
+    signs = 2.0 * labels - 1.0
+
+    def loss(x: _StackingFloats) -> tuple[float, _StackingFloats]:
+        weights, total = x[:-1], inputs @ x[:-1] + x[-1]
+        slope = -signs * expit(-signs * total)
+        value = float(-log_expit(signs * total).sum() + weights @ weights / (2.0 * strength))
+        gradient = np.append(inputs.T @ slope + weights / strength, slope.sum())
+        return value, gradient
+
+    bounds = [(0.0 if held else None, None) for held in bound] + [(None, None)]
+    best = minimize(
+        loss,
+        np.zeros(inputs.shape[1] + 1),
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
+        options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9},
+    ).x
+    return {"weights": best[:-1], "intercept": best[-1:]}
+
+
+def _forest(
+    inputs: _StackingFloats, labels: NDArray[np.int8], bound: NDArray[np.bool_]
+) -> dict[str, NDArray[Any]]:
+    """Return the nodes of boosted trees that rise with what is bound; leaves have no children."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(**FOREST, monotonic_cst=bound.astype(int))
+    model.fit(inputs, labels)
+    trees = [stage[0].nodes for stage in model._predictors]
+    roots = np.cumsum([0, *(len(tree) for tree in trees[:-1])]).astype(np.int64)
+
+    def joined(name: str, dtype: Any) -> NDArray[Any]:
+        return np.concatenate([tree[name] for tree in trees]).astype(dtype)
+
+    shift = np.repeat(roots, [len(tree) for tree in trees])
+    leaf = joined("is_leaf", bool)
+    return {
+        "roots": roots,
+        "left": np.where(leaf, -1, joined("left", np.int64) + shift),
+        "right": np.where(leaf, -1, joined("right", np.int64) + shift),
+        "feature": joined("feature_idx", np.int64),
+        "threshold": joined("num_threshold", np.float64),
+        "value": joined("value", np.float64),
+        "intercept": np.array(model._baseline_prediction, np.float64).reshape(-1),
+    }
+
+
+def logits(state: State, features: _StackingFloats) -> _StackingFloats:
+    """Return log-odds of a hallucination, float64, shape (n,)."""
+    filled = _filled(state, _compressed(np.where(state["kept"] > 0, features, 0.0)))
+    inputs = (filled - state["mean"]) / state["scale"]
+    if "weights" in state:
+        # Row by row: a product of matrices may round differently in another batch.
+        result: _StackingFloats = (inputs * state["weights"]).sum(axis=1) + state["intercept"][0]
+        return result
+    total = np.full(len(inputs), float(state["intercept"][0]))
+    rows = np.arange(len(inputs))
+    for root in state["roots"].tolist():
+        node = np.full(len(inputs), root, dtype=np.int64)
+        while (inner := state["left"][node] >= 0).any():
+            low = inputs[rows, state["feature"][node]] <= state["threshold"][node]
+            node = np.where(inner, np.where(low, state["left"][node], state["right"][node]), node)
+        total += state["value"][node]
+    return total
+
+
+def tolerance(state: State | None, tolerances: Sequence[float]) -> float:
+    """Return how far a probability may move when each score moves by its tolerance, or one of them.
+
+    A logistic curve climbs by a quarter at most, and compressing never widens. Without weights it
+    is the largest of the tolerances.
+    """
+    largest = max(tolerances)
+    if state is None or "weights" not in state:
+        return largest
+    n = len(tolerances)
+    slopes = state["weights"][:n] / state["scale"][:n]
+    return max(largest, float(0.25 * (np.abs(slopes) * np.array(tolerances)).sum()))
+
+
+def probabilities(state: State, features: _StackingFloats) -> _StackingFloats:
+    """Return probabilities of a hallucination, float64, shape (n,), in [0, 1]."""
+    result: _StackingFloats = expit(logits(state, features))
+    return result
+
 
 _Floats = NDArray[np.float64]
 
@@ -81,7 +442,7 @@ class Ensemble(Combined):
                 raise InputError(
                     f"ensemble ranks {key} among the examples of the fit split, and it is "
                     "undefined on all of them; leave it out, or raise "
-                    f"{option_of(SplitOptions, 'fit_share')}"
+                    f"{spell_option(SplitOptions, 'fit_share')}"
                 )
             state[f"values:{key}"] = np.sort(known)
         if max(reached) < 0.5:
@@ -96,7 +457,7 @@ class Ensemble(Combined):
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: members that got no weight, and why."""
         state = self._state and {"kept": self._state["auroc"] >= 0.5, **self._state}
-        return stacking.unweighted(state, list(self.members))
+        return unweighted(state, list(self.members))
 
     @property
     def arrays(self) -> Iterable[str]:
@@ -140,7 +501,7 @@ class Fused(Combined):
     """
 
     scores: str = MEMBERS
-    model: stacking.Kind = "logistic"
+    model: Kind = "logistic"
     strength: float = 1.0
 
     name = "fused"
@@ -148,7 +509,7 @@ class Fused(Combined):
 
     def __post_init__(self) -> None:
         self.combine(build_members(self.scores, self.name))
-        one_of(self.model, "model", get_args(stacking.Kind))
+        one_of(self.model, "model", get_args(Kind))
         self.strength = positive(self.strength, "strength")
         rounding = [key for key, member in self.members.items() if member.tolerance > 0.0]
         if self.model == "boosted" and rounding:
@@ -160,7 +521,7 @@ class Fused(Combined):
     @property
     def tolerance(self) -> float:
         """How far rounding may move the probability, by what was learnt."""
-        return stacking.tolerance(self._state, [m.tolerance for m in self.members.values()])
+        return tolerance(self._state, [m.tolerance for m in self.members.values()])
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy trained on labelled examples.
@@ -174,19 +535,19 @@ class Fused(Combined):
         usable = np.array(~np.isnan(features).all(axis=1))
         usable[list(self.lacking(examples))] = False
         labels = both_classes(self.name, examples, usable)
-        return self.restore(stacking.train(self.model, features[usable], labels, self.strength))
+        return self.restore(train(self.model, features[usable], labels, self.strength))
 
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: members that got no weight, and why."""
-        return stacking.unweighted(self._state, list(self.members))
+        return unweighted(self._state, list(self.members))
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the probability; undefined where every member is."""
         state = self.state()
         scored = self.scored(examples)
         features = matrix(scored)
-        values = stacking.probabilities(state, features)
+        values = probabilities(state, features)
         values[np.isnan(features).all(axis=1)] = np.nan
         return self.explained(values, scored, self.lacking(examples))
 

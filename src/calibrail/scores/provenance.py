@@ -1,6 +1,7 @@
-"""Do the sources that matter for the question support its answer?"""
+"""Provenance: relevance of the contexts by a reranker, consistency by entailment."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -8,16 +9,71 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError
-from calibrail.models.embedding import Encoder
-from calibrail.models.encoder import load_encoder
-from calibrail.models.location import DEFAULT_MODEL
+from calibrail.errors import InputError, ModelError
+from calibrail.models.batching import shared
+from calibrail.models.embeddings import Encoder, load_encoder
+from calibrail.models.loading import DEFAULT_MODEL, Architecture
 from calibrail.models.nli import EntailmentModel
-from calibrail.models.reranker import Reranker
-from calibrail.models.store import shared
+from calibrail.models.window_models import PairHead, PairModel
 from calibrail.scores.base import JSON, Demand, Scores, Valued, prepare
 from calibrail.scores.detector import Detector, LocalScore, filled, is_number, one_of, whole
-from calibrail.scores.evidence import filled_places, quoted
+from calibrail.scores.entailment import filled_places, quoted
+
+
+class Reranker(PairModel):
+    """A cross-encoder of query (short) and document (long) with one output.
+
+    Scores of one process share one: ``shared`` in ``models/batching.py``. The output is the raw
+    logit: a sigmoid would saturate, so that logits of 17 and 18 would both be 1.0.
+
+    Parameters
+    ----------
+    model, revision, dtype, window
+        See ``PairModel``.
+    """
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one logit may differ; logits reach about 10."""
+        return 10.0 * super().tolerance
+
+    def describe(self) -> dict[str, Any]:
+        """Return the kind of head.
+
+        Raises
+        ------
+        ModelError
+            If the model has not exactly one output.
+        """
+        labels = self.place.config("id2label")
+        stated = self.place.config("num_labels")
+        # Two outputs are what transformers makes of a config that states none.
+        n = len(labels) if isinstance(labels, dict) else stated if isinstance(stated, int) else 2
+        if n != 1:
+            listed = ", ".join(map(str, (labels or {}).values()))
+            names = f"labels {listed}" if labels else "states no labels"
+            raise ModelError(
+                f"{self.model} is no reranker: a reranker has one output, its relevance, and this "
+                f"model has {n} ({names}). Give one as model=, e.g. BAAI/bge-reranker-v2-m3"
+            )
+        return {"head": "relevance logit"}
+
+    def relevance(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Return the logit of each (query, document), of its best window; float64, shape (n,).
+
+        Raises
+        ------
+        ModelError
+            If the model cannot be loaded or is no reranker.
+        """
+        return np.array([best.values[0] for best in self.results(pairs)], dtype=np.float64)
+
+    def open(self) -> PairHead:
+        """Load the model."""
+        self.describe()
+        architecture = Architecture("AutoModelForSequenceClassification", "a reranker")
+        return self.open_head(architecture, partial(PairHead, long_first=False))
+
 
 Selection = Literal["top_p", "top_k"]
 Aggregation = Literal["max", "min", "weighted"]

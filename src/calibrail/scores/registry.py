@@ -1,64 +1,127 @@
-"""Which scores are there, and how is one named on the command line?"""
+"""Names, specs, presets, columns as scores.
+
+The commits are those at which the models stood on the hub when they were last changed before 2026;
+where none is given, the revision is pinned when a guardrail is frozen.
+"""
 
 import difflib
 import hashlib
 import importlib.metadata
 import inspect
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, TypeAlias, cast
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 from urllib.parse import urlsplit
 
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.data.sentences import listed
 from calibrail.errors import InputError
-from calibrail.scale import Scale
-from calibrail.scores.base import JSON, Score
-from calibrail.scores.presets import PRESETS
+from calibrail.scores.base import JSON, Scale, Score
+from calibrail.scores.detector import Detector, one_of
+
+_MINILM = {"model": "sentence-transformers/all-MiniLM-L6-v2"}
+_BGE = {"model": "BAAI/bge-base-en-v1.5", "revision": "a5beb1e3e68b9ab74eb54cfd186867f64f240e1a"}
+_BART = {
+    "model": "facebook/bart-large-mnli",
+    "revision": "d7645e127eaf1aefc7862fd59a17a5aa8558b8ce",
+}
+_RERANKER = {
+    "model": "BAAI/bge-reranker-v2-m3",
+    "revision": "953dc6f6f85a1b2dbfca4c34a2796e7dde08d41e",
+}
+_PROVENANCE = {
+    "model": "vectara/hallucination_evaluation_model",
+    "relevance_model": "mixedbread-ai/mxbai-rerank-base-v1",
+    "relevance_revision": "800f24c113213a187e65bde9db00c15a2bb12738",
+    "aggregation": "max",
+}
+_ON_MINILM = (
+    "sgi",
+    "local_sgi",
+    "displacement_magnitude",
+    "displacement_consistency",
+    "expected_response_deviation",
+    "tangent_residual",
+    "dgi",
+)
+# The model of SelfCheckGPT reads the hypothesis first and names no labels: not offered.
+_ON_BART = ("nli", "sec", "selfcheck", "claims")
+
+#: Parameters by score and preset.
+PRESETS: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = MappingProxyType(
+    {
+        **{name: {"paper": _MINILM} for name in _ON_MINILM},
+        "rad": {"paper": _BGE, "code": {**_BGE, "weighting": "question"}},
+        "tfg": {"paper": {**_BGE, "gamma": 0.3}},
+        **{name: {"paper": _BART} for name in _ON_BART},
+        "crg": {
+            "paper": _BGE
+            | {f"nli_{key}": value for key, value in _BART.items()}
+            | {"gamma": 0.3, "weights": "equal"}
+        },
+        "reranker": {"paper": _RERANKER},
+        # The wording of the prompt is ours; the paper's asks for the same two words.
+        "judge": {"paper": {"model": "gpt-4o-mini", "mode": "verdict", "max_tokens": 10}},
+        # The large model is the paper's best.
+        "tokens": {"paper": {"model": "KRLabsOrg/lettucedect-large-modernbert-en-v1"}},
+        "provenance": {
+            "paper": {**_PROVENANCE, "selection": "top_p", "top_p": 0.9},
+            "long_context": {**_PROVENANCE, "selection": "top_k", "top_k": 5},
+        },
+    }
+)
+
 
 #: Name, module and class of every score that comes with calibrail.
 BUILT_IN: Final = {
-    "sgi": ("embeddings", "Sgi"),
-    "rad": ("embeddings", "Rad"),
+    "sgi": ("embedding", "Sgi"),
+    "rad": ("embedding", "Rad"),
     "tfg": ("semantic_illusion", "Tfg"),
-    "local_sgi": ("embeddings", "LocalSgi"),
+    "local_sgi": ("embedding", "LocalSgi"),
     "displacement_magnitude": ("displacement", "DisplacementMagnitude"),
     "displacement_consistency": ("displacement", "DisplacementConsistency"),
     "expected_response_deviation": ("displacement", "ExpectedResponseDeviation"),
     "tangent_residual": ("displacement", "TangentResidual"),
     "dgi": ("displacement", "Dgi"),
-    "novel_stretch": ("baselines", "NovelStretch"),
-    "novel_run": ("baselines", "NovelRun"),
+    "novel_stretch": ("lexical", "NovelStretch"),
+    "novel_run": ("lexical", "NovelRun"),
     "nli": ("entailment", "Nli"),
     "sec": ("entailment", "Sec"),
     "selfcheck": ("entailment", "SelfCheck"),
     "claims": ("entailment", "Claims"),
     "provenance": ("provenance", "Provenance"),
     "reranker": ("semantic_illusion", "CrossEncoder"),
-    "tokens": ("tokens", "Tokens"),
+    "tokens": ("tokens", "TokenScore"),
     "judge": ("judge", "Judge"),
     "hybrid": ("cascade", "Hybrid"),
     "worst_sentence": ("worst_sentence", "WorstSentence"),
     "crg": ("semantic_illusion", "Crg"),
     "ensemble": ("ensemble", "Ensemble"),
     "fused": ("ensemble", "Fused"),
-    "length": ("baselines", "Length"),
-    "novelty": ("baselines", "Novelty"),
-    "novel_count": ("baselines", "NovelCount"),
-    "rouge_l": ("baselines", "RougeL"),
-    "numbers": ("baselines", "Numbers"),
-    "entities": ("baselines", "Entities"),
-    "column": ("column", "Column"),
+    "length": ("lexical", "Length"),
+    "novelty": ("lexical", "Novelty"),
+    "novel_count": ("lexical", "NovelCount"),
+    "rouge_l": ("lexical", "RougeL"),
+    "numbers": ("lexical", "Numbers"),
+    "entities": ("lexical", "Entities"),
+    "column": ("registry", "ColumnScore"),
     "custom": ("custom", "CustomScore"),
 }
 
 #: The scores that every comparison carries.
 BASELINES: Final = ("length", "novelty", "novel_count", "rouge_l", "numbers", "entities")
 
-#: What is measured beside the detectors of an audit (`calibrail.scores.features`).
+#: What is measured beside the detectors of an audit (`calibrail.scores.lexical`).
 FEATURES: Final = (
     *("question_length", "context_length", "question_words"),
     *("theta_qc", "theta_rq", "theta_rc"),
@@ -325,3 +388,84 @@ def _defaults(factory: Factory) -> dict[str, Any]:
 def _near(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+Higher = Literal["hallucinated", "faithful"]
+
+
+class ColumnScore(Detector):
+    """A score that the data holds, turned so that higher means more likely hallucinated.
+
+    calibrail cannot see what computed the column, so its fingerprint is empty.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column.
+    higher : {"hallucinated", "faithful"}
+        What a higher value of the column means; ``faithful`` negates it.
+    """
+
+    column: str
+    higher: Higher
+
+    name = "column"
+    requires = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise InputError(f"column must name a column; got {self.column!r}")
+        one_of(self.higher, "higher", get_args(Higher))
+        self.columns = (self.column,)
+
+    @property
+    def key(self) -> str:
+        """A short name that tells scores of one run apart."""
+        return self.column
+
+    def value(self, example: Example) -> float | str:
+        """Return the column's value; undefined where the cell is no finite number."""
+        cell = example.columns.get(self.column)
+        if cell is None:
+            return self._empty
+        try:
+            # Python reads "1_000" and True as numbers, which whoever wrote them did not mean.
+            spelt = isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell)
+            number = float("" if spelt else cell)
+        except (ValueError, TypeError, OverflowError):
+            if listed(cell) is not None:
+                return f"column {self.column} holds lists, which --unit sentence reads"
+            return f"column {self.column} holds {str(cell)[:40]!r}, which is no number"
+        if not math.isfinite(number):
+            return self._infinite(number)
+        return number if self.higher == "hallucinated" else -number
+
+    def values_of(
+        self, cells: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], dict[str, NDArray[np.int64]]]:
+        """Return the values of many cells at once, and by reason which of them have none.
+
+        Parameters
+        ----------
+        cells : ndarray of float64, shape (n,)
+            As the column holds them; NaN where it is empty.
+        """
+        values = cells if self.higher == "hallucinated" else -cells
+        finite = np.isfinite(cells)
+        if finite.all():
+            return values, {}
+        kinds = {self._empty: np.isnan(cells)}
+        kinds |= {self._infinite(number): cells == number for number in (math.inf, -math.inf)}
+        undefined = {why: np.flatnonzero(where) for why, where in kinds.items()}
+        return np.where(finite, values, np.nan), {k: v for k, v in undefined.items() if len(v)}
+
+    def cells(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values as the column holds them, shape (n,)."""
+        return values if self.higher == "hallucinated" else -values
+
+    @property
+    def _empty(self) -> str:
+        return f"column {self.column} is empty"
+
+    def _infinite(self, number: float) -> str:
+        return f"column {self.column} holds {number}, which is not finite"

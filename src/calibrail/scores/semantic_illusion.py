@@ -1,4 +1,4 @@
-"""What does "The Semantic Illusion" compare: tokens, a cross-encoder, and three scores at once?
+"""Context-response geometry: the scores and the ensemble of the semantic illusion paper.
 
 Sinha, arXiv 2512.15068; its ``rad`` and ``sec`` are of use beyond the paper and stand elsewhere.
 """
@@ -13,16 +13,23 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.models.location import DEFAULT_MODEL
-from calibrail.models.reranker import Reranker
-from calibrail.models.store import shared
+from calibrail.models.batching import shared
+from calibrail.models.loading import DEFAULT_MODEL
 from calibrail.scores.base import NO_CONTENT_WORD, Demand, Score, Scores, Valued
-from calibrail.scores.detector import Embedding, LocalScore, filled, is_number, numbers
-from calibrail.scores.embeddings import Rad
-from calibrail.scores.entailment import NLI_MODEL, Sec
-from calibrail.scores.evidence import filled_places, quoted
-from calibrail.scores.learned import FIT_SPLIT, both_classes, separation
-from calibrail.scores.members import Combined, matrix
+from calibrail.scores.detector import (
+    FIT_SPLIT,
+    Embedding,
+    LocalScore,
+    both_classes,
+    filled,
+    is_number,
+    numbers,
+    separation,
+)
+from calibrail.scores.embedding import Rad
+from calibrail.scores.ensemble import Combined, matrix
+from calibrail.scores.entailment import NLI_MODEL, Sec, filled_places, quoted
+from calibrail.scores.provenance import Reranker
 
 #: Words a side of one matrix product: 16 MiB of similarities.
 TILE: Final = 2048

@@ -1,26 +1,110 @@
-"""What does a scored data set look like once its texts are gone?"""
+"""Tables of scores by answer and by sentence, and their Parquet files.
+
+An answer becomes one number again, so that all that is known of answers holds (Mohri and
+Hashimoto, 2024). Of a hallucinated one it is the lowest score among its unsupported sentences: at a
+threshold up to there all of them are removed. Of a faithful one it is the highest score of its
+sentences: at a threshold up to there one of them is removed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, ValuesView
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from calibrail.data.arrow import number_array, string_array
-from calibrail.data.names import Texts
+from calibrail.atomic_files import whole_file
+from calibrail.conformal.threshold import add_tolerance
+from calibrail.data.dataset import TextColumn
 from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
+from calibrail.data.tables import number_array, string_array
 from calibrail.errors import DataError
-from calibrail.models.call_limits import Price
-from calibrail.models.remote import Usage
-from calibrail.scale import Scale
-from calibrail.scores.reasons import Reasons
+from calibrail.models.llm.chat import Usage
+from calibrail.models.llm.limits import Price
+from calibrail.options.guarantee import Undefined
+from calibrail.scores.base import Scale
+from calibrail.text.structure import Joins, broken_links, removed_with
+
+
+class Reasons(Mapping[int, str]):
+    """Why the score of a row is undefined, by its row: few texts for many rows.
+
+    Examples
+    --------
+    >>> reasons = Reasons()
+    >>> reasons.add(np.array([2, 5]), "column dae is empty")
+    >>> reasons[5], 4 in reasons, list(reasons.values())
+    ('column dae is empty', False, ['column dae is empty', 'column dae is empty'])
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[NDArray[np.int64]] = []
+        self._codes: list[NDArray[np.int16]] = []
+        self._texts: dict[str, int] = {}
+
+    def add(self, rows: NDArray[np.int64], text: str) -> None:
+        """Add rows, rising, behind all that are there."""
+        if len(rows):
+            code = self._texts.setdefault(text, len(self._texts))
+            self._rows.append(rows)
+            self._codes.append(np.full(len(rows), code, np.int16))
+
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+        if len(self._rows) > 1:
+            rows, codes = np.concatenate(self._rows), np.concatenate(self._codes)
+            order = np.argsort(rows, kind="stable")
+            self._rows, self._codes = [rows[order]], [codes[order]]
+        if not self._rows:
+            return np.zeros(0, np.int64), np.zeros(0, np.int16)
+        return self._rows[0], self._codes[0]
+
+    def __getitem__(self, row: int) -> str:
+        rows, codes = self._sorted()
+        place = int(np.searchsorted(rows, row))
+        if place == len(rows) or rows[place] != row:
+            raise KeyError(row)
+        return list(self._texts)[int(codes[place])]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows))
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the rows in their order."""
+        return iter(self._sorted()[0].tolist())
+
+    def between(self, start: int, stop: int) -> dict[int, str]:
+        """Return those of some rows."""
+        rows, codes = self._sorted()
+        part = slice(*np.searchsorted(rows, [start, stop]))
+        texts = list(self._texts)
+        return {
+            row: texts[code]
+            for row, code in zip(rows[part].tolist(), codes[part].tolist(), strict=True)
+        }
+
+    def values(self) -> ValuesView[str]:
+        """Return the reasons in the order of their rows."""
+        return _ReasonTexts(self)
+
+    def in_order(self) -> Iterator[str]:
+        """Yield the reasons in the order of their rows."""
+        return map(list(self._texts).__getitem__, self._sorted()[1].tolist())
+
+
+class _ReasonTexts(ValuesView[str]):
+    """The reasons, without a search for each."""
+
+    _mapping: Reasons
+
+    def __iter__(self) -> Iterator[str]:
+        return self._mapping.in_order()
+
 
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")
@@ -167,8 +251,8 @@ class ScoreTable:
         Which scores are columns of the data, and which of those are kept negated.
     """
 
-    ids: pa.Array | Texts
-    groups: pa.Array | Texts
+    ids: pa.Array | TextColumn
+    groups: pa.Array | TextColumn
     labels: NDArray[np.int8]
     columns: Mapping[str, NDArray[np.float64]]
     reasons: Mapping[str, Mapping[int, str]]
@@ -285,3 +369,370 @@ def column_of(score: str, ending: str = "") -> str:
     ('rad', 'score:label__reason')
     """
     return (f"score:{score}" if score in RESERVED else score) + ending
+
+
+@contextmanager
+def score_file(path: Path) -> Iterator[ScoreFile]:
+    """Yield a Parquet file of scores that grows part by part, and is there whole or not at all.
+
+    It is made when the block ends, unless an error leaves it; the bytes are those that
+    ``ScoreTable.to_parquet`` writes of all rows.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its folder is made where it does not exist.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written.
+    """
+    with ExitStack() as stack:
+        with _errors(path):
+            made = stack.enter_context(whole_file(path))
+        file = ScoreFile(path, made)
+        try:
+            yield file
+        except BaseException:
+            file.close()
+            raise
+        with _errors(path):
+            file.finish()
+            stack.close()
+
+
+class ScoreFile:
+    """A file of scores that grows; `score_file` makes one.
+
+    Attributes
+    ----------
+    n : int
+        Rows so far.
+    undefined : dict of str to int
+        How many of them each score has no value for.
+    """
+
+    def __init__(self, path: Path, made: Path) -> None:
+        self._path, self._made, self._growing = path, made, made.with_name("growing")
+        self._writer: Any = None
+        self._waiting: list[pa.Table] = []
+        self.n, self.undefined = 0, dict[str, int]()
+
+    def close(self) -> None:
+        """Let go of what was written so far."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, part: ScoreTable, places: Mapping[str, pa.Array] | None = None) -> None:
+        """Add the next rows, whose reasons are by the row of the whole.
+
+        ``places`` is as in ``ScoreTable.arrays``: all parts have it, or none.
+        """
+        rows = pa.table(part.arrays(slice(0, len(part)), first=self.n, places=places))
+        for name, reasons in part.reasons.items():
+            self.undefined[name] = self.undefined.get(name, 0) + len(reasons)
+        self.n += len(part)
+        self._waiting.append(rows)
+        with _errors(self._path):
+            while sum(item.num_rows for item in self._waiting) >= WRITTEN:
+                self._write(WRITTEN)
+
+    def _write(self, n: int) -> None:
+        rows = pa.concat_tables(self._waiting).combine_chunks()
+        self._waiting = [rest] if (rest := rows.slice(n)).num_rows else []
+        if self._writer is None:
+            self._writer = parquet_writer(self._growing, rows.schema)
+        self._writer.write_table(rows.slice(0, n))
+
+    def finish(self) -> None:
+        """Make the file, without the reasons of scores that need none."""
+        if self._waiting or self._writer is None:
+            self._write(WRITTEN)
+        self.close()
+        needless = {column_of(name, REASON) for name, n in self.undefined.items() if not n}
+        with pq.ParquetFile(self._growing) as file:
+            names = [name for name in file.schema_arrow.names if name not in needless]
+            schema = pa.schema([file.schema_arrow.field(name) for name in names])
+            with parquet_writer(self._made, schema) as writer:
+                for group in range(file.num_row_groups):
+                    rows = file.read_row_group(group, columns=names)
+                    writer.write_table(rows.select(names).combine_chunks())
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot write {path}: {error}") from error
+
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+#: Of a sentence whose answer nobody has marked by characters.
+UNMARKED: Final = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trimming:
+    """What is left of n answers with m sentences.
+
+    Attributes
+    ----------
+    reached : ndarray of bool, shape (m,)
+        Sentences that reach the threshold, or have no score and are removed for that.
+    removed : ndarray of bool, shape (m,)
+        Those, and the ones that go because they do.
+    reviewed : ndarray of bool, shape (n,)
+        Answers of which nothing is shown, since a person has to look at them.
+    """
+
+    reached: Mask
+    removed: Mask
+    reviewed: Mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SentenceTable:
+    """The m sentences of n answers, one answer after the other; numbers only, no text.
+
+    Attributes
+    ----------
+    first : ndarray of int64, shape (n + 1,)
+        Sentences of answer i are those from ``first[i]`` up to ``first[i + 1]``.
+    starts, ends : ndarray of int32, shape (m,)
+        Places in the answer's text, the end exclusive.
+    labels : ndarray of int8, shape (m,)
+        1 = unsupported, 0 = supported, -1 = not labelled.
+    marked, written : ndarray of int32, shape (m,)
+        How many of its characters are marked as unsupported (`UNMARKED` where nobody marked the
+        answer), and how many there are, white space apart.
+    words : ndarray of int32, shape (m,)
+        How many words it has, as white space parts them.
+    outside : ndarray of int32, shape (n,)
+        Marked characters of the answer that no sentence holds.
+    joins : Joins
+        Which sentences hang together.
+    columns : mapping of str to ndarray of float64, shape (m,)
+        Scores by key, higher = more likely unsupported; NaN where undefined.
+    reasons : mapping of str to mapping of int to str
+        Why a score is undefined, by key and sentence.
+    n_cut_otherwise : int
+        Answers whose sentences, as the data gives them, are others than those found in the text.
+    """
+
+    first: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    labels: NDArray[np.int8]
+    marked: NDArray[np.int32]
+    written: NDArray[np.int32]
+    words: NDArray[np.int32]
+    outside: NDArray[np.int32]
+    joins: Joins
+    columns: Mapping[str, Floats]
+    reasons: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    n_cut_otherwise: int = 0
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_answers(self) -> int:
+        """How many answers there are."""
+        return len(self.first) - 1
+
+    @property
+    def answers(self) -> NDArray[np.int64]:
+        """The answer of each sentence, shape (m,)."""
+        return np.repeat(np.arange(self.n_answers), np.diff(self.first))
+
+    def without(self, keys: set[str]) -> SentenceTable:
+        """Return the table without some scores."""
+        columns = {key: values for key, values in self.columns.items() if key not in keys}
+        reasons = {key: why for key, why in self.reasons.items() if key not in keys}
+        return replace(self, columns=columns, reasons=reasons)
+
+    def of_answers(self, rows: Mask) -> SentenceTable:
+        """Return the sentences of some answers, without the reasons.
+
+        Parameters
+        ----------
+        rows : ndarray of bool, shape (n,)
+            Which answers.
+        """
+        kept, sizes = np.repeat(rows, np.diff(self.first)), np.diff(self.first)[rows]
+        return SentenceTable(
+            first=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            starts=self.starts[kept],
+            ends=self.ends[kept],
+            labels=self.labels[kept],
+            marked=self.marked[kept],
+            written=self.written[kept],
+            words=self.words[kept],
+            outside=self.outside[rows],
+            joins=Joins(*(part[kept] for part in self.joins)),
+            columns={key: values[kept] for key, values in self.columns.items()},
+        )
+
+    def any(self, sentences: Mask) -> Mask:
+        """Return which answers hold one of some sentences, shape (n,)."""
+        return self.count(sentences) > 0
+
+    def count(self, sentences: Mask) -> NDArray[np.int64]:
+        """Return how many of some sentences each answer holds, shape (n,)."""
+        before = np.concatenate(([0], np.cumsum(sentences, dtype=np.int64)))
+        return np.asarray(before[self.first[1:]] - before[self.first[:-1]])
+
+    def values(self, key: str, undefined: Undefined) -> Floats:
+        """Return the value of each answer, shape (n,); NaN where its policy decides.
+
+        Parameters
+        ----------
+        key : str
+            The score.
+        undefined : {"flag", "review", "pass"}
+            Under ``pass`` a sentence without a score is never removed, so that an answer with an
+            unsupported one has no value. Otherwise it always is: it counts for no hallucinated
+            answer that has another unsupported one, and a faithful answer with one has no value.
+
+        Examples
+        --------
+        >>> labels = np.array([0, 1, 1, 0, 0], np.int8)
+        >>> table = SentenceTable.of([3, 2], labels, rad=np.array([0.9, 0.4, 0.7, 0.1, 0.2]))
+        >>> table.values("rad", "flag").tolist()
+        [0.4, 0.2]
+        """
+        scores, unsupported = self.columns[key], self.labels == 1
+        lost = np.isnan(scores)
+        lowest = self._lowest(np.where(unsupported & ~lost, scores, np.inf))
+        highest = -self._lowest(np.where(lost, np.inf, -scores))
+        hallucinated = self.any(unsupported)
+        values = np.where(hallucinated, lowest, highest)
+        if undefined == "pass":
+            values[self.any(unsupported & lost)] = np.nan
+        else:
+            values[~hallucinated & self.any(lost)] = np.nan
+        values[np.isinf(values)] = np.nan
+        return values
+
+    def highest(self, key: str) -> Mask:
+        """Return the sentence of each answer with the highest score, the first of several.
+
+        One without a score is never it.
+        """
+        scores = self.columns[key]
+        ranked = np.where(np.isnan(scores), -np.inf, scores)
+        order = np.lexsort((np.arange(len(self)), -ranked, self.answers))
+        found = np.zeros(len(self), np.bool_)
+        found[order[self.first[:-1][np.diff(self.first) > 0]]] = True
+        return found & ~np.isnan(scores)
+
+    def trim(
+        self, key: str, thresholds: Floats, undefined: Undefined, tolerance: float
+    ) -> Trimming:
+        """Return what a threshold for each answer leaves of the answers.
+
+        Parameters
+        ----------
+        key : str
+            The score.
+        thresholds : ndarray of float64, shape (n,)
+            A sentence is removed at ``score + tolerance >= threshold``.
+        undefined : {"flag", "review", "pass"}
+            What happens to a sentence without a score: it is removed, its answer goes to review, or
+            it stays.
+        tolerance : float
+            As the score's.
+        """
+        scores = self.columns[key]
+        lost = np.isnan(scores)
+        # As a rule decides about answers: the same sum is compared.
+        above = add_tolerance(scores, tolerance) >= np.repeat(thresholds, np.diff(self.first))
+        reached = np.where(lost, undefined != "pass", above)
+        removed = removed_with(self.joins, reached)
+        reviewed = self.any(broken_links(self.joins, removed))
+        if undefined == "review":
+            reviewed |= self.any(lost)
+        return Trimming(reached, removed, reviewed)
+
+    def _lowest(self, values: Floats) -> Floats:
+        """Return the lowest of each answer's values, shape (n,); infinity where it has none."""
+        lowest = np.full(self.n_answers, np.inf)
+        holds = np.diff(self.first) > 0
+        if holds.any():
+            lowest[holds] = np.minimum.reduceat(values, self.first[:-1][holds])
+        return lowest
+
+    @classmethod
+    def of(cls, sizes: Any, labels: NDArray[np.int8], **columns: Floats) -> SentenceTable:
+        """Return a table of sentences of which no text is known: they stand each by itself.
+
+        Parameters
+        ----------
+        sizes : sequence of int, length n
+            How many sentences each answer has.
+        labels : ndarray of int8, shape (m,)
+            As the table's.
+        **columns : ndarray of float64, shape (m,)
+            Scores by key.
+        """
+        first = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        nowhere = np.zeros(len(labels), np.int32)
+        unmarked = np.full(len(labels), UNMARKED, np.int32)
+        outside = np.zeros(len(first) - 1, np.int32)
+        joins = Joins(nowhere, nowhere, nowhere)
+        zeros = (nowhere, nowhere)
+        return cls(first, *zeros, labels, unmarked, *zeros, outside, joins, columns)
+
+    def to_parquet(self, path: str | Path, table: ScoreTable, codes: NDArray[np.int8]) -> None:
+        """Write ``id``, ``sentence``, ``start``, ``end``, ``label``, ``split``, a column a score.
+
+        Sentences of an answer are numbered from 1. The rest is as `ScoreTable.to_parquet` writes.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        table : ScoreTable
+            The answers.
+        codes : ndarray of int8, shape (n,)
+            Where each answer belongs.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be written.
+        """
+        write_in_parts(path, len(self), lambda rows: self._arrays(rows, table, codes))
+
+    def _arrays(self, rows: slice, table: ScoreTable, codes: NDArray[np.int8]) -> pa.Table:
+        """Return what the file holds of some sentences."""
+        labels = self.labels[rows]
+        numbers = np.arange(rows.start, rows.start + len(labels))
+        answers = np.searchsorted(self.first, numbers, side="right") - 1
+        every = np.ones(len(labels), np.bool_)
+        begin, stop = (int(answers[0]), int(answers[-1]) + 1) if len(answers) else (0, 0)
+        places = number_array(cast(Any, answers - begin), every)
+        sentences = replace(
+            table,
+            ids=table.ids[begin:stop].take(places),
+            groups=table.groups[begin:stop].take(places),
+            labels=labels,
+            columns={key: values[rows] for key, values in self.columns.items()},
+            reasons={key: self.reasons.get(key, {}) for key in self.columns},
+        )
+        arrays = sentences.arrays(slice(0, len(labels)), codes[answers], first=rows.start)
+        order = {"id": arrays["id"]}
+        for name, values in (
+            ("sentence", numbers - self.first[answers] + 1),
+            ("start", self.starts[rows]),
+            ("end", self.ends[rows]),
+        ):
+            order[name] = number_array(cast(Any, values), every)
+        without = {column_of(key, REASON) for key in self.columns if not self.reasons.get(key)}
+        without.add("group")
+        order |= {name: arrays[name] for name in ("label", "split")}
+        return pa.table(order | {k: v for k, v in arrays.items() if k not in {*order, *without}})

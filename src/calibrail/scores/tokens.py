@@ -1,4 +1,4 @@
-"""Which tokens of the answer does a token classifier take for hallucinated?"""
+"""Token-level detectors."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.models.store import shared
+from calibrail.models.batching import shared
 from calibrail.models.token_classifier import Reading, TokenClassifier, reading
 from calibrail.scores.base import JSON, MOST_READ, TOO_LONG_TO_READ, Valued
 from calibrail.scores.detector import LocalScore, filled, one_of
-from calibrail.scores.evidence import SPOKEN
+from calibrail.scores.entailment import SPOKEN
 
 Aggregate = Literal["max", "mean"]
 
@@ -19,7 +19,7 @@ Aggregate = Literal["max", "mean"]
 TOKEN_MODEL = "KRLabsOrg/lettucedect-base-modernbert-en-v1"
 
 
-class Tokens(LocalScore):
+class TokenScore(LocalScore):
     """P(hallucinated) of the answer's tokens, as a classifier of the LettuceDetect kind sees them.
 
     The model reads contexts and question first, then the answer (Kovács and Recski, arXiv

@@ -1,4 +1,4 @@
-"""How likely is the worst sentence of an answer hallucinated, as another score sees it?"""
+"""Score of the worst sentence."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from calibrail.data.by_sentence import sentence_examples
 from calibrail.data.example import Example
+from calibrail.data.sentences import sentence_examples
 from calibrail.errors import InputError
-from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import (
     JSON,
     NO_SENTENCE,
@@ -19,12 +18,13 @@ from calibrail.scores.base import (
     Pinning,
     Score,
     Scores,
+    require_sentences,
+    scored_alone,
 )
-from calibrail.scores.learned import learns
-from calibrail.scores.members import Members, demands_of
-from calibrail.scores.of_sentences import require_sentences
+from calibrail.scores.detector import learns
+from calibrail.scores.ensemble import Members, demands_of
 from calibrail.scores.registry import build, parse_spec, spell
-from calibrail.text.answer_sentences import answer_sentences, answer_sentences_version
+from calibrail.text.sentences import answer_sentences, answer_sentences_version
 
 #: The part that the scored detector plays.
 _PART = "detector"
@@ -33,7 +33,7 @@ _PART = "detector"
 class WorstSentence(Members):
     """The highest score that a detector gives to a sentence of the answer.
 
-    Each sentence is scored as `calibrail.data.by_sentence` makes an example of it, so that nothing
+    Each sentence is scored as `calibrail.data.sentences` makes an example of it, so that nothing
     of its score depends on what comes after it: an answer that is still being written can be
     stopped at its first sentence at or above the threshold. Sentences that the detector finds
     nothing in (no content word, no claim) do not count; where it failed on one, so has this.
@@ -146,10 +146,12 @@ class WorstSentence(Members):
         if reasons := self.lacking([example]):
             return Scores(np.array([np.nan]), reasons, ({},))
         parts = sentences_to_score(example)
-        return together(example, parts, [scored_alone(self.member, part) for part in parts])
+        return companion_scores(example, parts, [scored_alone(self.member, part) for part in parts])
 
 
-def together(example: Example, sentences: Sequence[Example], parts: Sequence[Scores]) -> Scores:
+def companion_scores(
+    example: Example, sentences: Sequence[Example], parts: Sequence[Scores]
+) -> Scores:
     """Return the score of an answer by those of its sentences, one by one, of which it has some."""
     values = np.concatenate([np.zeros(0), *(part.values for part in parts)])
     reasons = {row: part.reasons[0] for row, part in enumerate(parts) if part.reasons}
@@ -207,11 +209,11 @@ def _item(example: Example, sentence: Example, row: int, scored: Scores) -> dict
         return {**item, "value": None, "reason": scored.reasons[row]}
     item["value"] = float(scored.values[row])
     if scored.evidence is not None and scored.evidence[row]:
-        item["evidence"] = moved(scored.evidence[row], start)
+        item["evidence"] = shift_offsets(scored.evidence[row], start)
     return item
 
 
-def moved(evidence: Mapping[str, JSON], by: int) -> dict[str, Any]:
+def shift_offsets(evidence: Mapping[str, JSON], by: int) -> dict[str, Any]:
     """Return a sentence's evidence with its places as those in the answer.
 
     >>> moved({"kind": "words", "items": [{"text": "1853", "start": 3, "end": 7}]}, 10)["items"]
@@ -224,6 +226,6 @@ def moved(evidence: Mapping[str, JSON], by: int) -> dict[str, Any]:
             if edge in item:
                 item[edge] += by
         if isinstance(item.get("evidence"), Mapping):
-            item["evidence"] = moved(item["evidence"], by)
+            item["evidence"] = shift_offsets(item["evidence"], by)
         items.append(item)
     return {**evidence, "items": items}

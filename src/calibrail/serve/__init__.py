@@ -1,1 +1,1 @@
-"""How does a frozen guardrail answer over HTTP, and how is it asked?"""
+"""Package."""

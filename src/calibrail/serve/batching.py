@@ -1,4 +1,4 @@
-"""How do requests that arrive together share a forward pass, and what if one takes too long?
+"""Requests that share a forward pass; deadlines.
 
 A thread that is free to score takes at once all that waits: nothing is held back to fill a batch,
 and a batch forms by itself from what arrives while another one is scored. That its make-up does not
@@ -11,18 +11,122 @@ import contextvars
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from calibrail.data.example import Example
 from calibrail.guardrail.cause import DeadlineError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.serve.guardrails import Loaded
-from calibrail.serve.lanes import Lane, Request, Step, Waiting
 from calibrail.serve.metrics import Metrics
-from calibrail.serve.problems import Problem
+from calibrail.serve.schemas import ServiceProblem
+
+
+class PendingRequest:
+    """Answers that came together and are answered together."""
+
+    __slots__ = ("answers", "decisions", "done", "left", "timer")
+
+    def __init__(self, done: asyncio.Future[list[Decision]]) -> None:
+        self.done = done
+        self.answers: list[PendingAnswer] = []
+        self.decisions: list[Decision | None] = []
+        self.left = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class PendingAnswer:
+    """One answer that waits for its decision.
+
+    Attributes
+    ----------
+    example : Example
+        The answer.
+    loaded : Loaded
+        The guardrail that it came to; another one that is swapped in does not decide it.
+    alone : bool
+        Whether it is scored by itself.
+    kept : bool
+        Whether its decision is kept as soon as there is one.
+    """
+
+    __slots__ = ("alone", "example", "kept", "loaded", "place", "request", "settled")
+
+    def __init__(self, example: Example, loaded: Loaded, *, alone: bool, kept: bool) -> None:
+        self.example, self.loaded, self.alone, self.kept = example, loaded, alone, kept
+        self.request: PendingRequest
+        self.place = 0
+        #: Who sets it, under the lock, is the one who gives the decision.
+        self.settled = False
+
+
+class StreamStep:
+    """What is to be done in turn for an answer that is still being written."""
+
+    __slots__ = ("alone", "done", "loaded", "settled", "work")
+
+    def __init__(self, loaded: Loaded, work: Callable[[], Any], done: asyncio.Future[Any]) -> None:
+        self.loaded, self.work, self.done = loaded, work, done
+        self.alone, self.settled = True, False
+
+    def take(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Do it, in a thread that scores."""
+        try:
+            result, error = self.work(), None
+        except BaseException as raised:
+            result, error = (
+                None,
+                raised if isinstance(raised, Exception) else _exit_as_error(raised),
+            )
+        loop.call_soon_threadsafe(self._deliver, result, error)
+
+    def _deliver(self, result: Any, error: Exception | None) -> None:
+        if self.done.done():
+            return
+        if error is not None:
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(result)
+
+
+def _exit_as_error(error: BaseException) -> RuntimeError:
+    """Return what a thread wanted to end with, as an error that can wait for its turn."""
+    return RuntimeError(repr(error))
+
+
+class WorkQueue:
+    """Answers that wait for the same threads."""
+
+    def __init__(self, lock: threading.Lock, n_threads: int) -> None:
+        self.ready = threading.Condition(lock)
+        self.waiting: deque[PendingAnswer | StreamStep] = deque()
+        self.n_threads, self.n_idle = n_threads, 0
+        self.threads: list[threading.Thread] = []
+        #: When each thread that is at work began its batch.
+        self.began: dict[int, float] = {}
+
+    def take(self, most: int) -> list[PendingAnswer | StreamStep]:
+        """Return the first answer, and with it others that may share its batch."""
+        first = self.waiting.popleft()
+        batch: list[PendingAnswer | StreamStep] = [first]
+        if first.alone:
+            return batch
+        left: list[PendingAnswer | StreamStep] = []
+        while self.waiting and len(batch) < most:
+            answer = self.waiting.popleft()
+            shares = answer.loaded is first.loaded and not answer.alone
+            (batch if shares else left).append(answer)
+        self.waiting.extendleft(reversed(left))
+        return batch
+
+    def drop_settled(self) -> None:
+        """Forget answers that were decided otherwise."""
+        if any(answer.settled for answer in self.waiting):
+            self.waiting = deque(answer for answer in self.waiting if not answer.settled)
+
 
 Result = TypeVar("Result")
 
@@ -36,7 +140,7 @@ RETRY_AFTER: Final = 1
 
 #: Takes what one guardrail decided before it is given, in any thread; raises where it cannot be
 #: kept.
-Keep = Callable[[Sequence[tuple[Waiting, Decision]]], None]
+Keep = Callable[[Sequence[tuple[PendingAnswer, Decision]]], None]
 
 
 class Batcher:
@@ -70,10 +174,10 @@ class Batcher:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._lock = threading.Lock()
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, WorkQueue] = {}
         self._late = ThreadPoolExecutor(1, "late")
         self._n = self._n_written = 0
-        self._open: set[Request] = set()
+        self._open: set[PendingRequest] = set()
         #: Set once nothing more is waited for.
         self.given_up = asyncio.Event()
         self._closed = False
@@ -119,14 +223,14 @@ class Batcher:
             If there is no room, or a decision cannot be kept.
         """
         if len(examples) > self._most:
-            raise Problem(
+            raise ServiceProblem(
                 413,
                 "too-many-items",
                 f"{len(examples):,} answers in one request; send {self._most:,} at most",
             )
-        request = Request(self._loop.create_future())
+        request = PendingRequest(self._loop.create_future())
         for place, example in enumerate(examples):
-            answer = Waiting(example, loaded, alone=alone, kept=kept)
+            answer = PendingAnswer(example, loaded, alone=alone, kept=kept)
             answer.request, answer.place = request, place
             request.answers.append(answer)
         request.left = len(examples)
@@ -175,7 +279,7 @@ class Batcher:
         TimeoutError
             If it is not done by the deadline. What was begun goes on, and nobody hears of it.
         """
-        step = Step(loaded, work, self._loop.create_future())
+        step = StreamStep(loaded, work, self._loop.create_future())
         with self._lock:
             lane = self._lane(loaded)
             lane.waiting.append(step)
@@ -203,11 +307,11 @@ class Batcher:
         self._n += n
         self._metrics.waiting(self._n)
 
-    def _lane(self, loaded: Loaded) -> Lane:
+    def _lane(self, loaded: Loaded) -> WorkQueue:
         name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = Lane(self._lock, n)
+            lane = self._lanes[name] = WorkQueue(self._lock, n)
         lane.threads = [thread for thread in lane.threads if thread.is_alive()]
         for number in range(len(lane.threads), n):
             thread = threading.Thread(
@@ -220,7 +324,7 @@ class Batcher:
             thread.start()
         return lane
 
-    def _work(self, lane: Lane) -> None:
+    def _work(self, lane: WorkQueue) -> None:
         while True:
             with self._lock:
                 while not lane.waiting:
@@ -232,10 +336,10 @@ class Batcher:
                 batch = lane.take(self._max_batch)
                 lane.began[threading.get_ident()] = time.monotonic()
             try:
-                if isinstance(batch[0], Step):
+                if isinstance(batch[0], StreamStep):
                     batch[0].take(self._loop)
                 else:
-                    self._decide([item for item in batch if isinstance(item, Waiting)])
+                    self._decide([item for item in batch if isinstance(item, PendingAnswer)])
             except BaseException:
                 # What has no decision by its deadline is decided by the failure policy.
                 _log.exception("a batch of answers could not be decided")
@@ -245,7 +349,7 @@ class Batcher:
             # What was asked is not kept alive while nothing else comes.
             del batch
 
-    def _decide(self, batch: list[Waiting]) -> None:
+    def _decide(self, batch: list[PendingAnswer]) -> None:
         guardrail = batch[0].loaded.guardrail
         examples = [answer.example for answer in batch]
         self._metrics.batched(batch[0].loaded, len(batch))
@@ -256,7 +360,7 @@ class Batcher:
                 answer.settled = True
         self._give(mine)
 
-    def _give(self, decided: Sequence[tuple[Waiting, Decision]]) -> None:
+    def _give(self, decided: Sequence[tuple[PendingAnswer, Decision]]) -> None:
         """Keep decisions, then hand them to the requests."""
         problem: Exception | None = None
         if decided:
@@ -268,7 +372,7 @@ class Batcher:
             self._loop.call_soon_threadsafe(self._deliver, decided, problem)
 
     def _deliver(
-        self, decided: Sequence[tuple[Waiting, Decision]], problem: Exception | None
+        self, decided: Sequence[tuple[PendingAnswer, Decision]], problem: Exception | None
     ) -> None:
         with self._lock:
             self._n -= len(decided)
@@ -288,7 +392,7 @@ class Batcher:
             if request.timer is not None:
                 request.timer.cancel()
 
-    def _expire(self, request: Request, late_for: str) -> None:
+    def _expire(self, request: PendingRequest, late_for: str) -> None:
         """Take what has no decision out of the queue, and decide it by the failure policy."""
         with self._lock:
             late = [answer for answer in request.answers if not answer.settled]
@@ -319,8 +423,10 @@ class Batcher:
         self._late.shutdown(wait=False)
 
 
-def _full(why: str) -> Problem:
-    return Problem(429, "queue-full", f"{why}; send this again later", retry_after=RETRY_AFTER)
+def _full(why: str) -> ServiceProblem:
+    return ServiceProblem(
+        429, "queue-full", f"{why}; send this again later", retry_after=RETRY_AFTER
+    )
 
 
 def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) -> list[Decision]:

@@ -1,4 +1,4 @@
-"""Which guardrails decide, and when does another file take over?"""
+"""Which guardrails decide."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +12,8 @@ from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, InputError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
-from calibrail.serve.problems import Problem
-from calibrail.text.answer_sentences import answer_sentences
+from calibrail.serve.schemas import ServiceProblem
+from calibrail.text.sentences import answer_sentences
 
 #: What a guardrail may be called in an address.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -170,9 +170,9 @@ class Guardrails:
             if len(self._loaded) == 1:
                 return next(iter(self._loaded.values()))
             detail = f"several guardrails decide here; add ?guardrail= and one of {names}"
-            raise Problem(422, "guardrail-not-named", detail)
+            raise ServiceProblem(422, "guardrail-not-named", detail)
         if name not in self._loaded:
-            raise Problem(
+            raise ServiceProblem(
                 404, "no-such-guardrail", f"no guardrail is called {name!r}; there is {names}"
             )
         return self._loaded[name]

@@ -1,6 +1,9 @@
-"""Which requests reach the routes at all?
+"""Token, body size, host.
 
 Whatever is refused here costs no more than reading what is refused: no route, no parser, no thread.
+
+A client that sends a byte a second would hold its connection for ever: uvicorn ends connections
+that are idle between requests, not those in the middle of one.
 """
 
 import asyncio
@@ -8,13 +11,18 @@ import hmac
 import ipaddress
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from calibrail.serve.batching import RETRY_AFTER
-from calibrail.serve.problems import Problem
+from calibrail.serve.schemas import PROBLEM_TYPE, ServiceProblem
 from calibrail.serve.service import Service
 
 #: How many of the largest bodies are held at a time.
@@ -24,7 +32,7 @@ OPEN: Final = frozenset({"/healthz", "/readyz"})
 #: Headers on which it depends who asks for what: of two, another party may have read the other.
 _ONCE: Final = (b"host", b"authorization", b"content-type", b"content-encoding")
 #: Where an answer may come in pieces, and as which type of body it then does.
-STREAM: Final = "/v1/check/stream"
+STREAM_PATH: Final = "/v1/check/stream"
 LINES: Final = "application/x-ndjson"
 _CHARSET: Final = re.compile(r"charset\s*=\s*\"?([^\s;\"]*)")
 _LOCAL: Final = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.IGNORECASE)
@@ -34,10 +42,10 @@ def streams(scope: Scope) -> bool:
     """Return whether the body of a request is read piece by piece, while it is answered."""
     kinds = [value for name, value in scope["headers"] if name == b"content-type"]
     kind = kinds[0].partition(b";")[0].strip().lower() if kinds else b""
-    return scope["path"] == STREAM and scope["method"] == "POST" and kind == LINES.encode()
+    return scope["path"] == STREAM_PATH and scope["method"] == "POST" and kind == LINES.encode()
 
 
-class Gate:
+class RequestLimits:
     """An ASGI application behind limits.
 
     Parameters
@@ -84,14 +92,14 @@ class Gate:
             for name in _ONCE:
                 if sum(given == name for given, _ in scope["headers"]) > 1:
                     detail = f"the request has the header {name.decode()} more than once"
-                    raise Problem(400, "invalid-request", f"{detail}; send it once")
+                    raise ServiceProblem(400, "invalid-request", f"{detail}; send it once")
             self._admit(scope, headers)
             if streams(scope):
                 await self._app(scope, self._in_pieces(receive, held), send)
                 return
             body = await self._body(headers, receive, held)
             await self._pass_on(body, scope, receive, send)
-        except Problem as problem:
+        except ServiceProblem as problem:
             scope["problem"] = problem.kind
             await problem.response()(scope, receive, send)
         except ConnectionResetError:
@@ -117,7 +125,7 @@ class Gate:
         if held[0] > self._most:
             raise self._too_large()
         if self._held > _BODIES * self._most:
-            raise Problem(
+            raise ServiceProblem(
                 429,
                 "too-busy",
                 "too many large requests at a time; send this again later",
@@ -139,7 +147,7 @@ class Gate:
     def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         if self._local and not _LOCAL.fullmatch(headers.get(b"host", b"").decode("latin-1")):
             # A page elsewhere whose name points here (DNS rebinding) does not know that name.
-            raise Problem(
+            raise ServiceProblem(
                 421,
                 "other-host",
                 "this service is bound to this machine alone, and the header Host names another "
@@ -149,7 +157,7 @@ class Gate:
         if self._token is not None and scope["path"] not in OPEN:
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
-                raise Problem(
+                raise ServiceProblem(
                     401,
                     "unauthorized",
                     "this needs the service's token: send the header Authorization: Bearer TOKEN",
@@ -157,22 +165,22 @@ class Gate:
         if scope["method"] == "POST":
             kind, _, further = headers.get(b"content-type", b"").lower().partition(b";")
             if kind.strip() != b"application/json" and not streams(scope):
-                more = f" or {LINES}, a line a piece" if scope["path"] == STREAM else ""
-                raise Problem(
+                more = f" or {LINES}, a line a piece" if scope["path"] == STREAM_PATH else ""
+                raise ServiceProblem(
                     415,
                     "not-json",
                     f"send the body with the header Content-Type: application/json{more}",
                 )
             charset = _CHARSET.search(further.decode("latin-1"))
             if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
-                raise Problem(
+                raise ServiceProblem(
                     415,
                     "other-encoding",
                     f"Content-Type says charset={charset[1]:.40}; send the body in UTF-8",
                 )
             packed = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
             if packed not in ("", "identity"):
-                raise Problem(
+                raise ServiceProblem(
                     415,
                     "other-encoding",
                     f"Content-Encoding says {packed:.40}; send the body as it is, without it",
@@ -200,11 +208,11 @@ class Gate:
                         return b"".join(parts)
         except TimeoutError:
             detail = f"the body took longer than {self._seconds:g} s to arrive"
-            raise Problem(408, "too-slow", detail, close=True) from None
+            raise ServiceProblem(408, "too-slow", detail, close=True) from None
 
-    def _too_large(self) -> Problem:
+    def _too_large(self) -> ServiceProblem:
         detail = f"the body is larger than {self._most:,} bytes; send fewer answers at once"
-        return Problem(413, "too-large", detail)
+        return ServiceProblem(413, "too-large", detail)
 
 
 def is_loopback(host: str) -> bool:
@@ -217,3 +225,150 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+#: Bytes of a request before its body at most.
+MOST_HEADERS: Final = 64 * 2**10
+#: Seconds that whoever reads a body has to refuse a slow one in its own words.
+_GRACE: Final = 1.0
+
+
+class _Patient(HttpToolsProtocol):
+    """A connection that ends where a request does not arrive in time."""
+
+    #: Seconds for the headers, and for the body.
+    seconds: float
+    #: Seconds between two pieces of a body that is answered while it comes.
+    pause: float
+    #: Takes the status of each refusal.
+    refused: Callable[[int], None]
+
+    _timer: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+    _under_way: Sequence[RequestResponseCycle] = ()
+    _in_headers = True
+    _in_pieces = False
+    _n_header = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Expect the first request."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._arm(self.seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._disarm()
+        if self._unread is not None:
+            self._unread.cancel()
+        # Of requests that came one behind the other, the one at work is not the latest.
+        for cycle in self._under_way:
+            cycle.disconnected = True
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read what it asked for, but not for ever."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        if self._unread is not None:
+            self._unread.cancel()
+        super().resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, as long as the headers do not grow too long."""
+        if self._in_headers:
+            self._n_header += len(data)
+        elif self._timer is not None and self._in_pieces:
+            self._arm(self.pause)
+        super().data_received(data)
+        if self._in_headers and self._n_header > MOST_HEADERS and not self.transport.is_closing():
+            detail = f"the headers are longer than {MOST_HEADERS:,} bytes; send shorter ones"
+            self._refuse(ServiceProblem(431, "headers-too-large", detail))
+
+    def on_message_begin(self) -> None:
+        """Wait for the headers to end."""
+        super().on_message_begin()
+        self._in_headers = True
+        if self._timer is None:
+            self._arm(self.seconds)
+
+    def on_headers_complete(self) -> None:
+        """Wait for the body to end."""
+        self._in_headers, self._n_header = False, 0
+        super().on_headers_complete()
+        # Whoever writes an answer may think for a while between two pieces of it.
+        self._in_pieces = streams(dict(self.scope))
+        self._arm(self.pause if self._in_pieces else self.seconds + _GRACE)
+        before = (item for item in self._under_way if not item.response_complete)
+        self._under_way = (*before, self.cycle)
+
+    def on_message_complete(self) -> None:
+        """Wait for nothing: the rest is up to the service."""
+        self._disarm()
+        super().on_message_complete()
+        if self.cycle.response_complete:
+            # It was refused before its body had come; nothing else would end the connection.
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        self._refuse(ServiceProblem(400, "not-http", "this is not an HTTP request"))
+
+    def _arm(self, seconds: float) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, self._too_slow)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        if self.flow.read_paused:
+            # It is this side that does not read: an earlier request of the connection is at work.
+            self._arm(self.seconds)
+        elif self._in_headers:
+            detail = f"the headers took longer than {self.seconds:g} s to arrive"
+            self._refuse(ServiceProblem(408, "too-slow", detail))
+        else:
+            self.transport.abort()
+
+    def _refuse(self, problem: ServiceProblem) -> None:
+        """Answer outside of any application, and end the connection."""
+        type(self).refused(problem.status)
+        body = problem.body()
+        lines = {
+            "Content-Type": PROBLEM_TYPE,
+            "Content-Length": str(len(body)),
+            **problem.headers(),
+            "Connection": "close",
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self.transport.write(STATUS_LINE[problem.status] + head.encode() + b"\r\n" + body)
+        self.transport.close()
+
+
+def protocol(
+    seconds: float, pause: float, refused: Callable[[int], None]
+) -> type[asyncio.Protocol]:
+    """Return the protocol of connections.
+
+    Parameters
+    ----------
+    seconds : float
+        How long headers may take to arrive, and then the body.
+    pause : float
+        How long a body that is answered while it comes may stand still.
+    refused : callable
+        Takes the status of each request that is refused before any application sees it.
+    """
+    return type(
+        "Patient",
+        (_Patient,),
+        {"seconds": seconds, "pause": pause + _GRACE, "refused": staticmethod(refused)},
+    )

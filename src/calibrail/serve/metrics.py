@@ -1,4 +1,4 @@
-"""What does the service count, and how is it read?
+"""Prometheus.
 
 Where several processes serve, each counts into files of its own (``PROMETHEUS_MULTIPROC_DIR``,
 which must be set before this is imported), and whichever is asked adds all of them up.

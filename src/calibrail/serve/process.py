@@ -1,42 +1,437 @@
-"""How does the service start, listen, and end without dropping what it accepted?"""
+"""Uvicorn, workers, signals, reload of files.
+
+Every process accepts from the same socket, with guardrails, queue and log of its own. The one that
+started them decides nothing: it passes signals on, and replaces what ends by itself.
+"""
 
 import asyncio
 import contextlib
 import errno
 import gc
+import logging
 import math
+import multiprocessing
+import os
 import signal
 import socket
+import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
 import uvicorn
 
 from calibrail.errors import CalibrailError, InputError
+from calibrail.formatting import count
 from calibrail.guardrail.decision_log import DecisionLog
-from calibrail.guardrail.runtime import Guardrail
-from calibrail.guardrail.units import require_answers
-from calibrail.models.call_limits import CallLimits, account, limit_calls
-from calibrail.serve import announcing
+from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.guardrail.signing import signature_path
+from calibrail.models.llm.limits import CallLimits, account, limit_calls
+from calibrail.options.fields import spell_option
+from calibrail.options.runtime import ServeOptions
 from calibrail.serve.app import application
-from calibrail.serve.ending import HANDLED, ending_at_once
-from calibrail.serve.guardrails import Guardrails
-from calibrail.serve.limits import Gate, is_loopback
-from calibrail.serve.problems import TOKEN_VARIABLE
-from calibrail.serve.protocol import protocol
+from calibrail.serve.guardrails import Guardrails, Loaded
+from calibrail.serve.limits import RequestLimits, is_loopback, protocol
+from calibrail.serve.metrics import TOGETHER
+from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
 from calibrail.serve.service import Service, token
-from calibrail.serve.watchers import Watchers, monitor
-from calibrail.serve.watches import writable
-from calibrail.serve.watching import reload, watch
-from calibrail.serve.workers import Begun, Workers
-from calibrail.settings.option import option_of
-from calibrail.settings.serving import ServeOptions
+from calibrail.serve.watch_status import Statuses, Watchers, announced, monitor, writable
+from calibrail.text.words import languages_known
+
+#: Seconds between two looks at the processes.
+_STEP: Final = 0.2
+#: Seconds before a process that ended at once is started again, and the longest such wait.
+_FIRST_WAIT: Final = 1.0
+_LONGEST_WAIT: Final = 30.0
+#: Seconds beyond the time for what was accepted, after which a process is killed.
+_GRACE: Final = 5.0
+#: Signals that a terminal sends to all processes at once, and those that begin, too.
+_FOR_ALL: Final = (signal.SIGINT, signal.SIGHUP)
+
+#: Takes what a person should know of the guardrails, a line each, once they decide.
+Begun = Callable[[Sequence[str]], None]
+#: Serves in a process of its own until it is told to end: takes whom to tell that it answers, and
+#: returns whether all that was accepted was answered. Picklable, as it travels to the process.
+Work = Callable[[Begun], bool]
+
+
+@dataclass
+class _Worker:
+    """A process, and the line to it."""
+
+    process: SpawnProcess
+    line: Connection
+    began: float
+
+    def said(self) -> Sequence[str] | str | None:
+        """Return what it serves once it does, or why it cannot begin; None if nothing is new."""
+        with contextlib.suppress(EOFError, OSError):
+            if self.line.poll():
+                message: Sequence[str] | str = self.line.recv()
+                return message
+        return None
+
+
+class Workers:
+    """Processes that do the same work.
+
+    Parameters
+    ----------
+    work : callable
+        What each does.
+    n : int
+        How many there are.
+    drain : float
+        Seconds to finish in.
+    note : callable
+        Takes what a person should know.
+    """
+
+    def __init__(self, work: Work, n: int, drain: float, note: Callable[[str], None]) -> None:
+        self._work, self._n, self._drain, self._note = work, n, drain, note
+        self._context = multiprocessing.get_context("spawn")
+        self._workers: list[_Worker] = []
+        self._stopped: float | None = None
+        self._failed = False
+
+    def run(self, begun: Begun, stopping: Callable[[], None]) -> bool:
+        """Keep the processes at work until SIGTERM or Ctrl-C; return whether all ended in order.
+
+        Parameters
+        ----------
+        begun : callable
+            Called once, when the first process answers.
+        stopping : callable
+            Called once, when the processes are told to end.
+
+        Raises
+        ------
+        CalibrailError
+            If a process cannot begin, before any of them answers.
+        """
+        try:
+            counts = tempfile.TemporaryDirectory(prefix="calibrail-")
+        except OSError as error:
+            raise CalibrailError(
+                f"several workers count in files, and there is no folder for them: {error}; name "
+                "one in the environment variable TMPDIR"
+            ) from error
+        with counts as folder, self._signals():
+            os.environ[TOGETHER] = folder
+            try:
+                self._keep(begun, stopping)
+            finally:
+                del os.environ[TOGETHER]
+                for worker in self._workers:
+                    worker.process.kill()
+                    worker.process.join()
+        return not self._failed
+
+    def _keep(self, begun: Begun, stopping: Callable[[], None]) -> None:
+        answering, told = False, False
+        pause, again = _FIRST_WAIT, 0.0
+        while True:
+            now = time.monotonic()
+            if self._stopped is not None:
+                if not told:
+                    told = True
+                    stopping()
+                if not self._workers:
+                    return
+                if now > self._stopped + self._drain + _GRACE:
+                    self._failed = True
+                    return
+            elif now >= again:
+                while len(self._workers) < self._n and self._stopped is None:
+                    self._start()
+            wait([worker.process.sentinel for worker in self._workers], _STEP)
+            for worker in tuple(self._workers):
+                said = worker.said()
+                if isinstance(said, str):
+                    if not answering:
+                        raise CalibrailError(said)
+                    self._note(f"worker {worker.process.pid} cannot begin: {said}")
+                elif said is not None and not answering:
+                    answering = True
+                    begun(said)
+                if worker.process.is_alive():
+                    continue
+                self._ended(worker)
+                if self._stopped is None:
+                    lived = time.monotonic() - worker.began
+                    pause = _FIRST_WAIT if lived > _LONGEST_WAIT else min(2 * pause, _LONGEST_WAIT)
+                    again = 0.0 if lived > pause else time.monotonic() + pause
+
+    def _start(self) -> None:
+        line, theirs = self._context.Pipe()
+        process = self._context.Process(target=_worker, args=(self._work, theirs))
+        # The first start would start this, too, and let signals through after that.
+        resource_tracker.ensure_running()
+        with _held(_FOR_ALL):
+            process.start()
+        theirs.close()
+        self._workers.append(_Worker(process, line, time.monotonic()))
+        if self._stopped is not None:
+            # Told before it was there to hear it.
+            self._tell(signal.SIGTERM)
+
+    def _ended(self, worker: _Worker) -> None:
+        from prometheus_client.multiprocess import mark_process_dead
+
+        self._workers.remove(worker)
+        worker.process.join()
+        worker.line.close()
+        mark_process_dead(worker.process.pid, os.environ[TOGETHER])  # type: ignore[no-untyped-call]
+        if self._stopped is not None:
+            # A process that had not begun yet just ends.
+            self._failed |= worker.process.exitcode not in (0, -signal.SIGTERM)
+        else:
+            self._note(
+                f"worker {worker.process.pid} ended with {worker.process.exitcode}; another one is "
+                "started"
+            )
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._stopped = self._stopped or time.monotonic()
+            self._tell(signal.SIGTERM)
+
+        def reload(number: int, frame: FrameType | None) -> None:
+            self._tell(signal.SIGHUP)
+
+        handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _tell(self, number: int) -> None:
+        for worker in self._workers:
+            if worker.process.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.process.pid, number)
+
+
+@contextlib.contextmanager
+def _held(signals: Iterable[int]) -> Iterator[None]:
+    """Let signals wait; a process that is started meanwhile lets them wait, too."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _worker(work: Work, line: Connection) -> None:
+    """Work, and end where whoever started it is gone."""
+    for number in _FOR_ALL:
+        # Whoever started this one says what is to be done about it.
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_ALL)
+
+    def follow() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            line.recv()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, name="follows", daemon=True).start()
+    try:
+        finished = work(line.send)
+    except CalibrailError as error:
+        line.send(str(error))
+        raise SystemExit(1) from None
+    raise SystemExit(0 if finished else 1)
+
+
+#: Signals that end the process, or let it read its files again.
+HANDLED: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
+
+@contextlib.contextmanager
+def exit_on_signal() -> Iterator[None]:
+    """Let SIGTERM end the process as long as nothing is accepted.
+
+    The first process of a container would ignore it otherwise.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    # There is nothing to read again yet, and nobody who hangs up.
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Not by an exception: where one is raised from a callback, Python drops it, and the signal.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_NO_PROBES: Final = {
+    "column": "no probes: its score stands in the data",
+    "endpoint": "no probes compared: its endpoint is not asked about them",
+}
+
+
+def startup_lines(guardrails: Iterable[Loaded], options: ServeOptions) -> list[str]:
+    """Return what decides from now on, and where decisions are kept, a line each."""
+    lines = []
+    for loaded in guardrails:
+        lines.append(describe_guardrail(loaded))
+        lines += [
+            f"{loaded.name} sends the answers to {endpoint}"
+            for endpoint in loaded.guardrail.endpoints
+        ]
+    if options.log is None:
+        return [*lines, "decisions are not logged (--log DIR)"]
+    texts = " with the texts" if options.log_text else ""
+    synced = ", each on disk before it is given" if options.log_sync else ""
+    lines.append(f"decisions are logged{texts} in {options.log}{synced}")
+    if not languages_known():
+        lines.append("the log tells no languages: pip install 'calibrail[serve]' has what does")
+    if options.monitor is not None:
+        lines += announced(options.monitor, guardrails)
+    return lines
+
+
+def describe_guardrail(loaded: Loaded) -> str:
+    """Return which guardrail this is, who signed it and how its probes came out, in one line."""
+    guardrail = loaded.guardrail
+    detector = guardrail.scale.column or guardrail.config.score.name
+    signature, probed = guardrail.signature, guardrail.probed
+    if signature is not None:
+        signed = f"signed by the key {signature.keyid}"
+    elif signature_path(loaded.path).exists():
+        signed = "its signature was not verified (--trusted PUB.pem)"
+    else:
+        signed = "not signed"
+    if probed is None:
+        probes = "no probes compared"
+    elif probed.state == "agree":
+        # Of sentences there are more scores than answers.
+        noun = "probe score" if guardrail.unit == "sentence" else "probe answer"
+        probes = f"{count(probed.n, noun)} agree"
+    elif probed.state == "members":
+        members = f"{count(probed.n, 'probe score')} of {', '.join(probed.members)} agree"
+        probes = f"{members}; of the rest {_NO_PROBES['endpoint']}"
+    elif (why := probed.unproven()) is not None:
+        probes = why
+    else:
+        probes = _NO_PROBES[probed.state]
+    verdict = guardrail.config.headline.verdict
+    return f"{loaded.name}: {detector}, {verdict}; {signed}; {probes}; {loaded.digest}"
+
+
+#: Seconds between two looks at the files.
+EVERY: Final = 1.0
+
+_log: Final = logging.getLogger("calibrail.serve")
+T = TypeVar("T")
+
+
+async def watch(service: Service) -> None:
+    """Look at the files until the task is cancelled; one that hangs holds up no other."""
+    async with asyncio.TaskGroup() as group:
+        for name in service.guardrails.names():
+            group.create_task(_follow(service, name))
+        if service.statuses is not None:
+            group.create_task(_read(service.statuses))
+        while True:
+            await asyncio.sleep(EVERY)
+            service.metrics.look()
+
+
+async def _read(statuses: Statuses) -> None:
+    while True:
+        await _aside(statuses.read)
+        await asyncio.sleep(2 * EVERY)
+
+
+async def _follow(service: Service, name: str) -> None:
+    while True:
+        await asyncio.sleep(EVERY)
+        if await _aside(lambda: service.guardrails.changed(name)):
+            await reload(service, [name])
+
+
+async def reload(service: Service, names: list[str] | None = None) -> None:
+    """Load files anew, all where none is named; the event loop goes on meanwhile."""
+    names = service.guardrails.names() if names is None else names
+    await asyncio.gather(*(_reload_one(service, name) for name in names))
+
+
+async def _reload_one(service: Service, name: str) -> None:
+    guardrails = service.guardrails
+    async with service.reloading[name]:
+        before = guardrails.get(name)
+        refusal = await _aside(lambda: guardrails.reload(name))
+    service.metrics.reloaded(name, "swapped" if refusal is None else "refused")
+    if refusal is None:
+        after = guardrails.get(name)
+        service.metrics.took_over(before, after)
+        _log.warning("%s; decides from now on", describe_guardrail(after))
+        old, new = fields_read(before.guardrail), fields_read(after.guardrail)
+        if set(new) != set(old):
+            _log.error(
+                "%s: the new file reads other fields than the old one; requests that lack one "
+                "are refused from now on. They must have %s (before: %s)",
+                name,
+                *(", ".join(pointer(*path) for path in paths) for paths in (new, old)),
+            )
+    else:
+        _log.error(
+            "%s: the new file is refused, and %s goes on deciding: %s",
+            name,
+            before.digest,
+            refusal.reason,
+        )
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Return what work returns, in a thread that neither the process nor other work waits for.
+
+    A disk that hangs, or a detector that does while it is tried, would keep the process from
+    ending in the threads of ``asyncio.to_thread``.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(settled: Callable[[], None]) -> None:
+        if not done.done():
+            settled()
+
+    def run() -> None:
+        settled: Callable[[], None]
+        try:
+            result = work()
+        except BaseException as error:
+            failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            settled = lambda: done.set_exception(failure)  # noqa: E731
+        else:
+            settled = lambda: done.set_result(result)  # noqa: E731
+        # The loop may have ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, settled)
+
+    threading.Thread(target=run, name="reloads", daemon=True).start()
+    return await done
+
 
 #: Seconds in which connections that wait to be accepted, and requests that were sent before a
 #: client knew, are still taken when the service is stopped.
@@ -133,7 +528,7 @@ def _serve_here(
     _open_many_files()
     # What starts, or takes over, says so in its own words.
     warnings.filterwarnings("ignore", "NOT PROBED")
-    with ending_at_once(), limit_calls(_within(calls, options.deadline)):
+    with exit_on_signal(), limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
         if options.monitor is not None:
             for loaded in guardrails:
@@ -181,7 +576,7 @@ async def _run(
     begun: Begun,
 ) -> bool:
     service = Service(options, guardrails, log)
-    app = Gate(application(service), service)
+    app = RequestLimits(application(service), service)
     config = uvicorn.Config(
         app,
         http=protocol(options.read_timeout, options.deadline, service.metrics.refused),
@@ -194,7 +589,7 @@ async def _run(
         lifespan="off",
         ws="none",
     )
-    lines = announcing.begun(guardrails, options)
+    lines = startup_lines(guardrails, options)
     server = _Server(config, service, lambda: begun(lines))
     # What was loaded stays: the collector need not look at it again.
     gc.collect()
@@ -270,7 +665,7 @@ def _listening(options: ServeOptions) -> Iterator[socket.socket]:
             options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        given = option_of(ServeOptions, "host", options.host)
+        given = spell_option(ServeOptions, "host", options.host)
         raise InputError(f"{given} is no address of this machine: {error}") from error
     family, kind, number, _, address = found[0]
     with socket.socket(family, kind, number) as listener:
@@ -302,7 +697,7 @@ def _listen(listener: socket.socket, options: ServeOptions) -> None:
 def _taken(options: ServeOptions, error: OSError) -> CalibrailError:
     return CalibrailError(
         f"cannot listen on {options.host} port {options.port}: {error.strerror}; choose "
-        f"another port ({option_of(ServeOptions, 'port', 0)} for a free one)"
+        f"another port ({spell_option(ServeOptions, 'port', 0)} for a free one)"
     )
 
 

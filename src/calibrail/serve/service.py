@@ -1,4 +1,4 @@
-"""What does a running service consist of, and when is it ready?"""
+"""Log, queue, readiness of one process."""
 
 import asyncio
 import os
@@ -10,13 +10,12 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError, LogError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
-from calibrail.serve.batching import RETRY_AFTER, Batcher
+from calibrail.options.runtime import ServeOptions
+from calibrail.serve.batching import RETRY_AFTER, Batcher, PendingAnswer
 from calibrail.serve.guardrails import Guardrails, Loaded
-from calibrail.serve.lanes import Waiting
 from calibrail.serve.metrics import Metrics
-from calibrail.serve.problems import TOKEN_VARIABLE, Problem
-from calibrail.serve.watches import Statuses
-from calibrail.settings.serving import ServeOptions
+from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
+from calibrail.serve.watch_status import Statuses
 
 #: Deadlines after which a detector that is still at one batch is taken to hang.
 LOST: Final = 5
@@ -128,7 +127,7 @@ class Service:
             except LogError as error:
                 self.metrics.unlogged(loaded, len(entries))
                 self._log_error = str(error)
-                raise Problem(
+                raise ServiceProblem(
                     503,
                     "log-unavailable",
                     "a decision could not be written to the decision log, and is not given; send "
@@ -139,9 +138,9 @@ class Service:
             self.metrics.logged(len(entries))
         self.metrics.decided(loaded, (decision for _, decision in decided))
 
-    def _unready(self) -> Problem | None:
+    def _unready(self) -> ServiceProblem | None:
         if self.draining:
-            return Problem(503, "stopping", "this process is being stopped; ask another one")
+            return ServiceProblem(503, "stopping", "this process is being stopped; ask another one")
         if self.batcher.stuck():
             return _stuck()
         if self._log_error and self._log is not None:
@@ -149,7 +148,7 @@ class Service:
                 with tempfile.TemporaryFile(dir=self._log.folder) as file:
                     file.write(bytes(_ROOM))
             except OSError:
-                return Problem(503, "log-unavailable", self._log_error)
+                return ServiceProblem(503, "log-unavailable", self._log_error)
             self._log_error = ""
         return None
 
@@ -162,15 +161,15 @@ class Service:
             self._log.close()
         return finished
 
-    def _keep(self, decided: Sequence[tuple[Waiting, Decision]]) -> None:
+    def _keep(self, decided: Sequence[tuple[PendingAnswer, Decision]]) -> None:
         """Keep decisions on answers that came to the same guardrail."""
         items = [(answer.example, decision) for answer, decision in decided]
         self.keep(decided[0][0].loaded, items)
 
 
-def _stuck() -> Problem:
+def _stuck() -> ServiceProblem:
     detail = "the detector has been at one batch for longer than the deadline; ask another one"
-    return Problem(503, "stuck", detail)
+    return ServiceProblem(503, "stuck", detail)
 
 
 def token() -> str | None:

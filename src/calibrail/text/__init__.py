@@ -1,1 +1,1 @@
-"""What does a string hold: sentences, claims, words, numbers, names. Pure functions, no state."""
+"""Functions of a text alone: words, sentences, claims, structure."""

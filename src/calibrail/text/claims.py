@@ -1,12 +1,278 @@
-"""Which statements does a string make, and where?"""
+"""Claims, clauses, abstentions."""
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
-from calibrail.text.abstentions import SOURCES_NAMED, abstains
-from calibrail.text.clauses import clauses
-from calibrail.text.sentences import Line, line_sentences, lines, sentences_version
+from calibrail.text.sentences import TextLine, line_sentences, lines, sentences_version
+
+#: A longer text is taken for no abstention; it bounds the time of the pattern.
+_ABSTENTIONS_LONG: Final = 1000
+
+_ABSTENTIONS_SOURCE = (
+    r"(?:passages?|texts?|contexts?|documents?|sources?|articles?|excerpts?|snippets?"
+    r"|(?:provided|given|available) information)"
+)
+#: How a statement names its sources ("Based on the given passages"), as a pattern.
+SOURCES_NAMED: Final = (
+    rf"(?:based (?:up)?on|according to|as per) (?:(?:all|the|these|this|those|given|provided"
+    rf"|above|retrieved|following|available) )*{_ABSTENTIONS_SOURCE}(?: "
+    rf"(?:\d+|and|provided|given|above))*"
+)
+_IN_SOURCE = rf"(?:in|by|from) (?:\w+ ){{0,3}}?{_ABSTENTIONS_SOURCE}\b"
+_NOT = (
+    r"(?:do|does|did)(?: not|n't)"
+    r"(?: (?:also|actually|directly|explicitly|specifically|clearly|seem to|appear to))*"
+)
+_HOLD = (
+    r"(?:provide|contain|mention|include|give|specify|state|address|discuss|offer|describe|indicate"
+    r"|say|answer|explain|cover|list|have)"
+)
+_FACTS = (
+    r"(?:information|details?|instructions?|guidance|guidelines|answers?|mention|explanations?"
+    r"|clarification|clarity|recommendations?|issues?|questions?|specifics)"
+)
+_FIND = r"(?:answer|determine|provide|find|locate|confirm|verify|say|tell)"
+_HELD = (
+    r"(?:mentioned|stated|specified|provided|given|discussed|addressed|described|listed|included"
+    r"|found|available|covered|answered|indicated)"
+)
+_NONE = r"\bthere(?:'s| is| are| was| were) no"
+_HARD = r"(?:not possible|impossible|difficult|unclear|not clear)"
+_ABSTAINS = re.compile(
+    "|".join(
+        [
+            r"\bunable to answer\b",
+            rf"\bi(?:'m| am) (?:unable|not able) to {_FIND}\b",
+            rf"\bi (?:cannot|can't|could not) {_FIND}\b",
+            r"^(?:(?:i'm )?sorry,? )?(?:but )?i (?:do not|don't) know\b",
+            r"^(?:(?:i'm )?sorry,? )?(?:but )?i (?:do not|don't) have (?:\w+ ){0,2}information\b",
+            rf"\b{_ABSTENTIONS_SOURCE}(?: \d+(?: (?:and|or|&) \d+)?)?(?: (?:provided|given|above))?"
+            rf" {_NOT} {_HOLD}\b",
+            # Without its subject, as the second half of a sentence about a passage.
+            rf"^(?:(?:but|and|however|additionally|also|unfortunately),? )*(?:it |they )?"
+            rf"{_NOT} {_HOLD} (?:\w+ ){{0,3}}?{_FACTS}\b",
+            rf"\bno (?:\w+ )?{_ABSTENTIONS_SOURCE} (?:\w+ )?{_HOLD}s?\b",
+            rf"\bnone of the (?:\w+ )?{_ABSTENTIONS_SOURCE}\b",
+            rf"{_NONE} (?:\w+ ){{0,2}}?(?:information|mention|details)\b",
+            rf"{_NONE} (?:\w+ ){{1,6}}?{_IN_SOURCE}",
+            r"\b(?:not (?:\w+ )?enough|insufficient) information\b",
+            rf"\bnot (?:\w+ly )?{_HELD} (?:\w+ ){{0,3}}?{_IN_SOURCE}",
+            r"\b(?:is|are|was|were)(?: not|n't) (?:\w+ly )?(?:mentioned|specified)\W*$",
+            r"\bquestion (?:cannot|can't|could not) be answered\b",
+            rf"\b(?:cannot|can't|{_HARD})\b(?: \w+){{0,12}}? {_IN_SOURCE}",
+            rf"{SOURCES_NAMED},? it is {_HARD}\b",
+        ]
+    ),
+    re.IGNORECASE,
+)
+# Every way to say it holds one of these: a quick look first.
+_NEGATION = re.compile(
+    r"\bno|n't|unable|cannot|insufficient|impossible|difficult|unclear", re.IGNORECASE
+)
+_ABSTENTIONS_ASIDE = re.compile(r"\([^()]*\)")
+# "Although the passages do not mention its height, it has three arches" states something.
+_CONCESSION = re.compile(r"(?:even though|while|although|though)\b[^,]*,\s*", re.IGNORECASE)
+
+
+def abstains(statement: str) -> bool:
+    """Return whether a statement says that the sources do not hold the answer.
+
+    Rules of English, over how language models put it. What stands in brackets does not count.
+
+    >>> abstains("The passages do not mention its height.")
+    True
+    >>> abstains("The Constitution does not mention its height.")
+    False
+    """
+    if len(statement) > _ABSTENTIONS_LONG:
+        return False
+    plain = statement.replace("\u2019", "'")
+    if not _NEGATION.search(plain):
+        return False
+    plain = " ".join(_ABSTENTIONS_ASIDE.sub(" ", plain).split())
+    return _ABSTAINS.search(_CONCESSION.sub("", plain, count=1)) is not None
+
+
+#: A longer sentence is no prose and stays whole; it bounds the time, too.
+_CLAUSES_LONG: Final = 1000
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Where main clauses meet; the words up to the subject belong to neither of them.
+_JOINT = re.compile(
+    r"(?:,\s+(?P<word>and|but|although|though)|;(?:\s+(?:and|but))?)\s+"
+    r"(?:(?:however|therefore|thus|moreover|furthermore|additionally|also|instead|similarly|then"
+    r"|consequently|later|still|as a result|in addition|in contrast|on the other hand),?\s+)*",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"\([^()]*\)")
+# A comma before a year is part of a date.
+_TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|,(?!\s\d{4}\b)|[^\w\s,]")
+_MODAL = _set("can could will would may might must shall should cannot")
+_FINITE = _MODAL | _set("is are was were has have had does do did")
+_PAST = _set(
+    "became began came found fought gave got grew held knew led left lost made met ran sang saw"
+    " sold spent stood taught took went won wrote"
+)
+_PRONOUN = _set("i he she it we you they there")
+_DETERMINER = _set(
+    "the a an this these those his her its their our my your some many most all each every both"
+    " another one only several no two three four five six"
+)
+_RELATIVE = _set("which who whom whose where that what how why")
+# Under these a clause is not stated, and what follows an "and" may stand under them, too.
+_SUBORDINATING = _set(
+    "if unless whether when whenever because although though while whereas until once that lest"
+    " either neither said says say states stated thinks think thought believes believe claims"
+    " claimed argues argued suggests suggested reports reported"
+)
+# Where these open the sentence, what they say may hold for the second clause, too.
+_OPENING = _set(
+    "as since after before given in on at during for under within among throughout with"
+)
+_ADVERB = _set("also then still often never")
+_NO_VERB = _RELATIVE | _set("and or to of in on at for with as both all")
+_NO_NOUN = _PRONOUN | _RELATIVE | _SUBORDINATING | _set("to than as")
+_IDIOM = re.compile(
+    r"(?:for (?:example|instance)|in (?:addition|contrast|fact|summary|conclusion|short|particular)"
+    r"|on the other hand|at the same time),\s*",
+    re.IGNORECASE,
+)
+
+
+def clauses(sentence: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of the main clauses of a sentence, itself where it has just one.
+
+    A sentence is split at a semicolon, ", and" or ", but" only where a subject with a finite verb
+    follows and another precedes, outside of brackets and quotes, and neither can be part of an
+    enumeration or stand under an "if", "that" or "said". An abstention is cut off at an "although",
+    too, and needs no subject ("It names the river, but does not mention its length").
+
+    >>> text = "It was built in 1853, and its tower is 90 m high."
+    >>> [text[start:end] for start, end in clauses(text)]
+    ['It was built in 1853', 'its tower is 90 m high.']
+    """
+    joints = _open_joints(sentence) if len(sentence) <= _CLAUSES_LONG else []
+    borders = [*(joint.start() for joint in joints), len(sentence)]
+    first = 0
+    for joint, (_, following) in zip(joints, pairwise(borders), strict=True):
+        left = sentence[first : joint.start()].rstrip()
+        if abstains(sentence[joint.end() : following]):
+            before = _before(left)
+            stands = len(before) > 2 and before[0].lower() not in _SUBORDINATING
+        elif joint["word"] and joint["word"].lower().endswith("though"):
+            stands = False
+        else:
+            stands = _both_stand(left, sentence[joint.end() :], semicolon=not joint["word"])
+        if stands:
+            yield first, first + len(left)
+            first = joint.end()
+    yield first, len(sentence)
+
+
+def _open_joints(sentence: str) -> list[re.Match[str]]:
+    """Return the joints outside of brackets and quotes."""
+    depth, quoted, at = 0, False, 0
+    result = []
+    for joint in _JOINT.finditer(sentence):
+        for letter in sentence[at : joint.start()]:
+            quoted ^= letter == '"'
+            depth += (letter in "([{\u201c\u00ab") - (letter in ")]}\u201d\u00bb")
+        at = joint.start()
+        if not quoted and not depth:
+            result.append(joint)
+    return result
+
+
+def _tokens(clause: str) -> Iterator[str]:
+    matches = _TOKEN.finditer(_ASIDE.sub(" ", clause.replace("\u2019", "'")))
+    return (match[0] for match in matches)
+
+
+def _before(left: str) -> list[str]:
+    return list(_tokens(_IDIOM.sub("", left, count=1)))
+
+
+def _both_stand(left: str, after: str, *, semicolon: bool) -> bool:
+    # The first words of what follows decide most often: a sentence full of semicolons would be read
+    # once for each of them.
+    rest = _tokens(after)
+    right = list(islice(rest, 8))
+    pronoun = _starts_with_pronoun(right)
+    if not pronoun and not _starts_with_noun(right, rest, bare=semicolon):
+        return False
+    before = [token.lower() for token in _before(left)]
+    if _SUBORDINATING.intersection(before) or ("not", "only") in pairwise(before):
+        return False
+    if pronoun:
+        weak = not _MODAL.intersection(token.lower() for token in right[1:3]) and any(
+            token in _PAST or token.endswith("ed") for token in before[1:]
+        )
+        return weak or _has_main_verb(before)
+    openers = {*before[:1], *(token for comma, token in pairwise(before) if comma == ",")}
+    if _OPENING & openers:
+        return False
+    # Nouns may be the rest of an enumeration ("lakes, rivers, and the sea are"): the words since
+    # the last comma must hold a verb themselves.
+    since = len(before) - before[::-1].index(",") if "," in before else 0
+    return _has_main_verb(before[since:])
+
+
+def _has_main_verb(tokens: list[str]) -> bool:
+    if tokens and tokens[0] in _PRONOUN:
+        return len(tokens) > 1
+    relative, previous = False, ""
+    for token in tokens:
+        if token in _RELATIVE:
+            relative = True
+        elif token == ",":
+            relative = False
+        elif not relative and previous != "to" and (_is_finite(token) or _contracted(token)):
+            return True
+        previous = token
+    return False
+
+
+def _starts_with_pronoun(tokens: list[str]) -> bool:
+    words = [token.lower() for token in tokens[:4] if not token.lower().endswith("ly")]
+    if len(words) < 2:
+        return False
+    if _contracted(words[0]):
+        return True
+    verb = words[2] if len(words) > 2 and words[1] in _ADVERB else words[1]
+    if words[0] == "there":
+        return _is_finite(verb)
+    return words[0] in _PRONOUN and verb[0].isalpha() and verb not in _NO_VERB
+
+
+def _starts_with_noun(tokens: list[str], rest: Iterable[str], *, bare: bool) -> bool:
+    if not tokens or not (bare or tokens[0].lower() in _DETERMINER or tokens[0][0].isupper()):
+        return False
+    for index, token in enumerate(tokens):
+        word = token.lower()
+        if index and _is_finite(word):
+            return any(word[0].isalnum() for word in chain(tokens[index + 1 :], rest))
+        if not word[0].isalnum() or word in _NO_NOUN:
+            return False
+    return False
+
+
+def _is_finite(word: str) -> bool:
+    if word.endswith("n't"):
+        return word[:-3] in _FINITE or word in ("can't", "won't")
+    return word in _FINITE
+
+
+def _contracted(word: str) -> bool:
+    subject, _, verb = word.partition("'")
+    return (subject in _PRONOUN or subject == "that") and verb in ("s", "re", "ve", "d", "ll", "m")
+
 
 #: A longer sentence is no prose and stays whole; it bounds the time of every pattern below.
 _LONG: Final = 1000
@@ -122,7 +388,7 @@ class _Lead(NamedTuple):
 _NO_LEAD: Final = _Lead(-1, "", False)
 
 
-def _close(leads: list[_Lead], line: Line) -> None:
+def _close(leads: list[_Lead], line: TextLine) -> None:
     """Drop the lead-ins that a line no longer stands under."""
     if line.kind == "item":
         while leads and leads[-1].indent >= line.indent:
@@ -131,7 +397,7 @@ def _close(leads: list[_Lead], line: Line) -> None:
         leads.clear()
 
 
-def _open(leads: list[_Lead], line: Line, text: str, *, abstaining: bool) -> None:
+def _open(leads: list[_Lead], line: TextLine, text: str, *, abstaining: bool) -> None:
     """Add a lead-in; one inside a list is read after that of the list."""
     outer = leads[-1] if leads else _NO_LEAD
     if len(text) > _LEAD_LONG:
@@ -142,7 +408,7 @@ def _open(leads: list[_Lead], line: Line, text: str, *, abstaining: bool) -> Non
     leads.append(_Lead(indent, text, abstaining or outer.abstains))
 
 
-def _introduces(text: str, line: Line, below: Line | None) -> bool:
+def _introduces(text: str, line: TextLine, below: TextLine | None) -> bool:
     """Return whether a line ends in a colon or is the heading of what is below it."""
     whole = text[line.start : line.end]
     if whole.rstrip(_CLOSING).endswith((":", "\uff1a")):

@@ -1,16 +1,26 @@
-"""Which sentences does a string hold, and where?"""
+"""Sentence splitter, whole and incremental.
+
+`SentenceStream` takes an answer in pieces. Where a sentence ends is decided as soon as the word
+after it is whole, by characters alone: however the text is cut into pieces, the same sentences
+come out, each at the same character. `answer_sentences` is that stream fed at once, so what is
+calibrated, checked and streamed has the same sentences.
+
+They are those of `sentences`, except that what is looked at is bounded: nupunkt sees two words and
+a few characters before them, and a sentence that does not end is cut.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from nupunkt import PunktSentenceTokenizer
+
 
 # A bullet or a number that opens a list item. One capital letter with a point is left alone, since
 # it is more often an initial ("J. K. Rowling"), and so are four digits with a point, a year.
@@ -97,7 +107,7 @@ class Sentence(NamedTuple):
     end: int
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line that holds a letter or digit, without its list marker and outer white space.
 
     Attributes
@@ -140,7 +150,7 @@ def sentences(text: str) -> list[Sentence]:
     return [sentence for line in lines(text) for sentence in line_sentences(text, line)]
 
 
-def lines(text: str) -> list[Line]:
+def lines(text: str) -> list[TextLine]:
     """Return the lines of a string that hold a letter or digit beside a list marker.
 
     Where no line does, a marker is all there is to say ("7." as an answer), and stays.
@@ -165,7 +175,7 @@ def marker(text: str, start: int, end: int) -> tuple[int, str]:
     return mark.end(), "heading" if heading else "item"
 
 
-def line_sentences(text: str, line: Line) -> Iterator[Sentence]:
+def line_sentences(text: str, line: TextLine) -> Iterator[Sentence]:
     """Yield the sentences of one of the `lines` of a string, with offsets into that string."""
     starts = [*_starts(text[line.start : line.end]), line.end - line.start]
     begin = end = line.start
@@ -189,7 +199,7 @@ def line_sentences(text: str, line: Line) -> Iterator[Sentence]:
         yield Sentence(text[begin:end], begin, end)
 
 
-def _lines(text: str, *, marked: bool) -> Iterator[Line]:
+def _lines(text: str, *, marked: bool) -> Iterator[TextLine]:
     offset = 0
     for whole in text.splitlines(keepends=True):
         first, end = _trimmed(text, offset, offset + len(whole))
@@ -199,7 +209,7 @@ def _lines(text: str, *, marked: bool) -> Iterator[Line]:
         if marked and first < end:
             start, kind = marker(text, first, end)
         if speaks(text, start, end):
-            yield Line(start, end, indent, kind)
+            yield TextLine(start, end, indent, kind)
 
 
 def _starts(line: str) -> Iterator[int]:
@@ -255,3 +265,371 @@ def _tokenizer() -> PunktSentenceTokenizer:
     tokenizer.EXCL_QUEST_LOWERCASE_CONTINUES = True
     tokenizer.add_abbreviations(["subsp", "ssp"])
     return tokenizer
+
+
+#: Characters from where on the next word begins a sentence, whatever stands before it.
+LONGEST: Final = 2_000
+
+#: Characters of a line that are looked at for a list marker.
+_MARKED: Final = 200
+#: Characters that are looked at before a word whose end is decided about, and between two words.
+_BEFORE, _GAP = 24, 8
+#: Characters behind a full stop that are looked at for a source in brackets.
+_NAMED: Final = 200
+
+_END: Final = re.compile("[.!?\u2026]")
+#: A bracket that may still turn out to hold a source.
+_OPENED: Final = re.compile(r"[(\[][^()\[\].!?]{0,60}")
+
+
+class LineStream:
+    """Takes words, white space and ends of lines in turn, and holds the sentences that ended.
+
+    Attributes
+    ----------
+    spoken : bool
+        Whether there was a letter or a digit beside list markers.
+    """
+
+    def __init__(self) -> None:
+        self.spoken = False
+        self._ended: list[Sentence] = []
+        #: What is still needed of the text, where it starts, and the white space behind it.
+        self._text, self._from = "", 0
+        self._spaces: list[str] = []
+        #: Words that may be a list marker; None once that is known.
+        self._first: list[tuple[int, str]] | None = []
+        #: The latest sentence, as a source in brackets may follow that belongs to it.
+        self._held: tuple[int, int] | None = None
+        self._begin_part()
+
+    def _begin_part(self) -> None:
+        """Begin what nupunkt sees by itself."""
+        #: The latest word, of which it is not known yet whether a sentence ends with it.
+        self._word: tuple[int, str] | None = None
+        self._before = ""
+        #: The sentence that is under way, without that word.
+        self._start: int | None = None
+        self._last, self._speaks = 0, False
+
+    def taken(self) -> list[Sentence]:
+        """Return the sentences that have ended since this was asked last."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def begin(self, character: str) -> None:
+        """Take the first character of a word, which may be all that was waited for."""
+        if self._held and self._word is None and self._start is None and not _opens(character):
+            self._emit()
+
+    def space(self, text: str) -> None:
+        """Take white space without an end of a line."""
+        self._spaces.append(text)
+
+    def word(self, start: int, text: str) -> None:
+        """Take a whole word with its place."""
+        if self._text:
+            self._text += "".join(self._spaces) + text
+        else:
+            self._text, self._from = text, start
+        self._spaces.clear()
+        if self._first is None:
+            self._follow(start, text)
+            return
+        self._first.append((start, text))
+        end = self._marker(self._text)
+        behind = sum(at + len(word) > end for at, word in self._first)
+        if behind > 1 or len(self._text) >= _MARKED:
+            self._decide(end)
+
+    def decided(self, start: int, text: str) -> int:
+        """Return where the next word begins, of which so much is there, without a list marker."""
+        if self._first is not None:
+            if not self._text:
+                self._from = start
+                self._spaces.clear()
+            self._decide(self._marker("".join((self._text, *self._spaces, text))))
+            if start < self._from:
+                return self._from
+        return start
+
+    def stop(self) -> None:
+        """End a part of the line after the latest word, where a full stop shows it."""
+        if self._first is not None:
+            end = self._marker(self._text)
+            if end >= self._from + len(self._text):
+                return
+            self._decide(end)
+        self._end_part()
+
+    def end(self) -> None:
+        """End the line."""
+        if self._first:
+            self._decide(self._marker(self._text))
+        self._end_part()
+        if self._held:
+            self._emit()
+        self._text, self._first = "", []
+        self._spaces.clear()
+
+    def _marker(self, line: str) -> int:
+        return self._from + marker(line, 0, min(len(line), _MARKED))[0]
+
+    def _decide(self, end: int) -> None:
+        """Take the words of the line again, those behind its list marker alone."""
+        words, self._first = self._first or [], None
+        if end >= self._from + len(self._text):
+            self._text, self._from = "", end
+            self._spaces.clear()
+        for start, word in words:
+            if (cut := max(0, end - start)) < len(word):
+                self._follow(start + cut, word[cut:])
+
+    def _follow(self, start: int, text: str) -> None:
+        """Decide whether sentences end in the latest word or with it, now that the next is here."""
+        if self._word is None:
+            self._start = start
+        else:
+            at, word = self._word
+            space = self._slice(at + len(word), start)[:_GAP]
+            found = self._starts(word, space + text)
+            self._absorb(at, word, found)
+            longest = self._start is not None and start + len(text) - self._start > LONGEST
+            if longest or len(word) + len(space) in found:
+                self._begin(start, text[0])
+            elif self._held:
+                self._settle(start + 1)
+            self._before = (self._before + word + space)[-_BEFORE:]
+        self._word = start, text
+
+    def _end_part(self) -> None:
+        if self._word is not None:
+            at, word = self._word
+            self._absorb(at, word, self._starts(word, ""))
+        self._complete()
+        if self._held is None:
+            self._emit()
+        self._begin_part()
+
+    def _starts(self, word: str, behind: str) -> set[int]:
+        """Return where sentences start behind a word's first character, counted from there."""
+        if speaks(word, 0, len(word)) and not _END.search(word):
+            return set()
+        n = len(self._before)
+        return {at - n for at in starts(self._before + word + behind) if at > n}
+
+    def _absorb(self, at: int, word: str, found: set[int]) -> None:
+        """Add a word to the sentence under way; some may start within it."""
+        within = sorted(place for place in found if place < len(word))
+        for left, right in pairwise((0, *within, len(word))):
+            if left:
+                self._begin(at + left, word[left])
+            self._last = at + right
+            if speaks(word, left, right):
+                self._speaks = self.spoken = True
+            if self._held:
+                self._settle(self._last)
+
+    def _begin(self, at: int, character: str) -> None:
+        """Begin a sentence; the one before has ended where no source can follow."""
+        self._complete()
+        self._start = at
+        if not _opens(character):
+            self._emit()
+
+    def _settle(self, end: int) -> None:
+        """End the sentence before as soon as it is certain whether a source follows it."""
+        assert self._start is not None
+        text = self._slice(self._start, end)
+        cited = CITED.match(text)
+        open_still = (
+            _OPENED.fullmatch(text)
+            or ASIDE.fullmatch(text)
+            or (cited and not speaks(text, cited.end(), len(text)))
+        )
+        if len(text) > _NAMED or not open_still:
+            self._part(text)
+
+    def _part(self, text: str) -> None:
+        """End the sentence before, with the source at the start of the one under way."""
+        assert self._held is not None and self._start is not None
+        if (cited := CITED.match(text)) and speaks(text, cited.end(), len(text)):
+            self._held = self._held[0], self._start + len(cited[0].rstrip())
+            self._start += cited.end()
+        self._emit()
+
+    def _complete(self) -> None:
+        """Hold the sentence under way, or add it to the one held where it is its source."""
+        if self._start is not None and self._speaks:
+            text = self._slice(self._start, self._last)
+            if self._held is not None:
+                cited = CITED.match(text)
+                if ASIDE.fullmatch(text) or (cited and not speaks(text, cited.end(), len(text))):
+                    self._held = self._held[0], self._last
+                else:
+                    self._part(text)
+            if self._held is None:
+                self._held = self._start, self._last
+        self._start, self._speaks = None, False
+
+    def _emit(self) -> None:
+        """Let the sentence that is held end, if there is one."""
+        end = self._last
+        if self._held is not None:
+            end = self._held[1]
+            self._ended.append(Sentence(self._slice(*self._held), *self._held))
+            self._held = None
+        end = max(self._from, end if self._start is None else self._start)
+        # What stands before is not needed any more.
+        self._text, self._from = self._text[end - self._from :], end
+
+    def _slice(self, start: int, end: int) -> str:
+        return self._text[start - self._from : end - self._from]
+
+
+def _opens(character: str) -> bool:
+    return character in "(["
+
+
+#: Characters after which a run without white space is taken for a word of its own.
+WORD: Final = 1_000
+
+#: Characters up to which the sentences of an answer are remembered.
+_REMEMBERED: Final = 10_000
+
+_BREAKS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_TOKEN: Final = re.compile(rf"[{_BREAKS}]|[^\S{_BREAKS}]+|\S+")
+
+
+def answer_sentences_version() -> str:
+    """Return what pins the result of `answer_sentences`."""
+    return f"calibrail-answer-sentences/1 {sentences_version()}"
+
+
+def answer_sentences(text: str) -> list[Sentence]:
+    """Return the sentences of an answer in order.
+
+    >>> [s.text for s in answer_sentences("Dr. Wu left at 5 p.m. on foot. (Passage 1) It rained.")]
+    ['Dr. Wu left at 5 p.m. on foot. (Passage 1)', 'It rained.']
+    """
+    return [*(_cut_once(text) if len(text) <= _REMEMBERED else _cut(text))]
+
+
+def _cut(text: str) -> tuple[Sentence, ...]:
+    stream = SentenceStream()
+    return (*stream.feed(text), *stream.close())
+
+
+#: An answer is asked about by its labels, its scores and its report, in one pass and the next.
+_cut_once = lru_cache(maxsize=1_000)(_cut)
+
+
+class SentenceStream:
+    """An answer that comes in pieces, and its sentences, each as soon as its end is certain.
+
+    A sentence ends for certain with its line, with the end of the word after it, or with the
+    answer; where that word opens a bracket, once it shows whether a source stands in it. Time
+    grows with the text, memory with the longest sentence.
+
+    >>> stream = SentenceStream()
+    >>> [[item.text for item in stream.feed(token)] for token in ("It ra", "ined. The", " s")]
+    [[], [], ['It rained.']]
+    >>> [sentence.text for sentence in stream.close()]
+    ['The s']
+    """
+
+    def __init__(self) -> None:
+        self._line = LineStream()
+        self._at = 0
+        self._word = ""
+        #: Where in the word a full stop is looked for, and whether one ends the word, so that the
+        #: next character decides.
+        self._from, self._waits = 0, False
+        #: The whole text, as long as no line says anything beside a list marker.
+        self._unspoken: list[str] | None = []
+        self._closed = False
+
+    def feed(self, text: str) -> list[Sentence]:
+        """Take the next piece; return the sentences that end for certain now.
+
+        Raises
+        ------
+        ValueError
+            If the answer has ended.
+        """
+        if self._closed:
+            raise ValueError("the answer has ended; a new one needs a new SentenceStream")
+        if self._unspoken is not None:
+            self._unspoken.append(text)
+        for token in _TOKEN.findall(text):
+            if not token[0].isspace():
+                self._grow(token)
+                continue
+            self._end_word()
+            self._at += len(token)
+            if token in _BREAKS:
+                self._line.end()
+            else:
+                self._line.space(token)
+        return self._ended()
+
+    def close(self) -> list[Sentence]:
+        """End the answer; return the sentences that are left."""
+        if self._closed:
+            return []
+        self._closed = True
+        self._end_word()
+        self._line.end()
+        last = self._ended()
+        if self._unspoken is not None:
+            # A marker is all there is to say.
+            text = "".join(self._unspoken)
+            return [found for line in lines(text) for found in line_sentences(text, line)]
+        return last
+
+    def _ended(self) -> list[Sentence]:
+        if self._line.spoken:
+            self._unspoken = None
+        return self._line.taken()
+
+    def _grow(self, part: str) -> None:
+        """Take characters of a word."""
+        at = 0
+        while at < len(part):
+            # A word is cut at the same characters, however it comes.
+            piece = part[at : at + max(1, WORD - len(self._word))]
+            at += len(piece)
+            if not self._word:
+                self._line.begin(piece[0])
+            goes_on = self._waits and STOPPING.fullmatch(self._word[-1] + piece)
+            self._word += piece
+            self._at += len(piece)
+            if not goes_on and (self._waits or not piece.isascii()):
+                self._cut()
+            if len(self._word) >= (2 if self._waits else 1) * WORD:
+                self._end_word()
+
+    def _cut(self) -> None:
+        """End a part of the line after each full stop of the word that certainly ends one."""
+        while match := STOP.search(self._word, self._from):
+            self._from = match.start()
+            self._waits = match.end() == len(self._word)
+            if self._waits:
+                return
+            start = self._at - len(self._word)
+            first = self._line.decided(start, self._word[: match.end() + 1]) - start
+            if first <= match.start():
+                self._line.word(start + first, self._word[first : match.end()])
+                self._line.stop()
+                first = match.end()
+            self._word, self._from = self._word[first:], 0
+            if self._word:
+                self._line.begin(self._word[0])
+        self._waits, self._from = False, len(self._word)
+
+    def _end_word(self) -> None:
+        if self._word:
+            self._line.word(self._at - len(self._word), self._word)
+            if self._waits:
+                self._line.stop()
+        self._word, self._from, self._waits = "", 0, False

@@ -1,1 +1,1 @@
-"""How does a person see an answer and say what it is: on a page, or in a terminal?"""
+"""Labelling in a browser or a terminal."""

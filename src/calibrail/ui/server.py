@@ -1,25 +1,214 @@
-"""What does the page ask, and what is it told of an answer?
+"""The labelling page.
+
+The server listens on this machine alone, yet other pages in the same browser, and other people who
+are logged in here, reach the same port. So every request needs a secret that only the printed
+address holds, and comes under a name of this machine, which a foreign name that points here
+(DNS rebinding) does not have.
+
+Python counts code points; JavaScript counts UTF-16 code units, two for what lies beyond U+FFFF,
+such as most emoji. Half of a pair, which is no character, is one of both.
+
+Help for a person who reads: words alone, nothing that a detector says.
 
 Nothing but what an annotator may see leaves this file: no score, no verdict, nobody else's label.
 """
 
+import contextlib
+import hashlib
+import hmac
 import json
+import os
+import secrets
+import signal
+import socket
+import sys
 import threading
-from collections.abc import Callable
+import webbrowser
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.resources import files
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from calibrail.errors import CalibrailError
+from calibrail.labelling.progress import UNSURE, Counts, Task
 from calibrail.labelling.session import Session
-from calibrail.labelling.tasks import UNSURE, Counts, Task
-from calibrail.ui.evidence import nearest_quote, sentence_places
-from calibrail.ui.places import Places
+from calibrail.scores.entailment import filled_places, nearest
+from calibrail.text.sentences import sentences
+from calibrail.text.words import content_words
+
+#: Of every answer. Nothing is stored, framed, or fetched from elsewhere, and no text becomes code.
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+_NO_TOKEN: Final = (
+    "This address needs the token that calibrail printed. Open the whole address again, from the "
+    "terminal in which `calibrail label` runs."
+)
+
+
+class Access:
+    """An ASGI application behind a token.
+
+    The address that is printed ends in ``?token=``. Who opens it gets the page, and with it a
+    cookie that opens the page's files again, and nothing else: cookies are seen by whatever
+    listens on another port of this machine. Answers and labels take the token itself, as a
+    ``Bearer`` that the page keeps for its tab.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    token : str
+        The secret.
+    port : int
+        Where the server listens on 127.0.0.1.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
+        self._app, self._token = app, token
+        self._pass = hashlib.sha256(f"calibrail page {token}".encode()).hexdigest()
+        self._cookie = f"calibrail-{port}"
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or say why not."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        opened = _same(self._asked_token(scope), self._token)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                if opened:
+                    keep = f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+                    headers.append("Set-Cookie", keep)
+            await send(message)
+
+        refusal = None if opened and scope["path"] == "/" else self._refusal(scope)
+        if self._foreign(scope):
+            refusal, opened = PlainTextResponse("This server has another name.", 421), False
+        await (refusal or self._app)(scope, receive, guarded)
+
+    def _foreign(self, scope: Scope) -> bool:
+        """Return whether the request comes under a foreign name, or from a foreign page."""
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        return host not in self._hosts or origin not in (None, f"http://{host}")
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        headers = Headers(scope=scope)
+        if scope["path"].startswith("/api/"):
+            kind, _, given = headers.get("authorization", "").partition(" ")
+            allowed = kind == "Bearer" and _same(given, self._token)
+        else:
+            pieces = (piece.strip() for piece in headers.get("cookie", "").split(";"))
+            named = (piece.partition("=") for piece in pieces)
+            allowed = any(
+                name == self._cookie and _same(value, self._pass) for name, _, value in named
+            )
+        return None if allowed else PlainTextResponse(_NO_TOKEN, 403)
+
+    def _asked_token(self, scope: Scope) -> str:
+        return QueryParams(scope.get("query_string", b"")).get("token", "")
+
+
+def _same(given: str, secret: str) -> bool:
+    """Compare in a time that tells nothing of where they differ."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
+
+
+Place = tuple[int, int]
+
+
+class Places:
+    """Places of one text, in code points and in UTF-16 code units.
+
+    Examples
+    --------
+    >>> places = Places("a😀b")
+    >>> places.from_browser([(1, 3), (3, 4)]), places.to_browser([(1, 2), (2, 3)])
+    ([(1, 2), (2, 3)], [(1, 3), (3, 4)])
+    """
+
+    def __init__(self, text: str) -> None:
+        self._length = len(text)
+        # Where the wide ones stand, by code points and by code units.
+        wide = [index for index, letter in enumerate(text) if letter > "\uffff"]
+        self._wide = wide
+        self._wide_units = [place + before for before, place in enumerate(wide)]
+
+    @property
+    def units(self) -> int:
+        """Length of the text in UTF-16 code units."""
+        return self._length + len(self._wide)
+
+    def to_browser(self, spans: Iterable[Sequence[int]]) -> list[Place]:
+        """Return places in code units, of places in code points."""
+        return [(self._to(start), self._to(end)) for start, end in spans]
+
+    def from_browser(self, spans: Iterable[Sequence[int]]) -> list[Place]:
+        """Return places in code points; one that cuts a character in two holds all of it."""
+        return [(self._from(start), self._from(end, up=True)) for start, end in spans]
+
+    def _to(self, place: int) -> int:
+        return place + bisect_left(self._wide, place)
+
+    def _from(self, unit: int, *, up: bool = False) -> int:
+        before = bisect_left(self._wide_units, unit)
+        place = unit - before
+        inside = before > 0 and self._wide_units[before - 1] + 1 == unit
+        return place + 1 if inside and up else place
+
+
+class ChunkQuote(NamedTuple):
+    """A part of a chunk, in code points."""
+
+    chunk: int
+    start: int
+    end: int
+
+
+def sentence_places(response: str) -> list[Place]:
+    """Return where the sentences of an answer stand, in code points."""
+    return [(item.start, item.end) for item in sentences(response)]
+
+
+def nearest_quote(sentence: str, contexts: Sequence[str]) -> ChunkQuote | None:
+    """Return the sentence of all chunks that shares most words with one of the answer.
+
+    None where no chunk shares any.
+    """
+    if not filled_places(contexts):
+        return None
+    item = nearest(sentence, contexts)
+    chunk, start, end = (int(str(item[f"chunk{name}"])) for name in ("", "_start", "_end"))
+    wanted = {word.text for word in content_words(sentence)}
+    shared = wanted & {word.text for word in content_words(contexts[chunk][start:end])}
+    return ChunkQuote(chunk, start, end) if shared else None
+
 
 #: What an annotator may know of how far the labels are: not what they say.
 _COUNTS: Final = (
@@ -35,21 +224,21 @@ _KINDS: Final = {
 }
 
 
-class Asked(BaseModel):
+class AnswerRequest(BaseModel):
     """A request about the answer on screen, by its number in the order of drawing."""
 
     model_config = ConfigDict(extra="forbid")
     order: StrictInt
 
 
-class Given(Asked):
+class LabelRequest(AnswerRequest):
     """A label: 0 faithful, 1 hallucinated, None unsure, and the places that show it."""
 
     label: Annotated[StrictInt, Field(ge=0, le=1)] | None
     spans: list[Annotated[list[StrictInt], Field(min_length=2, max_length=2)]] = []
 
 
-class AskedSentence(Asked):
+class AskedSentence(AnswerRequest):
     """A request about one sentence of the answer on screen."""
 
     sentence: Annotated[StrictInt, Field(ge=0)]
@@ -83,7 +272,7 @@ class Page:
             self._look()
             return self._state()
 
-    def label(self, given: Given) -> dict[str, Any]:
+    def label(self, given: LabelRequest) -> dict[str, Any]:
         """Put a label on disk and return what comes next."""
         with self._lock:
             if not self._on_screen(given):
@@ -98,7 +287,7 @@ class Page:
             self._look()
             return self._state()
 
-    def skip(self, asked: Asked) -> dict[str, Any]:
+    def skip(self, asked: AnswerRequest) -> dict[str, Any]:
         """Leave an answer for the end of the round and return what comes next."""
         with self._lock:
             if not self._on_screen(asked):
@@ -120,7 +309,7 @@ class Page:
             self._task = None
             return {**self._state(), "stopped": True}
 
-    def sentences(self, asked: Asked) -> dict[str, Any]:
+    def sentences(self, asked: AnswerRequest) -> dict[str, Any]:
         """Return where the sentences of the answer stand. From here on the label bears a mark."""
         with self._lock:
             if not self._on_screen(asked):
@@ -145,7 +334,7 @@ class Page:
             ((start, end),) = text.to_browser([(quote.start, quote.end)])
             return {"quote": {"chunk": quote.chunk, "start": start, "end": end}}
 
-    def _on_screen(self, asked: Asked) -> bool:
+    def _on_screen(self, asked: AnswerRequest) -> bool:
         """Return whether an answer is still this annotator's to label."""
         self._look()
         return self._task is not None and self._task.order == asked.order
@@ -190,7 +379,7 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     static = {
         item.name: (item.read_bytes(), _KINDS[item.name.rpartition(".")[2]])
-        for item in files("calibrail.ui").joinpath("page").iterdir()
+        for item in files("calibrail.ui.server").joinpath("page").iterdir()
         if item.name.rpartition(".")[2] in _KINDS
     }
 
@@ -223,11 +412,11 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         return _said(page.state())
 
     @app.post("/api/label")
-    def label(given: Given) -> Response:
+    def label(given: LabelRequest) -> Response:
         return _said(page.label(given))
 
     @app.post("/api/skip")
-    def skip(asked: Asked) -> Response:
+    def skip(asked: AnswerRequest) -> Response:
         return _said(page.skip(asked))
 
     @app.post("/api/undo")
@@ -235,7 +424,7 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         return _said(page.undo())
 
     @app.post("/api/sentences")
-    def sentences(asked: Asked) -> Response:
+    def sentences(asked: AnswerRequest) -> Response:
         return _said(page.sentences(asked))
 
     @app.post("/api/nearest")
@@ -254,3 +443,136 @@ def _said(content: Any, status: int = 200) -> Response:
     """Return JSON in ASCII: halves of surrogate pairs, which no UTF-8 holds, come through too."""
     body = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Response(body, status, media_type="application/json")
+
+
+#: Seconds that requests under way get when the server ends.
+_LAST_WORDS = 2
+
+
+def serve(
+    session: Session,
+    annotator: str,
+    tell: Callable[[str], None],
+    progress: Callable[[Counts], None],
+    *,
+    browser: bool = True,
+) -> None:
+    """Serve the page of one annotator until it is stopped there, or by Ctrl-C.
+
+    Parameters
+    ----------
+    session : Session
+        Hands out answers and takes labels.
+    annotator : str
+        Who labels here.
+    tell : callable
+        Takes the address, once it answers.
+    progress : callable
+        Takes the counts after each label.
+    browser : bool
+        Open it in the browser, too.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
+        server: uvicorn.Server
+
+        def stop() -> None:
+            server.should_exit = True
+
+        config = uvicorn.Config(
+            Access(application(Page(session, annotator, progress), stop), token, port),
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=_LAST_WORDS,
+            lifespan="off",
+            ws="none",
+        )
+        server = uvicorn.Server(config)
+        listener.listen()
+        address = f"http://127.0.0.1:{port}/?token={token}"
+        tell(address)
+        if browser and _has_a_screen():
+            # Some browsers answer only when they are closed.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        # uvicorn ends in good order first, and then raises Ctrl-C again.
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+
+
+def _has_a_screen() -> bool:
+    """Return whether a browser would have a window: one in the terminal would take it over."""
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
+    return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in screens)
+
+
+def sit(
+    session: Session,
+    annotator: str,
+    tell: Callable[[str], None],
+    *,
+    terminal: bool = False,
+    browser: bool = True,
+) -> None:
+    """Label, in the terminal or on the page, until somebody stops by a key, Ctrl-C or SIGTERM.
+
+    Parameters
+    ----------
+    session : Session
+        Hands out answers and takes labels.
+    annotator : str
+        Who labels.
+    tell : callable
+        Takes what is said besides, a line at a time.
+    terminal : bool
+        Label in the terminal rather than on the page.
+    browser : bool
+        Open the page in the browser.
+    """
+    with suppress(KeyboardInterrupt), _ended_in_order():
+        if terminal:
+            _in_terminal(session, annotator)
+        else:
+            _on_page(session, annotator, tell, browser=browser)
+
+
+def _in_terminal(session: Session, annotator: str) -> None:
+    from rich.console import Console
+
+    from calibrail.ui.terminal import Terminal, open_keys
+
+    with open_keys() as keys:
+        Terminal(session, annotator, keys, Console(stderr=True, highlight=False)).run()
+
+
+def _on_page(
+    session: Session, annotator: str, tell: Callable[[str], None], *, browser: bool
+) -> None:
+
+    watched = sys.stderr.isatty()
+
+    def address(place: str) -> None:
+        tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
+
+    def progress(counts: Counts) -> None:
+        if watched:
+            line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
+            print(line, end="", file=sys.stderr, flush=True)
+
+    serve(session, annotator, address, progress, browser=browser)
+    if watched:
+        tell("")
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end what goes on as Ctrl-C does, with all that is said at the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

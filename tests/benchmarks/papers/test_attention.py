@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.location import DEFAULT_MODEL
+from calibrail.models.loading import DEFAULT_MODEL
 from calibrail_papers import attention as attention_module
 from calibrail_papers.attention import AttentionModel
 from tests.installed import need

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.models.location import DEFAULT_MODEL
+from calibrail.models.loading import DEFAULT_MODEL
 from calibrail.scores import build, key_of, parse_spec
 from calibrail.scores.detector import LocalScore
 from calibrail.scores.registry import BUILT_IN, ENTRY_POINTS, ScoreSpec, available, spell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibrail.data.example import Example
-from calibrail.models.location import DEFAULT_MODEL
+from calibrail.models.loading import DEFAULT_MODEL
 from calibrail_papers.redeep import Redeep
 
 CONTEXT = "The museum is closed on Mondays."

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.validity import failures, monitoring
 from benchmarks.validity.check import Check, Setting
-from calibrail.labelling.audited import Audited
-from calibrail.monitoring import draws
-from calibrail.monitoring.watched import Watched
-from calibrail.settings import Drawing, Requirement
+from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.monitoring import promise
+from calibrail.monitoring.promise import LabelledBets
+from calibrail.options import Drawing, Requirement
 
 Run = Callable[[Setting], Iterator[Check]]
 
@@ -34,15 +34,15 @@ def test_a_promise_that_is_kept_is_rarely_said_to_be_broken(run: Run) -> None:
 
 @pytest.mark.parametrize("run", [monitoring.promise_uniform, monitoring.promise_active])
 def test_a_goal_that_is_too_low_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Watched, "goal", property(lambda watched: np.log(1.5)))
+    monkeypatch.setattr(LabelledBets, "goal", property(lambda watched: np.log(1.5)))
     assert failures(list(run(Setting("continuous", 100, 0.1, 100, seed=4))), 1e-4)
 
 
 def test_labels_that_are_late_and_left_out_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def labels_that_are_there(audited: Audited, claim: draws.Claim) -> np.ndarray:
-        return np.where(draws.unknown(audited), np.nan, audited.label)
+    def labels_that_are_there(audited: LabelledSample, claim: promise.Claim) -> np.ndarray:
+        return np.where(promise.is_unresolved(audited), np.nan, audited.label)
 
-    monkeypatch.setattr(draws, "hardest_labels", labels_that_are_there)
+    monkeypatch.setattr(promise, "hardest_labels", labels_that_are_there)
     assert failures(
         list(monitoring.promise_late(Setting("continuous", 100, 0.1, 40, seed=4))), 1e-4
     )

@@ -23,7 +23,7 @@ from benchmarks.validity.check import Setting
 from benchmarks.validity.grid import PROMISES
 from calibrail.conformal import Guarantee, calibrate_threshold, minimum_n, rank
 from calibrail.errors import InputError
-from calibrail.settings import Promise, Requirement
+from calibrail.options import Promise, Requirement
 
 Rank = Callable[[int, float, Guarantee, float], int]
 Run = Callable[[Setting], Iterator[Check]]

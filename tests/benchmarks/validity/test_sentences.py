@@ -11,8 +11,8 @@ import pytest
 from benchmarks.validity import KINDS, Check, failures, sentences
 from benchmarks.validity.check import Setting
 from benchmarks.validity.sentences import ALIKE, DESIGNS, IN_TURN, KEY, KNOWN, Written
-from calibrail.evaluation.trimmed import Outcomes
-from calibrail.scores.sentence_table import SentenceTable
+from calibrail.evaluation.removal import Outcomes
+from calibrail.scores.table import SentenceTable
 
 Run = Callable[[Setting], Iterator[Check]]
 ERROR = 1e-4

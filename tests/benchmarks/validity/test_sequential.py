@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.validity import failures, sequential
 from benchmarks.validity.check import Check, Setting
-from calibrail.conformal import streams
+from calibrail.conformal.sequential import forecast
 
 Run = Callable[[Setting], Iterator[Check]]
 RUNS: list[Run] = [sequential.uniform, sequential.active, sequential.groups]
@@ -33,12 +33,12 @@ def test_a_verdict_is_rarely_wrong_ever_and_at_the_end(run: Run) -> None:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_goal_that_is_too_low_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "goals", lambda confidence: (np.log(2.0), np.log(2.0)))
+    monkeypatch.setattr(forecast, "goals", lambda confidence: (np.log(2.0), np.log(2.0)))
     assert failures(list(run(Setting("continuous", 40, 0.1, 400, seed=3))), 1e-4)
 
 
 def test_answers_of_a_group_are_alike_and_keep_the_rates() -> None:
-    draw = sequential.grouped(streams.gaussian(0.9, 0.2, 0.5))
+    draw = sequential.grouped(forecast.gaussian(0.9, 0.2, 0.5))
     unit = draw(np.random.default_rng(0), 200, 400)
     for label, rate in ((True, 0.9), (False, 0.2)):
         mass = unit.weight * (unit.hallucinated == label)

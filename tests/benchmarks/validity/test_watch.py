@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.validity import failures, monitoring
 from benchmarks.validity.check import Check, Kind, Setting
-from calibrail.conformal.stream_ranks import stream_ranks
+from calibrail.conformal.change_point import stream_ranks
 
 Run = Callable[[Setting], Iterator[Check]]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import calibrail.data.traces.spans as spans
+import calibrail.data.traces._spans as spans
 from calibrail import diagnose
 from calibrail.data import read
-from calibrail.data.traces.spans import Span, answer_of
+from calibrail.data.traces._spans import Span, answer_of
 from calibrail.errors import DataError
 from tests.data.traces.shapes import BAD, CONTEXTS, GOOD, QUESTION, sdk_spans
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from calibrail.evaluation.agree.corrected_rates import corrected_rates
-from calibrail.evaluation.agree.corrections import (
+from calibrail.evaluation.judge_agreement import (
+    LabelCounts,
     RateEstimate,
+    corrected_rates,
     prediction_powered,
     rogan_gladen,
 )
-from calibrail.evaluation.agree.judge_labels import LabelCounts
 
 #: Runs of a simulation; a share of them is known to within four standard errors.
 RUNS = 400

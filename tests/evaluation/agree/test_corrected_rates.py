@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from statsmodels.stats.proportion import proportion_confint
 
-from calibrail.evaluation.agree.corrected_rates import Trust, corrected_rates, trusted
-from calibrail.evaluation.agree.judge_labels import LabelCounts, alike_tests, sample_tests
+from calibrail.evaluation.judge_agreement import (
+    LabelCounts,
+    ReliableEstimates,
+    alike_tests,
+    corrected_rates,
+    sample_tests,
+    trusted,
+)
 from tests.evaluation.agree.tables import ALONE, BOTH, estimates, files, held, judge_only, law, made
 
 
@@ -60,13 +66,13 @@ def test_what_to_trust() -> None:
     cells = made(BOTH, ALONE).cells.copy()
     cells[:2, 2] = (900, 100), (100, 400)
     wider = trusted(corrected_rates(LabelCounts(cells)))["coverage"]
-    assert wider == Trust("human_only", "not_narrower")
+    assert wider == ReliableEstimates("human_only", "not_narrower")
     # People have labelled every row: their exact share, whatever the judge says of the same rows.
     every = corrected_rates(made(BOTH, np.zeros_like(ALONE)))
     assert {trust.method for trust in trusted(every).values()} == {"human_only"}
     assert {trust.reason for trust in trusted(every).values()} == {"all_labelled"}
     one_class = trusted(corrected_rates(made((((50, 10), (6, 4)), ((0, 0), (0, 0))), ALONE)))
-    assert one_class["coverage"] == Trust(None, "no_label")
+    assert one_class["coverage"] == ReliableEstimates(None, "no_label")
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from calibrail.evaluation.agree.corrected_rates import corrected_rates
+from calibrail.evaluation.judge_agreement import corrected_rates
 from tests.evaluation.agree.tables import (
     ALONE,
     BOTH,

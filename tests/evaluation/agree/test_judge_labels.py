@@ -9,9 +9,12 @@ import pytest
 from scipy.stats import fisher_exact
 
 from calibrail.errors import InputError
-from calibrail.evaluation.agree.corrected_rates import corrected_rates
-from calibrail.evaluation.agree.judge_labels import alike_tests, sample_tests
-from calibrail.evaluation.agree.judge_vs_human import agreement
+from calibrail.evaluation.judge_agreement import (
+    agreement,
+    alike_tests,
+    corrected_rates,
+    sample_tests,
+)
 from tests.evaluation.agree.tables import ALONE, BOTH, made
 
 

@@ -15,7 +15,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.proportion import proportion_confint
 
-from calibrail.evaluation.agree.judge_vs_human import agreement, asymmetry, kappa
+from calibrail.evaluation.judge_agreement import agreement, asymmetry, kappa
 from tests.evaluation.agree.tables import ALONE, counted, made
 
 

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.evaluation.audit.answers import Answers
-from calibrail.evaluation.audit.audit import Material, audit_scores
-from calibrail.evaluation.audit.leakage import Leakage
+from calibrail.evaluation.audit import Leakage, Material, audit_scores
+from calibrail.evaluation.audit_answers import AuditAnswers
 
 N = 1200
 RNG = np.random.default_rng(6)
 LABELS = np.tile([0, 1], N // 2).astype(np.int8)
 ALONE = np.arange(N)
-ANSWERS = Answers(LABELS, ALONE)
+ANSWERS = AuditAnswers(LABELS, ALONE)
 NOTHING = Material(Leakage((), (), (), 0))
 
 
@@ -25,7 +24,7 @@ def test_audits_are_refused_without_what_they_need() -> None:
         audit_scores({"a": np.zeros(3)}, ANSWERS, NOTHING)
     with pytest.raises(InputError, match="both classes"):
         zeros = np.zeros(N, np.int8)
-        audit_scores({"a": np.zeros(N)}, Answers(zeros, ALONE), NOTHING)
+        audit_scores({"a": np.zeros(N)}, AuditAnswers(zeros, ALONE), NOTHING)
 
 
 def test_undefined_scores_rank_by_policy_and_are_counted() -> None:

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from calibrail.evaluation.audit.answers import Answers
-from calibrail.evaluation.audit.components import components
+from calibrail.evaluation.audit_answers import AuditAnswers, components
 
 N = 1200
 RNG = np.random.default_rng(2)
 LABELS = np.tile([0, 1], N // 2).astype(np.int8)
 ALONE = np.arange(N)
-ANSWERS = Answers(LABELS, ALONE)
+ANSWERS = AuditAnswers(LABELS, ALONE)
 
 
 def test_components_name_the_angle_that_separates() -> None:

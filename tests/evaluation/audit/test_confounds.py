@@ -7,14 +7,11 @@ import pytest
 from scipy.stats import binom, norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
-from calibrail.evaluation.audit.answers import Answers
-from calibrail.evaluation.audit.confounds import confound, prepare, prepare_columns, verdict_of
-from calibrail.evaluation.audit.strata import by_column
-from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.correlation import partial, pearson, spearman
-from calibrail.evaluation.stats.influence import Estimated
-from calibrail.evaluation.stats.measure import Measure, missing
-from calibrail.evaluation.stats.ranking import match, rank_within, ranked
+from calibrail.evaluation.audit_answers import AuditAnswers
+from calibrail.evaluation.confounds import by_column, confound, prepare, prepare_columns, verdict_of
+from calibrail.evaluation.stats.auroc import auroc, match, rank_within, ranked
+from calibrail.evaluation.stats.intervals import Estimated, Measure, missing
+from calibrail.evaluation.stats.tests import partial, pearson, spearman
 
 ALONE = np.arange(2000)
 LABELS = np.tile([0, 1], 1000).astype(np.int8)
@@ -27,7 +24,7 @@ def feature(seed: int, gap: float = 1.5) -> np.ndarray:
 
 
 def explained(score: np.ndarray, column: np.ndarray, clusters: np.ndarray = ALONE):
-    answers = Answers(LABELS, clusters)
+    answers = AuditAnswers(LABELS, clusters)
     (prepared,) = prepare({"length": column}, answers)
     return confound(prepared, score, answers)
 
@@ -116,7 +113,7 @@ def test_a_column_explains_what_differs_between_its_values() -> None:
     labels = (rng.random(2000) < np.where(model == 1, 0.8, 0.2)).astype(np.int8)
     division = by_column("model", [f"m{k}" for k in model])
     assert division is not None
-    answers = Answers(labels, ALONE)
+    answers = AuditAnswers(labels, ALONE)
     (prepared,) = prepare_columns([division], answers)
     row = confound(prepared, model + rng.normal(size=2000), answers)
     assert row.verdict == "explains"
@@ -199,9 +196,9 @@ def test_clusters_widen_or_narrow_intervals_as_they_should() -> None:
     rng = np.random.default_rng(14)
     values = rng.normal(size=400) + 0.5 * np.tile([0, 1], 200)
     labels = np.tile([0, 1], 200).astype(np.int8)
-    one = Answers(labels, np.arange(400)).auroc(values)
+    one = AuditAnswers(labels, np.arange(400)).auroc(values)
     twice = np.repeat(np.arange(400), 2)
-    two = Answers(np.repeat(labels, 2), twice).auroc(np.repeat(values, 2))
+    two = AuditAnswers(np.repeat(labels, 2), twice).auroc(np.repeat(values, 2))
     assert two.estimate == pytest.approx(one.estimate)
     assert two.upper - two.lower == pytest.approx(one.upper - one.lower, rel=0.02)
     assert one == auroc(values[labels == 1], values[labels == 0])
@@ -215,7 +212,7 @@ def test_intervals_cover() -> None:
     hits = 0
     for _ in range(400):
         common = np.repeat(rng.normal(0.0, np.sqrt(0.5), 120), 2)
-        area = Answers(labels, clusters).auroc(rng.normal(size=240) + common + labels)
+        area = AuditAnswers(labels, clusters).auroc(rng.normal(size=240) + common + labels)
         hits += area.lower <= truth <= area.upper
     assert hits >= binom.ppf(1e-3, 400, 0.95)
 
@@ -228,17 +225,17 @@ def test_few_groups_of_unequal_size_keep_the_interval() -> None:
         clusters = np.repeat(np.arange(15), sizes)
         labels = (np.arange(15) % 2).astype(np.int8)[clusters]
         common = rng.normal(size=15)[clusters] + rng.normal(size=len(labels))
-        area = Answers(labels, clusters).auroc(common + 2.0 * norm.ppf(truth) * labels)
+        area = AuditAnswers(labels, clusters).auroc(common + 2.0 * norm.ppf(truth) * labels)
         hits += area.lower <= truth <= area.upper
     assert hits >= binom.ppf(1e-3, runs, 0.95)
 
 
 def test_a_perfect_area_keeps_an_interval() -> None:
     labels, clusters = np.tile([0, 1], 20).astype(np.int8), np.repeat(np.arange(20), 2)
-    area = Answers(labels, clusters).auroc(labels.astype(float))
+    area = AuditAnswers(labels, clusters).auroc(labels.astype(float))
     assert area.estimate == area.upper == 1.0
     assert area.lower == pytest.approx(0.025 ** (1 / 20))
-    still = Answers(labels, clusters).measured(Estimated(1.0, np.zeros(40)), "x", "fisher")
+    still = AuditAnswers(labels, clusters).measured(Estimated(1.0, np.zeros(40)), "x", "fisher")
     assert still.lower is None
 
 

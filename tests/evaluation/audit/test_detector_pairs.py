@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.evaluation.audit.answers import Answers
-from calibrail.evaluation.audit.detector_pairs import overlap_at, pair_agreement
+from calibrail.evaluation.audit_answers import AuditAnswers, overlap_at, pair_agreement
 
 N = 1200
 RNG = np.random.default_rng(3)
 LABELS = np.tile([0, 1], N // 2).astype(np.int8)
 ALONE = np.arange(N)
-ANSWERS = Answers(LABELS, ALONE)
+ANSWERS = AuditAnswers(LABELS, ALONE)
 
 
 def test_agreement_by_hand() -> None:

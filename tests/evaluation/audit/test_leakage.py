@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrail.data.duplicates import Sketcher
 from calibrail.data.example import Example
-from calibrail.data.sketches import Sketcher
-from calibrail.evaluation.audit.answers import Answers
-from calibrail.evaluation.audit.leakage import copies, giveaway, repeated, shared
+from calibrail.evaluation.audit import copies, giveaway, repeated, shared
+from calibrail.evaluation.audit_answers import AuditAnswers
 
 RNG = np.random.default_rng(5)
 
@@ -36,9 +36,9 @@ def test_shared_texts_and_ids() -> None:
 def test_a_group_that_gives_the_label_away() -> None:
     members = np.repeat(np.arange(100), 4)
     pure = np.repeat(RNG.integers(0, 2, 100), 4).astype(np.int8)
-    assert giveaway("group", members, Answers(pure, members)).auroc.estimate == 1.0
+    assert giveaway("group", members, AuditAnswers(pure, members)).auroc.estimate == 1.0
     paired = np.tile([0, 1], 200).astype(np.int8)
-    answers = Answers(paired, np.arange(400))
+    answers = AuditAnswers(paired, np.arange(400))
     pairs = giveaway("group", np.repeat(np.arange(200), 2), answers)
     assert (pairs.auroc.estimate, pairs.n_mixed, pairs.n_alike) == (0.0, 200, 0)
     alone = giveaway("group", np.full(400, -1), answers)

@@ -7,16 +7,21 @@ import pytest
 from scipy.stats import chi2
 
 from calibrail.conformal import holm
-from calibrail.evaluation.audit.answers import Answers
-from calibrail.evaluation.audit.strata import by_column, corrected, heterogeneity, stratify, thirds
-from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.ranking import ranked
+from calibrail.evaluation.audit_answers import AuditAnswers
+from calibrail.evaluation.confounds import (
+    by_column,
+    corrected,
+    heterogeneity,
+    stratify,
+    thirds,
+)
+from calibrail.evaluation.stats.auroc import auroc, ranked
 
 N = 1200
 RNG = np.random.default_rng(0)
 LABELS = np.tile([0, 1], N // 2).astype(np.int8)
 ALONE = np.arange(N)
-ANSWERS = Answers(LABELS, ALONE)
+ANSWERS = AuditAnswers(LABELS, ALONE)
 
 
 def test_thirds_are_equal_and_keep_ties_together() -> None:
@@ -82,7 +87,7 @@ def test_heterogeneity_keeps_its_level_where_groups_span_strata() -> None:
     for _ in range(300):
         values = rng.normal(size=300) + np.repeat(rng.normal(size=150), 2) + labels
         division = by_column("m", [str(k) for k in rng.integers(0, 3, 300)])
-        p = heterogeneity(division, values, Answers(labels, clusters)).p_value
+        p = heterogeneity(division, values, AuditAnswers(labels, clusters)).p_value
         rejected += p < 0.05
     assert rejected / 300 < 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / 300)
 

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import calibrate_threshold
-from calibrail.evaluation.compare.candidate import Candidate, Candidates
-from calibrail.evaluation.sample import CALIBRATION, Sample
-from calibrail.settings import Promise
+from calibrail.data.splits import CALIBRATION
+from calibrail.evaluation.candidates import Candidate, Candidates
+from calibrail.evaluation.sample import Sample
+from calibrail.options import Promise
 
 
 class Field:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.evaluation.sample import Sample
-from calibrail.report.documents.compare_finding import finding
-from calibrail.settings import Guarantee, Promise, Undefined
-from calibrail.settings.short import collect
+from calibrail.options import Guarantee, Promise, Undefined
+from calibrail.options.keywords import options_from_keywords
+from calibrail.report.documents.compare import finding
 from tests.evaluation.compare.candidates import Field
 
 KEYS = (
@@ -27,7 +27,9 @@ KEYS = (
 def compared(
     field: Field, *, baselines: tuple[str, ...] = (), seed: int = 0, **short: Any
 ) -> Comparison:
-    promise, requirement = collect(None, None, {"alpha": 0.1, **short}, compare_detectors)
+    promise, requirement = options_from_keywords(
+        None, None, {"alpha": 0.1, **short}, compare_detectors
+    )
     return compare_detectors(
         {name: field.sample(name) for name in field.columns if name not in baselines},
         promise,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import calibrate_threshold, minimum_n
-from calibrail.evaluation.compare.sweep import ALPHAS, alpha_sweep
 from calibrail.evaluation.sample import Sample
-from calibrail.settings import Promise
+from calibrail.evaluation.winner import ALPHAS, alpha_sweep
+from calibrail.options import Promise
 from tests.evaluation.compare.candidates import Field
 
 

@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from calibrail.data.splits import split
-from calibrail.evaluation.compare import false_alarms
-from calibrail.evaluation.compare.candidate import Candidate, Candidates
-from calibrail.evaluation.compare.winner import CHOOSING, CONFIRMING, Winner, find_winner, halve
-from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
-from calibrail.evaluation.stats.mcnemar import mcnemar
-from calibrail.settings import Promise, Requirement
+from calibrail.data.splits import CALIBRATION, TEST, split
+from calibrail.evaluation import candidates
+from calibrail.evaluation.candidates import Candidate, Candidates
+from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.stats.tests import mcnemar
+from calibrail.evaluation.winner import CHOOSING, CONFIRMING, Winner, find_winner, halve
+from calibrail.options import Promise, Requirement
 from tests.evaluation.compare.candidates import Field
 
 
@@ -28,7 +28,7 @@ def winner(field: Field, alpha: float = 0.1, baselines: int = 0) -> Winner:
 
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(false_alarms, "draws_for", lambda n: 200)
+    monkeypatch.setattr(candidates, "draws_for", lambda n: 200)
 
 
 @pytest.mark.parametrize(

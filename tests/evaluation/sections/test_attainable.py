@@ -9,8 +9,8 @@ import pytest
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.evaluation.sample import Sample
-from calibrail.evaluation.sections.attainable import attainable
-from calibrail.settings import Promise
+from calibrail.evaluation.sections import attainable
+from calibrail.options import Promise
 
 
 def offered(hallucinated: list[float], faithful: list[float], alpha: float, **how: object):  # type: ignore[no-untyped-def]
@@ -37,7 +37,7 @@ def test_a_target_that_a_threshold_meets_is_attainable() -> None:
 
 @pytest.mark.parametrize("kind", ["pac", "anytime"])
 def test_the_promise_of_this_threshold_is_the_largest_that_its_rank_allows(kind: Any) -> None:
-    from calibrail.conformal.rank import rank
+    from calibrail.conformal.threshold import rank
 
     section = offered([0.0] * 33 + [1.0] * 66, [0.0] * 50, 0.5, guarantee=kind, delta=0.1)
     alpha = 1.0 - section["steps"][1]["promise"]

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from calibrail.evaluation.sample import Sample
-from calibrail.evaluation.sections.baselines import confounds
-from calibrail.evaluation.stats.correlation import rank_correlation
+from calibrail.evaluation.sections import confounds
+from calibrail.evaluation.stats.tests import rank_correlation
 
 RNG = np.random.default_rng(3)
 LABELS = np.tile([0, 1], 300).astype(np.int8)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from calibrail.evaluation.sections.needed_auroc import needed_auroc
+from calibrail.evaluation.sentence_removal import needed_auroc
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2])

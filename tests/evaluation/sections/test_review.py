@@ -10,8 +10,8 @@ import pytest
 from calibrail.conformal import calibrate_groups, exact_bound
 from calibrail.conformal.rule import Rule, upper_calibration
 from calibrail.evaluation.sample import Sample
-from calibrail.evaluation.sections.review import three_way_review
-from calibrail.settings import Promise
+from calibrail.evaluation.sections import three_way_review
+from calibrail.options import Promise
 
 HALLUCINATED, FAITHFUL = np.arange(10.0, 110.0), np.arange(-60.0, 40.0)
 GROUPED = calibrate_groups(HALLUCINATED, ["a", "b"] * 50, Promise(0.1))

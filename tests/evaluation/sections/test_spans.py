@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.data import Example
-from calibrail.data.by_sentence import marked_characters, sentences_of
-from calibrail.evaluation.sections.spans import FEWEST, find_spans
-from calibrail.report.documents.missing_measures import spell
+from calibrail.data.sentences import marked_characters, sentences_of
+from calibrail.evaluation.sentence_removal import FEWEST, find_spans
+from calibrail.report.documents.measures import spell
 
 NAMES = ("precision", "recall", "f1")
 

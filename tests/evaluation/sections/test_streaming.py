@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.conformal.mean_bound import mean_bound
-from calibrail.evaluation.sections.streaming import stopped_streams
-from calibrail.evaluation.stats.rates import wilson
-from calibrail.scores.sentence_table import SentenceTable
+from calibrail.conformal.bounds import mean_bound
+from calibrail.evaluation.sentence_removal import stopped_streams
+from calibrail.evaluation.stats.intervals import wilson
+from calibrail.scores.table import SentenceTable
 
 Answer = list[tuple[int, bool, int]]
 

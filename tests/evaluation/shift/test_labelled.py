@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom
 
-from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
-from calibrail.evaluation.shift.labelled import drift, judge_drift
-from calibrail.settings import Promise
+from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.shift import drift, judge_drift
+from calibrail.options import Promise
 
 
 def test_the_p_value_is_the_beta_binomial_tail() -> None:

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from calibrail.evaluation.sample import CALIBRATION, FIT, TEST
-from calibrail.evaluation.shift.parts import group_parts, time_parts
+from calibrail.data.splits import CALIBRATION, FIT, TEST
+from calibrail.evaluation.shift import group_parts, time_parts
 
 
 def test_each_group_is_tested_once_by_all_others_or_by_those_named() -> None:

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import calibrate_threshold
+from calibrail.data.splits import CALIBRATION
 from calibrail.errors import InputError
-from calibrail.evaluation.sample import CALIBRATION, Sample
-from calibrail.evaluation.shift.weighting import measured_shift
-from calibrail.evaluation.stats.density_ratio import density_ratio
+from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.shift import density_ratio, measured_shift
+from calibrail.options import Promise
 from calibrail.report.documents.calibrate_sections import shift_sentences
-from calibrail.scale import Scale
-from calibrail.settings import Promise
+from calibrail.scores.base import Scale
 
 
 def test_the_ratio_of_two_normal_laws_is_found() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.evaluation.stats.inverted import CONFIDENCE, look_inverted
+from calibrail.evaluation.stats.tests import CONFIDENCE, look_inverted
 
 
 def scores(labels: np.ndarray, shift: float, seed: int) -> dict[str, np.ndarray]:

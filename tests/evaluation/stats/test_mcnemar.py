@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
-from calibrail.evaluation.stats.mcnemar import mcnemar
+from calibrail.evaluation.stats.tests import mcnemar
 
 
 def decisions(both: int, first: int, second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:

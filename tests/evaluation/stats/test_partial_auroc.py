@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import binom, norm
 from sklearn.metrics import roc_auc_score
 
-from calibrail.evaluation.stats.partial_auroc import partial_auroc
+from calibrail.evaluation.stats.auroc import partial_auroc
 
 
 def example(n: int, seed: int, gap: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,8 @@ import pytest
 
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
-from calibrail.guardrail.decision_log.cursor import Cursor, Tally
 from calibrail.guardrail.decision_log.lines import encoded, fields_of, sealed
-from calibrail.guardrail.decision_log.tail import Logged, log_sources, read_on
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from tests.guardrail.decision_log.logs import decision, entry, files
 
 
@@ -27,12 +26,12 @@ class Reading:
     """A log that is read on, its cursor and tally through JSON each time."""
 
     def __init__(self) -> None:
-        self.cursor, self.tally = Cursor(), Tally()
+        self.cursor, self.tally = Cursor(), LogCounts()
         self.lines: list[Logged] = []
 
     def on(self, *sources: Path | str) -> list[str]:
         self.cursor = Cursor.from_dict(json.loads(json.dumps(self.cursor.to_dict())))
-        self.tally = Tally.from_dict(json.loads(json.dumps(self.tally.to_dict())))
+        self.tally = LogCounts.from_dict(json.loads(json.dumps(self.tally.to_dict())))
         before = len(self.lines)
         for block in read_on(log_sources(sources), self.cursor, self.tally):
             self.lines += block
@@ -43,7 +42,7 @@ class Reading:
         return [item.content["id"] for item in self.lines]
 
 
-def codes(tally: Tally) -> list[tuple[str, int | None]]:
+def codes(tally: LogCounts) -> list[tuple[str, int | None]]:
     return [(item.code, item.line) for item in tally.findings]
 
 
@@ -311,7 +310,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
 def test_old_chains_are_forgotten_and_never_read_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibrail.guardrail.decision_log.cursor._REMEMBERED", 2)
+    monkeypatch.setattr("calibrail.guardrail.decision_log.reader._REMEMBERED", 2)
     for number in range(4):
         written(tmp_path, 1, start=number)
     reading = Reading()

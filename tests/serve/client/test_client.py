@@ -13,8 +13,16 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import AsyncClient, Client, Decision, Example, Guardrail, InputError, ServiceError
-from calibrail.serve.client import attempts
+from calibrail import (
+    AsyncClient,
+    Client,
+    Decision,
+    Example,
+    Guardrail,
+    InputError,
+    ServiceError,
+)
+from calibrail.client import _core
 from tests.serve.client.scripted import (
     DECISION,
     Act,
@@ -67,7 +75,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "_FIRST", 0.001)
+    monkeypatch.setattr(_core, "_FIRST", 0.001)
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +271,7 @@ def test_a_proxy_of_the_environment_gets_nothing(ask: Ask, monkeypatch: pytest.M
     ],
 )
 def test_a_wait_that_makes_no_sense_is_no_other_error(ask: Ask, brief: None, value: str) -> None:
-    assert attempts.retry_after(value) is None or attempts.retry_after(value) >= 0.0
+    assert _core.retry_after(value) is None or _core.retry_after(value) >= 0.0
     if value.isascii() and value.isprintable():
         busy = problem(429, "queue-full", Retry_After=value)
         with scripted(busy) as server, pytest.raises(ServiceError, match="429"):
@@ -484,5 +492,5 @@ def test_a_client_loads_nothing_of_the_service_and_nothing_heavy() -> None:
     }
     assert not heavy & loaded
     rooms = {name for name in loaded if name.startswith("calibrail.serve.")}
-    assert rooms and all(name.startswith("calibrail.serve.client") for name in rooms)
+    assert rooms and all(name.startswith("calibrail.client") for name in rooms)
     assert calibrail.Client is Client

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibrail import AsyncClient
-from calibrail.guardrail.decision_log.verifying import verify
+from calibrail.guardrail.decision_log.verify import verify
 from tests.guardrail.decision_log.logs import decided
 from tests.serve.conftest import ANSWER
 from tests.serve.process import Service, until

@@ -13,8 +13,7 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.guardrail import Guardrail
-from calibrail.guardrail.keys import key_id, make_keys, read_public_key
-from calibrail.guardrail.signing import signature_path
+from calibrail.guardrail.signing import key_id, make_keys, read_public_key, signature_path
 from tests.command_line import calibrail
 from tests.serve.faults.kept import decides_as_ever, nothing_is_invented, verified
 from tests.serve.load import Load

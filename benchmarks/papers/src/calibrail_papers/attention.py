@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.loading import Architecture
+from calibrail.models.batching import BATCH_TOKENS, batches
+from calibrail.models.loading import Architecture, ReadingModel
 from calibrail.models.network import Network
-from calibrail.models.reading import ReadingModel
-from calibrail.models.store import BATCH_TOKENS, batches
-from calibrail.models.windows import Tokens, Window, passes, read
+from calibrail.models.windows import TokenPair, Window, passes, read
 
 #: Documents, and the response.
 DocumentsAndResponse = tuple[tuple[str, ...], str]
@@ -74,7 +73,7 @@ class AttentionShare(NamedTuple):
 class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]):
     """A transformer whose attention is looked at while it reads documents and a response.
 
-    Scores of one process share one: ``shared`` in ``models/store.py``.
+    Scores of one process share one: ``shared`` in ``models/batching.py``.
 
     The model reads the documents and then the response, each on lines of its own. For each
     response token and each head of the last layers, the attention on document tokens is divided by
@@ -234,7 +233,7 @@ def token_shares(
 
 
 def summary(
-    tokens: Tokens, window_shares: Sequence[tuple[Window, NDArray[np.float64]]], n: int
+    tokens: TokenPair, window_shares: Sequence[tuple[Window, NDArray[np.float64]]], n: int
 ) -> AttentionShare:
     """Return the best window of each part of the response, the parts one after the other."""
     best: dict[int, NDArray[np.float64]] = {}

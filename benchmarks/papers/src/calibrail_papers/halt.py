@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
+from calibrail.models.batching import shared
 from calibrail.models.nli import EntailmentModel, Judgement
-from calibrail.models.store import shared
-from calibrail.scores import entailment, stacking
+from calibrail.scores import ensemble, entailment
 from calibrail.scores.base import JSON, NO_SENTENCE, Score, Scores, prepare
-from calibrail.scores.detector import LocalScore, positive
-from calibrail.scores.evidence import judged
-from calibrail.scores.learned import Learning, both_classes
+from calibrail.scores.detector import Learning, LocalScore, both_classes, positive
+from calibrail.scores.entailment import judged
 from calibrail.text.sentences import sentences, sentences_version
 
 #: The second model: "DeBERTa-v3 + BART-MNLI" in the "Semantic Illusion" paper's baseline.
@@ -78,7 +77,7 @@ class Halt(Learning, LocalScore):
     def tolerance(self) -> float:
         """How far rounding may move the probability, by the precision and by what was learnt."""
         tolerances = [model.tolerance for model in self.nli for _ in range(4)]
-        return stacking.tolerance(self._state, tolerances)
+        return ensemble.tolerance(self._state, tolerances)
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the fingerprints of both models and the version of the sentence splitting."""
@@ -112,20 +111,20 @@ class Halt(Learning, LocalScore):
         features, _, _ = self._features(examples)
         usable = np.array(~np.isnan(features).any(axis=1))
         labels = both_classes(self.name, examples, usable)
-        return self.restore(stacking.train("logistic", features[usable], labels, self.strength))
+        return self.restore(ensemble.train("logistic", features[usable], labels, self.strength))
 
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: what got no weight, and why."""
         kinds = product(self.nli, ("lack of support", "contradiction"), ("mean", "worst"))
         names = [f"{model.model}: {kind}, {pooled}" for model, kind, pooled in kinds]
-        return stacking.unweighted(self._state, names)
+        return ensemble.unweighted(self._state, names)
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the probability; the evidence is the first model's, sentence by sentence."""
         state = self.state()
         features, reasons, evidence = self._features(examples)
-        values = stacking.probabilities(state, features)
+        values = ensemble.probabilities(state, features)
         values[list(reasons)] = np.nan
         return Scores(values, reasons, tuple(evidence))
 

@@ -1,1 +1,1 @@
-"""Which measured quantities, intervals and tests does everything else rest on?"""
+"""Statistics of scores and labels: shares, ranking, tests."""

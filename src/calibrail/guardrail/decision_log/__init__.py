@@ -1,4 +1,4 @@
-"""How is every decision of a service kept, so that a changed or missing one is found?
+"""Package.
 
 Each process writes files of its own into the folder: a chain of JSON lines, each with its number
 (``seq``), the hash of the line before it and its own. ``lines`` says what a line is, ``folder``
@@ -7,7 +7,6 @@ which files there are, ``writer`` how they grow, ``verifying`` what is wrong wit
 it was left (``cursor``), line by line (``taking``), other files too (``streams``).
 """
 
-from calibrail.guardrail.decision_log.entry import Entry
-from calibrail.guardrail.decision_log.writer import DecisionLog
+from calibrail.guardrail.decision_log.writer import DecisionLog, Entry
 
 __all__ = ["DecisionLog", "Entry"]

@@ -1,12 +1,17 @@
-"""What is one line of the log, and how is it tied to the one before it?"""
+"""One hash-chained line; files of a folder."""
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import IO, Any, Final
+
+from calibrail.errors import DataError
 
 #: What stands as the hash before the first line of a chain.
 START: Final = "0" * 64
@@ -28,7 +33,7 @@ class LineError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """One whole line, as it stands in a file.
 
     Attributes
@@ -93,7 +98,7 @@ def sealed(fields: bytes, seq: int, previous: str, moment: str) -> tuple[bytes, 
     return body[:-1] + _SEAL % digest.encode() + b"\n", digest
 
 
-def unsealed(raw: bytes) -> Line:
+def unsealed(raw: bytes) -> LogLine:
     """Return a line, without its end, as what it holds.
 
     Raises
@@ -113,10 +118,10 @@ def unsealed(raw: bytes) -> Line:
         raise LineError("it is no line of a decision log") from error
     if not (isinstance(seq, int) and isinstance(previous, str) and isinstance(time, str)):
         raise LineError("it is no line of a decision log")
-    return Line(content, seq, previous, digest, time)
+    return LogLine(content, seq, previous, digest, time)
 
 
-def readable(raw: bytes) -> Line | None:
+def readable(raw: bytes) -> LogLine | None:
     """Return a line, without its end; None where it is not what was written."""
     try:
         return unsealed(raw)
@@ -124,7 +129,7 @@ def readable(raw: bytes) -> Line | None:
         return None
 
 
-def ending(raw: bytes) -> tuple[Line | None, bool]:
+def ending(raw: bytes) -> tuple[LogLine | None, bool]:
     """Return what stands after a file's last line end: a line, and whether a tear may leave it.
 
     A write that was torn leaves the beginning of a line, or all of it but its end. A line that is
@@ -145,3 +150,134 @@ def raw_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
     """Yield each line's number, from 1, its bytes, and whether it has its end."""
     for number, raw in enumerate(file, start=1):
         yield number, raw.removesuffix(b"\n"), raw.endswith(b"\n")
+
+
+_NAME: Final = re.compile(r"(?P<chain>\d{8}T\d{6}-\d+-[0-9a-f]{8})\.(?P<number>\d{4,})\.jsonl")
+
+#: Bytes that are read at a time from the end of a file.
+_BLOCK: Final = 1 << 14
+
+
+def file_name(chain: str, number: int) -> str:
+    """Return the name of a chain's file; they are numbered from 1."""
+    return f"{chain}.{number:04d}.jsonl"
+
+
+def place_of(name: str) -> tuple[str, int] | None:
+    """Return the chain and the number that a file's name says; None for other names."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else (match["chain"], int(match["number"]))
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, int, Path]]:
+    """Yield chain, number and path of each file of a log in a folder.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be read.
+    """
+    for entry in os.scandir(folder):
+        # What is no file, a pipe say, would hold up whoever reads it.
+        if (place := place_of(entry.name)) is not None and entry.is_file():
+            yield *place, Path(entry.path)
+
+
+def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
+    """Return the files of each chain by their numbers, in order, from one folder or several.
+
+    Raises
+    ------
+    OSError
+        A folder cannot be read.
+    DataError
+        A file is in two of them.
+    """
+    found: dict[str, dict[int, Path]] = {}
+    for folder in folders:
+        for chain, number, path in files_of(folder):
+            numbered = found.setdefault(chain, {})
+            if number in numbered:
+                raise DataError(
+                    f"{path.name} is in {numbered[number].parent} and in {folder}; leave it "
+                    "in one of the two"
+                )
+            numbered[number] = path
+    return {chain: dict(sorted(files.items())) for chain, files in sorted(found.items())}
+
+
+def first_line(path: Path) -> LogLine | None:
+    """Return the first line of a file; None where it is not whole."""
+    with suppress(OSError, LineError), path.open("rb") as file:
+        raw = file.readline()
+        return unsealed(raw[:-1]) if raw.endswith(b"\n") else None
+    return None
+
+
+def last_line(path: Path) -> LogLine | None:
+    """Return the last whole line of a file; None where there is none."""
+    with suppress(OSError, LineError), path.open("rb") as file:
+        position = file.seek(0, os.SEEK_END)
+        tail = b""
+        while tail.count(b"\n") < 2 and position:
+            size = min(position, max(_BLOCK, len(tail)))
+            position = file.seek(position - size)
+            tail = file.read(size) + tail
+        whole = tail.rpartition(b"\n")[0].rpartition(b"\n")[2]
+        return unsealed(whole) if whole else None
+    return None
+
+
+def heads(files: Mapping[str, Mapping[int, Path]], *, but: str) -> dict[str, dict[str, Any]]:
+    """Return where each chain ends that no file records there: what is to be recorded.
+
+    A chain that another one has recorded at its end is left out: who removes it, breaks the record,
+    and who removes the record too, breaks what is recorded of that one. So what has to be recorded
+    grows with the chains that were added, not with all there ever were.
+
+    Parameters
+    ----------
+    files : mapping of str to mapping of int to Path
+        What `chains` gives.
+    but : str
+        The chain that records.
+    """
+    ends = {chain: _end(list(numbered.values())) for chain, numbered in files.items()}
+    recorded: dict[str, int] = {}
+    for chain, numbered in files.items():
+        for line in (*map(first_line, numbered.values()), ends[chain]):
+            for other, end in recorded_by(line).items():
+                recorded[other] = max(recorded.get(other, -1), end[0])
+    return {
+        chain: {
+            "seq": last.seq,
+            "hash": last.hash,
+            "time": last.time,
+            "closed": last.kind == CLOSED,
+        }
+        for chain, last in ends.items()
+        if chain != but and last is not None and last.seq > recorded.get(chain, -1)
+    }
+
+
+def recorded_by(line: LogLine | None) -> dict[str, tuple[int, str, str, bool]]:
+    """Return the ends of other chains that a line records: seq, hash, time, and if it was closed.
+
+    The first line of a file and the closing line of a chain do.
+    """
+    if line is None or line.decides:
+        return {}
+    others = line.content.get("others")
+    kinds = {"seq": int, "hash": str, "time": str}
+    return {
+        chain: (end["seq"], end["hash"], end["time"], end.get("closed") is True)
+        for chain, end in (others.items() if isinstance(others, dict) else ())
+        if isinstance(end, dict) and all(isinstance(end.get(name), kinds[name]) for name in kinds)
+    }
+
+
+def _end(paths: Sequence[Path]) -> LogLine | None:
+    for path in reversed(paths):
+        if (last := last_line(path)) is not None:
+            return last
+    return None

@@ -1,29 +1,27 @@
-"""What does `calibrail calibrate` say about a detector?"""
+"""Document of calibrate."""
 
 from dataclasses import replace
 from functools import partial
 
-from calibrail.phrases import count, percent
-from calibrail.report import blocks as parts
-from calibrail.report import phrases
-from calibrail.report.blocks import Json
-from calibrail.report.document import Document
-from calibrail.report.documents import calibrate_trim, measures
-from calibrail.report.documents.calibrate_sections import of_report
-from calibrail.report.documents.calibrate_words import (
+from calibrail.formatting import count, percent
+from calibrail.report import document as parts
+from calibrail.report import text
+from calibrail.report.document import Document, Json
+from calibrail.report.documents import measures, sentence_removal
+from calibrail.report.documents.calibrate_messages import (
     VERDICTS,
     assumptions,
+    by_sentence,
     how_sure,
     next_step,
     title,
 )
-from calibrail.report.documents.error_examples import error_examples
-from calibrail.report.documents.scores_figure import BothScores, scores_figure
-from calibrail.report.documents.trim_stream import stopped_streams
-from calibrail.report.documents.unit_words import by_sentence
-from calibrail.report.figures import CURVE_RANGE, curve_svg
-from calibrail.report.slider import operating_points
-from calibrail.scale import Scale
+from calibrail.report.documents.calibrate_sections import of_report
+from calibrail.report.documents.examples import error_examples
+from calibrail.report.documents.measures import BothScores, scores_figure
+from calibrail.report.documents.sentence_removal import stopped_streams
+from calibrail.report.figures.scores import CURVE_RANGE, curve_svg, operating_points
+from calibrail.scores.base import Scale
 
 
 def document(
@@ -45,10 +43,10 @@ def document(
     scale = Scale.of(report["score"])
     if scores is not None:
         scores = scale.shown(scores[0]), scale.shown(scores[1])
-    of_unit = calibrate_trim.of_sentences if by_sentence(report) else _of_answers
+    of_unit = sentence_removal.of_sentences if by_sentence(report) else _of_answers
     return replace(
         of_unit(report, scores, examples),
-        subject=phrases.score_name(report),
+        subject=text.score_name(report),
         headline=report["verdict"].capitalize(),
         verdict=report["verdict"],
         warnings=[
@@ -72,7 +70,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
             parts.Tile("False alarms", *lines[1][1:4]),
-            parts.Tile("AUROC", phrases.estimate(area), phrases.bounds(area)),
+            parts.Tile("AUROC", text.estimate(area), text.bounds(area)),
         ),
         blocks=(
             _threshold(report, scores),
@@ -107,7 +105,7 @@ def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
 def _threshold_sentence(report: Json) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
     scale, limit = Scale.of(report["score"]), report["threshold"]
-    name = scale.named(phrases.score_name(report))
+    name = scale.named(text.score_name(report))
     flag = f"Flag an answer when its {name} is {scale.reaching} {scale.text(limit)}."
     if risks := report["risks"]:
         valid, tried = risks["n_valid"], f"{len(risks['candidates']):,} candidates"
@@ -121,12 +119,12 @@ def _threshold_sentence(report: Json) -> str:
     if report["by_group"] and "by" in report["by_group"]:
         return (
             f"Every answer has a threshold on the {name} that follows from its groups of "
-            f"{phrases.plain(report['by_group']['column'])}; in each group with enough examples at "
+            f"{text.plain(report['by_group']['column'])}; in each group with enough examples at "
             f"least {target} of hallucinations are caught {how}. The table of groups shows them."
         )
     if report["by_group"]:
         return (
-            f"Groups of {phrases.plain(report['by_group']['column'])} with enough examples have a "
+            f"Groups of {text.plain(report['by_group']['column'])} with enough examples have a "
             f"threshold of their own on the {name}, which catches at least {target} of their "
             f"hallucinations {how}. The table of groups shows them."
         )
@@ -167,7 +165,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> parts.Section 
 
     def cell(name: str, place: int) -> parts.Cell:
         ends = ("estimate", "lower", "upper")
-        return phrases.share_cell({end: curve[name][end][place] for end in ends})
+        return text.share_cell({end: curve[name][end][place] for end in ends})
 
     steps = [
         (scale.text(curve["thresholds"][place]), cell("coverage", place), cell("fpr", place))
@@ -223,9 +221,9 @@ def _other_scores(report: Json) -> parts.Section | None:
         return (
             parts.Cell(str(item["name"]), style="strong" if item is this else ""),
             Scale.of(item.get("score")).text(item.get("threshold")),
-            phrases.share_cell(item.get("coverage")),
-            phrases.share_cell(item.get("fpr")),
-            phrases.measure_cell(item.get("auroc")),
+            text.share_cell(item.get("coverage")),
+            text.share_cell(item.get("fpr")),
+            text.measure_cell(item.get("auroc")),
             "this one" if item is this else _compared(item),
         )
 
@@ -235,8 +233,8 @@ def _other_scores(report: Json) -> parts.Section | None:
         heading = f"Other scores at {target} caught, for comparison"
     tested = any(item.get("auroc_difference") for item in baselines)
     heads = parts.numbers("Threshold", "Caught", "False alarms", "AUROC")
-    compared = parts.Column("Compared", where="both" if tested else "page")
-    columns = (parts.Column("Score", most=26), *heads, compared)
+    compared = parts.TableColumn("Compared", where="both" if tested else "page")
+    columns = (parts.TableColumn("Score", most=26), *heads, compared)
     return parts.section(
         "Against other scores",
         parts.Text(

@@ -1,18 +1,18 @@
-"""What do groups, clusters, production, risks, reviews and confounds add to a report?"""
+"""Groups, clusters, risks, review, confounds."""
 
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from calibrail.phrases import count, percent
-from calibrail.report import blocks as parts
-from calibrail.report import phrases
-from calibrail.report.blocks import Json
-from calibrail.report.character_figure import interval_lines
+from calibrail.formatting import count, percent
+from calibrail.report import document as parts
+from calibrail.report import text as phrases
+from calibrail.report.document import Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.unit_words import UnitWords, unit_words
-from calibrail.report.figures import MOST_GROUPS, groups_svg
-from calibrail.scale import Scale
+from calibrail.report.documents.calibrate_messages import UnitWords, unit_words
+from calibrail.report.figures.plot import interval_lines
+from calibrail.report.figures.scores import MOST_GROUPS, groups_svg
+from calibrail.scores.base import Scale
 
 #: What decides in a group of one column, and in one of several.
 _WHAT: Final = ("its threshold", "what is promised")
@@ -293,10 +293,10 @@ def _review_sentence(review: Json, scale: Scale) -> str:
 def _confounds(confounds: Json) -> parts.Section:
     """Show how trivial baselines rank beside the score."""
     columns = (
-        parts.Column("Baseline"),
-        parts.Column("AUROC", "right"),
-        parts.Column("Ranks the answers"),
-        parts.Column("Spearman with the score", "right"),
+        parts.TableColumn("Baseline"),
+        parts.TableColumn("AUROC", "right"),
+        parts.TableColumn("Ranks the answers"),
+        parts.TableColumn("Spearman with the score", "right"),
     )
     this: parts.Row = (
         parts.Cell("this score", style="strong"),

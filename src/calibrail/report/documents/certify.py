@@ -1,14 +1,29 @@
-"""What does `calibrail certify` say about a guardrail on fresh labels?"""
+"""Certify."""
 
 import shlex
+from collections.abc import Iterator
 
-from calibrail.phrases import count, percent
-from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, section, texts
-from calibrail.report.document import Document
-from calibrail.report.documents import label, measures, trim_findings
-from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, label_anew
-from calibrail.report.documents.unit_words import by_sentence
-from calibrail.report.phrases import group_label, interval, plain, share, share_with_bounds
+from calibrail.formatting import count, percent
+from calibrail.report.document import (
+    Bullet,
+    Document,
+    Json,
+    Section,
+    Table,
+    Text,
+    Tile,
+    section,
+    texts,
+)
+from calibrail.report.documents import label, measures, sentence_messages
+from calibrail.report.documents.calibrate_messages import (
+    STATE_LIMIT,
+    VERDICTS,
+    by_sentence,
+    label_anew,
+)
+from calibrail.report.documents.data import known_as_copies
+from calibrail.report.text import group_label, interval, plain, share, share_with_bounds
 
 
 def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document:
@@ -22,12 +37,12 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         What the guardrail is called.
     """
     if certificate.get("sequential"):
-        return label.document(certificate, guardrail=guardrail)
+        return label.label_document(certificate, guardrail=guardrail)
     coverage, verdict = certificate["coverage"], certificate["verdict"]
     lines, trims = measures.rates(certificate, certificate), by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
     joint, blocked = certificate["confidence"], ""
-    in_short = f"{trim_findings.in_short(certificate)} " if trims else ""
+    in_short = f"{sentence_messages.in_short(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         rate = f"{share(flagged)} ({interval(flagged)})"
         blocked = f"Faithful answers flagged, not merely reviewed: {rate}."
@@ -129,12 +144,91 @@ def _next_step(certificate: Json) -> str:
     if certificate.get("freshness") == "unknown" and not any(certificate["needed"].values()):
         return "Give every row an id or its texts, or say that the answers are new (--fresh)."
     if trims and certificate["min_kept"] is None:
-        return trim_findings.STATE_KEPT
+        return sentence_messages.STATE_KEPT
     if not trims and certificate["max_fpr"] is None:
         return STATE_LIMIT
     once = bool(certificate.get("n_set_aside"))
-    anew = trim_findings.label_anew(certificate) if trims else label_anew(certificate, once=once)
+    anew = (
+        sentence_messages.label_anew(certificate) if trims else label_anew(certificate, once=once)
+    )
     return anew or (
         "The requirement lies too close to what the guardrail does for more examples to settle it; "
         f"ask for less ({limits})."
     )
+
+
+def withheld(freshness: str) -> str:
+    """Say why there is no certificate on answers that may have set the threshold."""
+    if freshness == "calibration data":
+        return (
+            "The bounds would do, but this is the data that the guardrail was calibrated on, "
+            "and a certificate needs answers that neither it nor its report has seen."
+        )
+    return (
+        "The bounds would do, but it cannot be told whether these rows set the threshold: they "
+        "have neither texts nor ids that the calibration had too, and what they hold does not tell "
+        "them apart. Give every row its id, the same in both files, or say that they are new "
+        "(--fresh)."
+    )
+
+
+#: What a verdict on such answers rests on.
+DECLARED = (
+    "The answers are taken as new because --fresh says so: the rows do not tell whether they set "
+    "the threshold."
+)
+
+
+def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iterator[str]:
+    """Say what weakens a certificate.
+
+    Parameters
+    ----------
+    certificate : mapping
+        What ``calibrail certify --json`` prints.
+    same_file : bool
+        Whether the data is the file that the guardrail was calibrated on.
+    policy : str
+        What the guardrail does with answers without a score.
+    """
+    if n := certificate["n_seen_before"]:
+        yield (
+            f"left out, since the threshold was set by them: {count(n, 'answer')}; certify on data "
+            "that the calibration has not seen"
+        )
+    if same_file:
+        yield (
+            "this is the very file that the guardrail was calibrated on: its test half has "
+            "been looked at, and its faithful answers share questions with the calibration "
+            "half; a certificate needs fresh data"
+        )
+    copies = certificate["copies"]
+    if copies["n"]:
+        yield (
+            f"{count(copies['n'], 'answer')} were taken for copies ("
+            f"{count(copies['n_groups'], 'group')} of up to {copies['largest']:,}; "
+            f"{known_as_copies(copies)}): one of each class counts, unless --assume-independent "
+            "counts all of them"
+        )
+    if n := certificate["n_set_aside"]:
+        yield (
+            f"{count(n, 'answer')} did not count: another answer of the same group (a question, a "
+            "source, copies of an answer) and class did, and answers of one group are not "
+            "independent"
+        )
+    trims = by_sentence(certificate)
+    if n := certificate["n_errors"]:
+        fate = f"not passed{', so as freed, and keep nothing' if trims else ''}"
+        yield f"the detector failed on {count(n, 'answer')}, which count as {fate}"
+    if n := certificate["n_undefined"]:
+        without = f"{count(n, 'answer')} without a score"
+        if trims:
+            sentences = count(certificate["n_undefined_sentences"], "sentence")
+            without = f"{sentences} without a score, in {count(n, 'answer')}"
+        yield f"{without}; the guardrail's policy is {policy}"
+    # Groups may be rejected although the verdict about all answers together is not.
+    rows = certificate["by_group"]["rows"] if certificate["by_group"] else ()
+    rejected = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]
+    if rejected and certificate["verdict"] != "rejected":
+        names = ", ".join(rejected)
+        yield f"the verdict is about all answers together; rejected by itself: {names}"

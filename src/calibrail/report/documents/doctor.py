@@ -1,21 +1,139 @@
-"""What does `calibrail doctor` say about a file?"""
+"""Doctor."""
 
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from calibrail.phrases import count, percent
-from calibrail.report.blocks import Bullet, Column, Facts, Json, Table, section, texts
-from calibrail.report.document import Document
-from calibrail.report.documents.doctor_commands import (
-    calibrating,
-    lowest_alpha,
-    named,
-    what_column_does,
+from calibrail.formatting import count, percent
+from calibrail.report.document import (
+    Bullet,
+    Document,
+    Facts,
+    Json,
+    Table,
+    TableColumn,
+    section,
+    texts,
 )
-from calibrail.report.documents.doctor_marks import MARKED, calibrating_sentences, mark_facts
-from calibrail.report.documents.export_words import export_facts
-from calibrail.report.phrases import plain
+from calibrail.report.documents.data import export_facts
+from calibrail.report.text import plain
+
+
+def calibrating(diagnosis: Json, columns: Sequence[Json]) -> str:
+    """Return the command up to its detector: one that reads all answers, or the best column.
+
+    Parameters
+    ----------
+    diagnosis : mapping
+        What ``calibrail doctor --json`` prints.
+    columns : sequence of mapping
+        The columns that hold scores.
+    """
+    names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
+    columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
+    score = f"--score {names[0] if names else 'NAME'}"
+    if columns and set(names) <= {"length"}:
+        best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
+        score = f"--score-column {shlex.quote(best['name'])} --higher {higher(best['auroc'])}"
+    source = shlex.join([*named(diagnosis), *diagnosis["reading"]["options"]])
+    return f"calibrail calibrate {source} {score}"
+
+
+def what_column_does(column: Json, unit: str = "") -> str:
+    """Return how well a column that holds numbers tells hallucinations apart."""
+    area, detail = column["auroc"], "no AUROC without both classes"
+    if column["tells_label"]:
+        detail = f"no detector's score: AUROC{unit} {area:.0f}, probably made from the label"
+    elif area is not None:
+        detail = f"AUROC{unit} {max(area, 1 - area):.3f} with --higher {higher(area)}"
+    return detail + (f", {column['missing']:,} missing" if column["missing"] else "")
+
+
+def lowest_alpha(supports: Sequence[Json]) -> float | None:
+    """Return the smallest tolerated miss rate from 0.05 on that there are answers for."""
+    marginal = [item for item in supports if item["guarantee"] == "marginal"]
+    alphas = [item["alpha"] for item in marginal if item["possible"] and item["alpha"] >= 0.05]
+    return min(alphas, default=None)
+
+
+def named(diagnosis: Json) -> Sequence[str]:
+    """Return the names of the data, or what stands for them where it was in memory."""
+    return diagnosis["inputs"] or ["DATA"]
+
+
+def higher(auroc: float) -> str:
+    """Return the class whose answers have the higher values."""
+    return "hallucinated" if auroc >= 0.5 else "faithful"
+
+
+MARKED: Final = "What is marked, sentence by sentence"
+
+_KINDS: Final = {
+    "spans": "marked spans",
+    "sentences": "sentences with a label each",
+    "rows": "a row for each sentence, gathered to answers",
+}
+
+#: What asks for it. A policy that removes everything keeps every promise, so that something must be
+#: kept.
+BY_SENTENCE: Final = "--unit sentence --min-kept 0.7"
+
+
+def mark_facts(diagnosis: Json) -> Iterator[tuple[str, str]]:
+    """Yield what is marked, what cannot be used, and what sentences can be calibrated with."""
+    marks = diagnosis["marks"]
+    yield "Marks", _KINDS[marks["kind"]]
+    if marks["n"]:
+        yield (
+            "Answers",
+            f"{marks['n']:,}: {marks['hallucinated']:,} hold an unsupported sentence",
+        )
+        share = percent(marks["unsupported"] / max(1, marks["sentences"]))
+        yield (
+            "Sentences",
+            f"{marks['sentences']:,}: {marks['unsupported']:,} unsupported ({share})",
+        )
+        middle, high = f"{marks['median_sentences']:,.0f}", f"{marks['p95_sentences']:,.0f}"
+        yield "Sentences an answer", f"{middle} (median), {high} at the 95th percentile"
+    if marks["kind"] == "spans":
+        if marks["span_share"]:
+            cover = f"spans cover {percent(marks['span_share'])} of it or more"
+            yield "A sentence is unsupported where", cover
+        outside = marks["outside_chars"]
+        rest = f", {outside:,} of them in no sentence" if outside else ""
+        yield "Marked", f"{count(marks['marked_chars'], 'character')} without white space{rest}"
+    same = marks["set_aside"] == diagnosis["reasons"]
+    for field, reason, n in () if same else marks["set_aside"]:
+        yield "Cannot be used", f"{n:,} x {field}: {reason}"
+    # Of rows that are sentences the columns stand above already.
+    listed = {item["name"] for item in diagnosis["numeric_columns"]}
+    for item in marks["columns"]:
+        if item["name"] not in listed:
+            detail = what_column_does(item, " by sentence")
+            if aside := item["set_aside"]:
+                detail += f"; not for {count(aside, 'answer')}: not one number for each sentence"
+            yield f"Column {item['name']}", detail
+    alpha = removable_from(marks)
+    if alpha is None:
+        yield "Sentences can be removed", "not yet: there are too few answers of either class"
+    else:
+        command = f"add {BY_SENTENCE} to calibrail calibrate"
+        yield "Sentences can be removed", f"from --alpha {alpha:g} on: {command}"
+
+
+def calibrating_sentences(diagnosis: Json) -> str | None:
+    """Return the command that removes sentences; None where they cannot be removed."""
+    marks = diagnosis.get("marks")
+    if not marks or (alpha := removable_from(marks)) is None:
+        return None
+    return f"{calibrating(diagnosis, marks['columns'])} {BY_SENTENCE} --alpha {alpha:g} -o run"
+
+
+def removable_from(marks: Json) -> float | None:
+    """Return the smallest alpha at which sentences can be removed; None where at none."""
+    both = 0 < marks["hallucinated"] < marks["n"]
+    return lowest_alpha(marks["supports"]) if both else None
+
 
 #: Columns that a page lists, and values of a label.
 _LISTED: Final = 200
@@ -75,7 +193,7 @@ def document(diagnosis: Json) -> Document:
             section("What it holds", Facts(list(_contents(diagnosis)))),
             *(() if is_understood else (section("Columns", columns),)),
             # With one class nothing can be calibrated, however many examples it has.
-            section(title, Table(title, (*heads, Column("Enough?", brief="")), supports))
+            section(title, Table(title, (*heads, TableColumn("Enough?", brief="")), supports))
             if _both_classes(diagnosis)
             else None,
             section("What can be calibrated", Facts(list(_candidates(diagnosis)))),

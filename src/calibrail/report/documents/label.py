@@ -1,18 +1,115 @@
-"""What do labels say so far about a frozen guardrail, and how many more will it take?"""
+"""Label."""
 
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from math import exp
+from math import ceil, exp
 from typing import Final
 
-from calibrail.phrases import count, number, percent
-from calibrail.report import blocks as parts
-from calibrail.report.blocks import Json
-from calibrail.report.document import Document
-from calibrail.report.documents import label_ahead as ahead
-from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_words import VERDICTS
-from calibrail.report.labels_figure import BETS, intervals_svg, wealth_svg
-from calibrail.report.phrases import bounds, capital, count_of, estimate, interval, plain, share
+from calibrail.formatting import count, listed, number, percent
+from calibrail.options.guarantee import OF_THIS_THRESHOLD
+from calibrail.report import document as parts
+from calibrail.report.document import Document, Facts, Json, Text
+from calibrail.report.documents import guardrail, measures
+from calibrail.report.documents.calibrate_messages import VERDICTS
+from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
+from calibrail.report.text import (
+    bounds,
+    capital,
+    count_of,
+    estimate,
+    interval,
+    p_value,
+    plain,
+    share,
+)
+
+
+def more(certificate: Json) -> str:
+    """Say in a few words how many more labels to expect; nothing where nobody can."""
+    expect = certificate["sequential"]["expect"]
+    if _at_an_end(certificate) or expect["unforeseeable"] or expect["median"] is None:
+        return ""
+    return f"about {expect['median']:,} more"
+
+
+def foreseen(certificate: Json) -> str:
+    """Say how many more labels to expect, or that nobody can."""
+    if _at_an_end(certificate):
+        return "All answers of these traces are drawn, and the labels do not decide."
+    expect = certificate["sequential"]["expect"]
+    match expect["unforeseeable"]:
+        case "decided":
+            return ""
+        case "few_hallucinated" | "few_faithful" as few:
+            return (
+                "How many more labels it takes cannot be foreseen yet: fewer than five "
+                f"{few.removeprefix('few_')} answers are labelled."
+            )
+    if expect["low"] is None:
+        return (
+            "How many more labels it takes cannot be foreseen: of futures that the labels so far "
+            f"leave possible {percent(expect['inconclusive'])} have no verdict within "
+            f"{count(expect['budget'], 'further label')}. The rates seem to lie close to what is "
+            "asked."
+        )
+    ends = f"from {expect['low']:,} "
+    ends += (
+        f"to more than {expect['budget']:,}" if expect["high"] is None else f"to {expect['high']:,}"
+    )
+    middle = (
+        f"more than {expect['budget']:,}"
+        if expect["median"] is None
+        else f"about {expect['median']:,}"
+    )
+    open_ = expect["inconclusive"]
+    left = f", {percent(open_)} in neither within {expect['budget']:,}" if open_ else ""
+    return (
+        f"To expect: {middle} more labels ({ends} in eight of ten futures that the labels so far "
+        f"leave possible). {percent(expect['certified'])} of them end in certified, "
+        f"{percent(expect['rejected'])} in rejected{left}."
+    )
+
+
+def next_step(certificate: Json) -> str:
+    """Say what to do next."""
+    verdict, found = certificate["verdict"], certificate["sequential"]
+    if verdict == "certified":
+        return (
+            "Put this guardrail to use on answers from the same source: calibrail check GUARDRAIL "
+            "TRACES -o decisions.jsonl"
+        )
+    if verdict == "rejected":
+        return (
+            "Do not rely on this guardrail for what was asked; try another detector, or ask for "
+            "less (--min-coverage, --max-fpr) of new answers."
+        )
+    if found["withheld"]:
+        return (
+            "Label answers that no earlier look has seen: other traces, in another folder "
+            "(calibrail label NEW -o OTHER)"
+        )
+    if certificate["freshness"] == "unknown" and found["verdict"] == "certified":
+        return (
+            "If these traces are new to the guardrail, say so (--fresh): calibrail certify "
+            "GUARDRAIL --labels LABELS --fresh"
+        )
+    if found["held_up"]["disagreements"]:
+        return "Settle what annotators disagree about: calibrail label -o LABELS --settle"
+    if _at_an_end(certificate):
+        return (
+            "Label other traces, in another folder (calibrail label NEW -o OTHER), and more of "
+            "them: labels of this folder do not count there"
+        )
+    return "Go on labelling; what is there stays: calibrail label -o LABELS"
+
+
+def _at_an_end(certificate: Json) -> bool:
+    """Return whether nothing is left to draw or to label, and nothing is decided."""
+    found = certificate["sequential"]
+    undecided = found["verdict"] == "inconclusive" and not found["n_waiting"]
+    return bool(found["exhausted"] and undecided)
+
 
 #: What each bet that is won, or neither, says.
 _SHOWN: Final = {
@@ -25,7 +122,7 @@ _SHOWN: Final = {
 }
 
 
-def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document:
+def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Document:
     """Return the verdict so far, what it rests on, and what is still to do.
 
     Parameters
@@ -47,7 +144,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         tiles=(
             _tile("Caught", lines[0], ends.get("coverage")),
             _tile("False alarms", lines[1], ends.get("fpr")),
-            parts.Tile("Labelled", f"{found['labelled']:,}", ahead.more(certificate)),
+            parts.Tile("Labelled", f"{found['labelled']:,}", more(certificate)),
         ),
         blocks=(
             parts.section(
@@ -55,7 +152,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
                 measures.rates_figure(certificate, certificate),
                 measures.table("On the labels so far", lines, certificate["confidence"]),
                 parts.Text(_how_sure(certificate)),
-                parts.Text(ahead.foreseen(certificate), "strong"),
+                parts.Text(foreseen(certificate), "strong"),
             ),
             _bets(found),
             _course(certificate),
@@ -63,7 +160,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
             _labels(found),
         ),
         warnings=[parts.Bullet(text) for text in certificate["warnings"]],
-        next_step=ahead.next_step(certificate),
+        next_step=next_step(certificate),
         data=certificate["data"],
     )
 
@@ -201,9 +298,9 @@ def _bets(found: Json) -> parts.Section:
         rows.append((meaning, _wealth(won), f"{exp(goal):,.0f}", verdict))
     title = "Bets on what the labels show"
     columns = (
-        parts.Column("A bet that"),
+        parts.TableColumn("A bet that"),
         *parts.numbers("Has won", "Has to win"),
-        parts.Column("For"),
+        parts.TableColumn("For"),
     )
     text = (
         "Each bet begins with 1 and can grow only by chance where what it is on is not so: to win "
@@ -260,7 +357,7 @@ def _agreement(found: Json) -> parts.Section | None:
         ("Settled", f"{both['settled']:,}"),
         ("Settled by one of the two", f"{both['settled_by_one_of_them']:,}"),
     ]
-    columns = (parts.Column("Measure"), parts.Column("Value", "right"))
+    columns = (parts.TableColumn("Measure"), parts.TableColumn("Value", "right"))
     return parts.section(title, parts.Table(title, columns, facts))
 
 
@@ -280,5 +377,386 @@ def _labels(found: Json) -> parts.Section:
         ("Drawing", f"{design}: {how[design]}"),
         ("Seed", str(found["seed"])),
     ]
-    columns = (parts.Column("What"), parts.Column("", "right"))
+    columns = (parts.TableColumn("What"), parts.TableColumn("", "right"))
     return parts.section(title, parts.Table(title, columns, facts))
+
+
+#: From so many times the fewest answers on nothing is said: the shares of both classes are unknown.
+_PLENTY = 4
+
+
+def unknown_origin() -> str:
+    """Say that nobody can tell whether the traces set the threshold."""
+    return (
+        "it cannot be told whether these traces set the guardrail's threshold: they have neither "
+        "texts nor ids that its calibration had, too, and what they hold does not tell them apart. "
+        'Labels will not come to "certified" unless you say that they are new (--fresh, now or '
+        "with calibrail certify --labels)"
+    )
+
+
+def too_few(
+    needed: tuple[int, int],
+    n: int,
+    *,
+    floors: tuple[float, float] | None,
+    instead: Mapping[str, tuple[int, int]],
+) -> Iterator[str]:
+    """Say where even a guardrail without an error would need about all traces, or more.
+
+    Parameters
+    ----------
+    needed : (int, int)
+        Hallucinated and faithful answers drawn that it takes.
+    n : int
+        Answers of the traces.
+    floors : (float, float) or None
+        With ``active``: least probabilities of a label of a flagged and of a passed answer.
+    instead : mapping
+        Other ways of drawing that take far fewer, with their numbers.
+    """
+    total = sum(needed)
+    if n >= (total if floors is None else _PLENTY * total):
+        return
+    labels = ""
+    if floors is not None:
+        least = sum(ceil(count * floor) for count, floor in zip(needed, floors, strict=True))
+        labels = f", of which at least {least:,} are labelled"
+    about = "at least" if floors is None else "about"
+    text = (
+        f'"certified" takes {about} {needed[0]:,} hallucinated and {needed[1]:,} faithful answers '
+        f"drawn{labels}, even of a guardrail that makes no error, and these traces hold {n:,}"
+    )
+    ways = [f"{name} takes {one:,} and {two:,}" for name, (one, two) in instead.items()]
+    if ways:
+        text += f"; {listed(ways)} (in another folder)"
+    yield f"{text}. Labels may well end without a verdict" if n >= total else text
+
+
+_VERDICTS = {
+    "certified": "The guardrail is certified: the labels show that it keeps what was asked.",
+    "rejected": "The guardrail is rejected: the labels show that it does not keep what was asked.",
+}
+
+
+def document(content: Json) -> Document:
+    """Return how far the labels are, what they decide, and what to do next.
+
+    Parameters
+    ----------
+    content : mapping
+        What ``calibrail label --json`` prints.
+    """
+    counts = content["counts"]
+    labels = [(name, f"{counts[name]:,}") for name in ("faithful", "hallucinated", "unsure")]
+    open_ones = [
+        ("skipped by you", counts["skipped"]),
+        ("annotators disagree", counts["disagreements"]),
+        ("final, but not counted yet", counts["holding"]),
+    ]
+    return Document(
+        "labels",
+        headline=f"{count(counts['labelled'], 'answer')} labelled, {counts['by_you']:,} by you",
+        summary=_decided(content),
+        blocks=(
+            *(Text(sentence) for sentence in _exchanged(content)),
+            *(Text(sentence) for sentence in _left_out(content)),
+            Facts([*labels, *((name, f"{n:,}") for name, n in open_ones if n)]),
+        ),
+        next_step=_next(content),
+        data={"source": content["labels"], "n": counts["labelled"]},
+    )
+
+
+def gone(n: int, whose: str = "") -> str:
+    """Say that labels are gone."""
+    return (
+        f"labels.jsonl lacks at least {count(n, 'label')}{whose} that handed.jsonl knows of, and "
+        "that nobody took back: restore the file from a copy before anybody labels on"
+    )
+
+
+def begun_before(looks: Sequence[Json]) -> str:
+    """Say before the first label that labels of the same traces have been begun already."""
+    folder, seed = looks[0]["folder"], looks[0]["seed"]
+    return (
+        f"labels of the same traces for this guardrail were begun in {folder} (seed {seed}); these "
+        "are a further look, and certify nothing, whichever answers are drawn: whoever labels with "
+        "seed after seed certifies a bad guardrail in the end. Go on there instead (calibrail "
+        f"label -o {shlex.quote(folder)}), or label other traces; a rejection would stand"
+    )
+
+
+def _decided(content: Json) -> str:
+    counts, plan = content["counts"], content["plan"]
+    if plan["purpose"] == "watch":
+        if counts["waiting"]:
+            return f"Drawn from the log, and still to label: {count(counts['waiting'], 'answer')}."
+        return "Every answer that was drawn from the log is labelled."
+    drawn = " Every answer of the traces is drawn." if counts["exhausted"] else ""
+    if plan["purpose"] == "certify":
+        if content["withheld"]:
+            return f"The labels decide, but the verdict is withheld. {content['withheld']}"
+        if content["verdict"] in _VERDICTS:
+            return _VERDICTS[content["verdict"]]
+        return "The labels do not decide yet." + (_held_up(counts) or drawn)
+    if counts["needed"] is None:
+        return drawn.strip()
+    if counts["decided"]:
+        return (
+            "There are enough hallucinated answers: one half of the answers sets the threshold, "
+            f"the other one tests it. {_what_more_brings(content)}"
+        )
+    if counts["missing"] == 0:
+        few = "There are enough hallucinated answers, and too few faithful ones to test."
+        return f"{few}{_held_up(counts)}{drawn}"
+    if counts["found"] >= counts["needed"]:
+        # Those that do not count yet are enough, if only the ones before them were settled.
+        return (
+            f"There are enough hallucinated answers, but not all of them count.{_held_up(counts)}"
+        )
+    left = counts["needed"] - counts["found"]
+    more = f"The promise needs {count(left, 'more hallucinated answer')}"
+    if counts["to_expect"] is not None and not counts["exhausted"]:
+        more += f", about {count(counts['to_expect'], 'label')} at the rate so far"
+    return f"{more}.{_held_up(counts)}{drawn}"
+
+
+def _what_more_brings(content: Json) -> str:
+    """Say how far thresholds from so many labels differ, and those from more."""
+    now, twice, four = content["coverage_to_expect"]
+    spans = [
+        f"{percent(item['lower'])} and {percent(item['upper'])}" for item in (now, twice, four)
+    ]
+    few = now["hallucinated"] < 2 * content["counts"]["needed"]
+    said = "These are the fewest that the promise allows. " if few else ""
+    return (
+        f"{said}Of ten thresholds from {now['hallucinated']:,} of them nine catch between "
+        f"{spans[0]} of hallucinations; from twice as many between {spans[1]}, from four times as "
+        f"many between {spans[2]}. What one catches beyond the promise is paid for with false "
+        "alarms, and how many nobody can know before: go on, if at all, before you look at a "
+        "report."
+    )
+
+
+def _held_up(counts: Json) -> str:
+    """Say which labels do not count yet, and why."""
+    if not (n := counts["holding"]):
+        return ""
+    return (
+        f" {count(n, 'label')} behind an open answer will count once that is settled: answers "
+        "count in the order in which they were drawn."
+    )
+
+
+def _left_out(content: Json) -> Iterator[str]:
+    """Say which answers of the traces are not labelled, and why."""
+    traces = content["plan"]["traces"]
+    if n := traces["n_quarantined"]:
+        yield (
+            f"Rows of the traces that cannot be labelled: {n:,}; quarantine.jsonl names each with "
+            "its reason."
+        )
+    if n := traces["n_seen_before"]:
+        yield f"Answers that set the guardrail's threshold, and are passed over: {n:,}."
+    if n := content["counts"]["copies"]:
+        yield f"Near copies of answers drawn before, which are passed over: {n:,}."
+    if n := content["counts"].get("lost"):
+        yield f"Watch out: {gone(n)}."
+
+
+def _exchanged(content: Json) -> Iterator[str]:
+    """Say what a file brought, and what went out in one."""
+    if (taken := content.get("imported")) is not None:
+        parts = [count(taken["labelled"], "label")]
+        others = (("again", "there already"), ("blank", "without a label"))
+        parts += [f"{taken[name]:,} {said}" for name, said in others if taken[name]]
+        if taken["problems"]:
+            parts.append(f"{len(taken['problems']):,} not taken, see below")
+        yield f"From {taken['file']}: {', '.join(parts)}."
+    if files := content.get("exported"):
+        waits = "watch" if content["plan"]["purpose"] == "watch" else "verdict"
+        yield (
+            f"Wrote {listed(list(files))} for {content['annotator']}. Nobody else is asked for "
+            f"these answers, and the {waits} waits for their labels: bring them back with "
+            "--import."
+        )
+
+
+def _next(content: Json) -> str:
+    if files := content.get("exported"):
+        words = ["--annotator", content["annotator"], "--import", files[0]]
+        return f"label the file, then: calibrail label -o LABELS {shlex.join(words)}"
+    counts, plan = content["counts"], content["plan"]
+    again = shlex.join(["calibrail", "label", "-o", "LABELS", *content["options"]])
+    if counts["disagreements"] and not counts["decided"]:
+        return f"settle what annotators disagree about: {again} --settle"
+    if plan["purpose"] == "watch":
+        if counts["waiting"]:
+            return f"go on: {again}"
+        return (
+            "see what the labels show: calibrail monitor GUARDRAIL LOG -o WATCH --labels LABELS; "
+            "draw more: calibrail audit-sample GUARDRAIL LOG -o LABELS"
+        )
+    if plan["purpose"] == "certify":
+        certify = "calibrail certify GUARDRAIL --labels LABELS"
+        if content["verdict"] in _VERDICTS or content["withheld"]:
+            return f"see the verdict, recomputed from the files: {certify}"
+        if counts["exhausted"] and not counts["waiting"]:
+            return f"see how far it is: {certify}"
+        return f"go on: {again}"
+    promise = plan["promise"]
+    if counts["exhausted"] and not counts["waiting"] and not counts["decided"]:
+        return (
+            "all answers are drawn: begin in another folder with more traces, or with a larger "
+            "--alpha: calibrail label MORE -o OTHER --until calibrated"
+        )
+    if promise is None or not counts["decided"]:
+        return f"go on: {again}"
+    options = ["--alpha", str(promise["alpha"])]
+    if promise["guarantee"] in OF_THIS_THRESHOLD:
+        options += ["--guarantee", promise["guarantee"], "--delta", str(promise["delta"])]
+    return (
+        "calibrate, best with --max-fpr and the false alarms that you accept, for a verdict, and "
+        "with --score for another score than the usual one: "
+        f"calibrail calibrate LABELS {shlex.join(options)} -o runs/labelled"
+    )
+
+
+#: Chance below which labels made elsewhere do not seem to be those that a lot chose.
+_UNLIKELY = 0.05
+
+
+def doubts(certificate: Json) -> list[str]:
+    """Say what is doubtful about the labels that a verdict rests on.
+
+    Parameters
+    ----------
+    certificate : mapping
+        What ``calibrail certify --labels --json`` prints.
+    """
+    found, texts = certificate["sequential"], []
+    if (balance := found["balance"]) is not None and balance["p"] < _UNLIKELY:
+        texts.append(
+            f"the labels made elsewhere ({balance['labelled']:,}) stand for about "
+            f"{balance['estimate']:,.0f} traces by their probabilities, and there are "
+            f"{balance['traces']:,}, which chance explains badly (p {p_value(balance['p'])}): see "
+            "that no answer that the lot chose was left out, and that the probabilities are its own"
+        )
+    for name, n in found["lost"].items():
+        there = found["annotators"].get(name, 0)
+        texts.append(gone(n, f" of {name} ({there:,} are there)"))
+    if n := found["n_undone_decided"]:
+        texts.append(
+            f"{count(n, 'label')} {'was' if n == 1 else 'were'} taken back when a verdict had "
+            "fallen: one that falls with other labels in their place is not what was agreed on"
+        )
+    both = found["agreement"] or {}
+    if n := both.get("settled_by_one_of_them"):
+        texts.append(
+            f"{n:,} of {count(both['settled'], 'disagreement')} {'was' if n == 1 else 'were'} "
+            "settled by one of the two who disagreed: let somebody else settle "
+            "(--settle --annotator)"
+        )
+    return texts
+
+
+#: Lines of the log itself, and what a crash tore: nobody misses them.
+_SILENT: Final = ("no_decision", "torn")
+
+
+def audit_sample_document(content: Json) -> Document:
+    """Return what was drawn, from how many answers, and who labels it where.
+
+    Parameters
+    ----------
+    content : mapping
+        What ``calibrail audit-sample --json`` prints.
+    """
+    days = len(content["days"])
+    facts = [
+        ("New in the log", count(content["n_rows"], "answer")),
+        *(
+            (name, f"{content[end][:10]} {content[end][11:16]} UTC")
+            for name, end in (("From", "first"), ("Until", "last"))
+            if content[end] is not None
+        ),
+        ("A day", f"{content['per_day']:g} to label"),
+        *([("Days counted", f"{days:,}")] if days else []),
+        ("Drawn in all", f"{content['n_drawn_so_far']:,} in {_batches(content)}"),
+        ("To label in all", f"{content['n_handed_out_so_far']:,}"),
+        ("Labelled so far", f"{content['n_labelled']:,}"),
+    ]
+    return Document(
+        "answers to label",
+        headline=_headline(content),
+        summary=_summary(content),
+        blocks=(*(Text(sentence) for sentence in _notes(content)), Facts(facts)),
+        next_step=_next_audit_sample(content),
+        data={"source": content["folder"], "n": content["n_drawn"]},
+    )
+
+
+def _batches(content: Json) -> str:
+    return count(content["n_batches"], "batch", "batches")
+
+
+def _headline(content: Json) -> str:
+    if content["outcome"] == "drawn":
+        return f"{count(content['n_handed_out'], 'answer')} to label"
+    return "Nothing was drawn"
+
+
+def _summary(content: Json) -> str:
+    if content["outcome"] == "nothing new":
+        return "The log holds no new decision of this guardrail."
+    if content["outcome"] == "budget spent":
+        return (
+            f"The log holds {count(content['n_rows'], 'new answer')}, and the budget of their days "
+            "is spent: they wait in the log for the next call, which draws from them, too."
+        )
+    drawn, rows = content["n_drawn"], count(content["n_rows"], "new answer")
+    if drawn == content["n_rows"] == content["n_handed_out"]:
+        return f"All {rows} are drawn: the log has no more than the days' budget."
+    if content["design"] == "active":
+        return (
+            f"{drawn:,} of {rows} were drawn by lot, each with the same chance; of these "
+            f"{content['n_handed_out']:,} are to be labelled, each by a probability that is known."
+        )
+    return f"They were drawn by lot from {rows}, each with the same chance."
+
+
+def _notes(content: Json) -> Iterator[str]:
+    """Yield what a person should know before labelling."""
+    if n := content["n_texts_found"]:
+        yield f"Answers drawn before whose texts were found now: {n:,}."
+    if n := content["n_without_text"]:
+        yield (
+            f"Answers to label whose texts are not known: {n:,}. Whoever labels sees their ids; "
+            "--traces FILE fills the texts in, and a service keeps them with --log-text."
+        )
+    if n := content["n_other_texts"]:
+        yield (
+            f"Answers whose id stands in the traces with texts of another length than was logged, "
+            f"so that they are other answers: {n:,}. Their texts were not taken."
+        )
+    skipped = content["log"]["skipped"]
+    said = [
+        f"{n:,} {guardrail.skipped(code)}" for code, n in skipped.items() if code not in _SILENT
+    ]
+    if said:
+        yield f"Lines of the log that take no part: {listed(said)}."
+    if content["log"]["found"].keys() & {"changed", "gap", "previous", "cut"}:
+        yield (
+            "Lines of the log were changed or are missing: who may have chosen them has chosen "
+            "what is drawn. calibrail log verify says which."
+        )
+
+
+def _next_audit_sample(content: Json) -> str:
+    waiting = content["n_labelled"] < content["n_handed_out_so_far"]
+    if waiting:
+        return f"label them: {shlex.join(['calibrail', 'label', '-o', 'AUDIT'])}"
+    if not content["n_labelled"]:
+        return "call it again when the log has grown"
+    return "see what they show: calibrail monitor GUARDRAIL LOG -o WATCH --labels AUDIT"

@@ -1,25 +1,28 @@
-"""How do measures with their intervals stand in a table, beside what was asked?"""
+"""Tables of measures."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import (
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.formatting import count, number, percent
+from calibrail.report.document import (
     Bullets,
     Cell,
-    Column,
     Figure,
     Heading,
     Json,
     Row,
     Table,
+    TableColumn,
     Tile,
     texts,
 )
-from calibrail.report.character_figure import interval_lines
-from calibrail.report.figures import rates_svg
-from calibrail.report.phrases import (
+from calibrail.report.figures.plot import interval_lines
+from calibrail.report.figures.scores import distributions_svg, drawn_range, rates_svg
+from calibrail.report.text import (
     bounds,
     capital,
     count_of,
@@ -30,7 +33,7 @@ from calibrail.report.phrases import (
     share,
     threshold,
 )
-from calibrail.scale import Scale
+from calibrail.scores.base import Scale
 
 #: The two classes, in the order in which they are named.
 LABELS: Final = ("hallucinated", "faithful")
@@ -55,7 +58,7 @@ Line = tuple[str, str, str, str, str]
 def table(title: str, lines: Sequence[Line], confidence: float) -> Table:
     """Return measures with their intervals and what was asked."""
     heads = texts(f"{percent(confidence)} interval", "Asked", "Counts")
-    columns = (Column("Measure", brief=""), Column("Value", "right"), *heads)
+    columns = (TableColumn("Measure", brief=""), TableColumn("Value", "right"), *heads)
     return Table(title, columns, [(*line[:4], Cell(line[4], style="muted")) for line in lines])
 
 
@@ -182,7 +185,7 @@ def details(report: Json) -> Table:
         span = f"{band['lowest']:,} to {band['highest']:,}"
         detail = f"of {band['n']:,}; observed lies {place}"
         lines.append(("Caught, expected range", span, "", "", detail))
-    columns = (Column("Measure"), Column("Value", "right"), Column("About it"))
+    columns = (TableColumn("Measure"), TableColumn("Value", "right"), TableColumn("About it"))
     rows = [(line[0], Cell(line[1], line[2]), Cell(line[4], style="muted")) for line in lines]
     return Table("More measures", columns, rows)
 
@@ -241,4 +244,143 @@ def without_threshold(items: Iterable[Json]) -> Bullets:
             for item in items
             if item.get("reason") and item.get("fpr") is None
         ],
+    )
+
+
+#: By code; the numbers that follow a code, after colons, fill its gaps.
+WORDS: Final = {
+    "no_faithful": "there is no faithful example",
+    "no_hallucinated": "there is no hallucinated example",
+    "densities_unbounded_below": (
+        "two samples bound from above how much two distributions share, but never from below"
+    ),
+    "few_to_miss": (
+        "no score is surely below the threshold that misses this share: that takes {} independent "
+        "hallucinated answers"
+    ),
+    "few_for_the_corner": (
+        "it has no interval, since at high coverage it rests on few answers: that takes {} "
+        "independent test answers of each class"
+    ),
+    "one_class": "both classes need at least one example",
+    "few_defined_faithful": "fewer than two faithful examples have a defined score",
+    "few_defined_hallucinated": "fewer than two hallucinated examples have a defined score",
+    "constant_within_classes": "the score does not vary within either class",
+    "value_too_large": "the value is too large to hold",
+    "statistic_too_large": "the statistic is too large to hold",
+    "one_is_constant": "one of the two does not vary",
+    "few_have_both": "fewer than 3 answers have both",
+    "few_have_both_or_constant": (
+        "fewer than three answers have both scores, or one of the two does not vary"
+    ),
+    "few_alike": (
+        "only {} hallucinated and {} faithful answers are alike in it ({} of each are needed)"
+    ),
+    "bins_uneven": "no bins are narrow enough to make pairs alike and wide enough to hold any",
+    "none_alike": "no two answers are alike",
+    "none_alike_of_both_classes": "no two answers of both classes are alike",
+    "undetermined": "the score does not vary, or the feature determines score or label",
+    "nothing_to_explain": (
+        "the AUROC is not shown to differ from 0.5, so there is nothing to explain"
+    ),
+    "nothing_removed": "nothing is removed",
+    "nothing_marked": "nothing is marked",
+    "few_answers_removed": (
+        "it has no interval: that takes {} independent answers of which something is removed"
+    ),
+    "few_answers_marked": (
+        "it has no interval: that takes {} independent answers in which something is marked"
+    ),
+    "no_group_of_two": "no group holds two answers",
+    "few_groups_to_fit": "there are too few groups to fit on one part and try on another",
+    "few_strata": "fewer than two strata hold {} answers of each class",
+    "no_such_answer": "there is no such answer in the test part",
+    "no_supported": "no answer holds a supported sentence",
+    "sentences_of_one_answer": "sentences of one answer are not independent",
+    "sentences_without_labels": "not every sentence has a label",
+    "more_requests": (
+        "the sentences' scores are not in the cache, and a report sends no requests of its own"
+    ),
+    "few_groups_for_strata": "too few groups for so many strata",
+}
+
+
+def spell(reason: str) -> str:
+    """Return the words of a code; what is no code, unchanged.
+
+    Examples
+    --------
+    >>> spell("few_strata:10"), spell("the judge failed")
+    ('fewer than two strata hold 10 answers of each class', 'the judge failed')
+    """
+    code, *numbers = reason.split(":")
+    return WORDS[code].format(*numbers) if code in WORDS else reason
+
+
+def part_note(part: Json | None) -> tuple[str, ...]:
+    """Return on which part of the source a result rests: a sentence, or none.
+
+    Parameters
+    ----------
+    part : mapping or None
+        What ``Reading.part`` returns.
+    """
+    if part is None:
+        return ()
+    first = "" if part["limit"] is None else f"the first {count(part['limit'], 'row')}"
+    if part["sample"] is None:
+        return (
+            f"Only {first} of the source were read (--limit); the others need not be like them.",
+        )
+    of = f"{first} of the source" if first else f"the source's {count(part['drawn_from'], 'row')}"
+    whole = (
+        f", as whole groups, whatever their size, so that it is about {part['sample']:,}"
+        if part["whole_groups"]
+        else ""
+    )
+    return (
+        f"Only a part of the source was read (--sample {part['sample']}): "
+        f"{count(part['rows'], 'row')} drawn by lot (seed {part['sample_seed']}) from {of}{whole}.",
+    )
+
+
+#: The scores of the two classes, as they are shown.
+BothScores = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def scores_figure(
+    report: Json,
+    scores: BothScores | None,
+    *,
+    caption: str,
+    dashed: str,
+    draw: Callable[..., str] = distributions_svg,
+) -> Figure | None:
+    """Return the figure of both classes' scores; None without scores.
+
+    Parameters
+    ----------
+    report : mapping
+        ``Report.to_dict()``.
+    scores : pair of ndarrays of float64, or None
+        Test scores of both classes, as they are shown.
+    caption : str
+        What it shows, with ``{dashed}`` where ``dashed`` comes if one threshold decides.
+    dashed : str
+        What becomes of what lies at the dashed line or at its ``{side}``.
+    draw : callable
+        As ``distributions_svg``.
+    """
+    if scores is None:
+        return None
+    scale, used, said = Scale.of(report["score"]), None, ""
+    if report["threshold"] is not None and not report["by_group"]:
+        used = scale.shown(report["threshold"])
+        said = dashed.format(side="left" if scale.negated else "right")
+    name = scale.named(scale.column or str(report["score"]["name"]))
+    return Figure(
+        "distributions",
+        partial(draw, *scores, used, name, scale),
+        caption.format(dashed=said),
+        limits=(*drawn_range(*scores, used), 0.0, 1.0),
     )

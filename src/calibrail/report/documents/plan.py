@@ -1,13 +1,12 @@
-"""What does `calibrail plan` say about how many labels are needed?"""
+"""Plan."""
 
 from functools import partial
 
-from calibrail.phrases import count, percent
-from calibrail.report import blocks as parts
-from calibrail.report.blocks import Json
-from calibrail.report.document import Document
-from calibrail.report.plan_figure import VERDICTS, plan_svg
-from calibrail.settings.promise import OF_THIS_THRESHOLD
+from calibrail.formatting import count, percent
+from calibrail.options.guarantee import OF_THIS_THRESHOLD
+from calibrail.report import document as parts
+from calibrail.report.document import Document, Json
+from calibrail.report.figures.sequential import VERDICTS, plan_svg
 
 
 def document(plan: Json) -> Document:
@@ -60,7 +59,7 @@ def _minimum(plan: Json) -> parts.Section:
         for name, least in plan["minimum"].items()
     ]
     heads = ("Hallucinated answers to calibrate", "Labelled answers in all")
-    columns = (parts.Column("Guarantee"), *parts.numbers(*heads[: 2 if labels else 1]))
+    columns = (parts.TableColumn("Guarantee"), *parts.numbers(*heads[: 2 if labels else 1]))
     return parts.section(title, parts.Table(title, columns, rows), parts.Text(sentence))
 
 
@@ -119,7 +118,11 @@ def _curve(plan: Json) -> parts.Section:
     ]
     title = "Probability of each verdict"
     heads = parts.numbers(*map(str.capitalize, VERDICTS))
-    columns = (parts.Column("Labelled", "right"), parts.Column("", where="terminal"), *heads)
+    columns = (
+        parts.TableColumn("Labelled", "right"),
+        parts.TableColumn("", where="terminal"),
+        *heads,
+    )
     figure = parts.Figure(
         "plan", partial(plan_svg, plan), "Dotted: the probability that is asked for."
     )
@@ -145,7 +148,7 @@ def _sequential(plan: Json) -> parts.Section:
         verdicts = (percent(found[verdict]) for verdict in ("certified", "rejected"))
         rows.append((f"{name}: {said}", *spent, *verdicts))
     columns = (
-        parts.Column("Labelled"),
+        parts.TableColumn("Labelled"),
         *parts.numbers("Half need", "80% need", "Drawn", "Certified", "Rejected"),
     )
     guess = (

@@ -1,16 +1,15 @@
-"""What does ``calibrail recalibrate`` say about a new threshold, and what it would change?"""
+"""Recalibrate."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from calibrail.phrases import count, percent
-from calibrail.report import blocks as parts
-from calibrail.report.blocks import Bullet, Json
-from calibrail.report.document import Document
-from calibrail.report.documents.log import skipped
-from calibrail.report.phrases import count_of, interval, plain, share, share_cell
-from calibrail.scale import Scale
+from calibrail.formatting import count, percent
+from calibrail.report import document as parts
+from calibrail.report.document import Bullet, Document, Json
+from calibrail.report.documents.guardrail import skipped
+from calibrail.report.text import count_of, interval, plain, share, share_cell
+from calibrail.scores.base import Scale
 
 _DIRECTION: Final = {
     "more": "The new threshold flags everything that the old one flags, and more",
@@ -127,7 +126,7 @@ def _same_answers(content: Json, scale: Scale) -> parts.Section:
     title = "On the same audited answers"
     return parts.section(
         title,
-        parts.Table(title, (parts.Column("Guardrail"), *parts.numbers(*heads)), rows),
+        parts.Table(title, (parts.TableColumn("Guardrail"), *parts.numbers(*heads)), rows),
         parts.Text(
             f"Intervals of {level} hold at all times for one threshold each. Of the new one, what "
             "is caught was seen on the answers that set it, and is the better for it: what is "

@@ -1,18 +1,17 @@
-"""What does `calibrail shift` say about a threshold on answers from elsewhere, or later?"""
+"""Shift."""
 
 from collections.abc import Sequence
 from functools import partial
 
-from calibrail.evaluation.shift.labelled import BROKEN, HOLDS, UNTESTED
-from calibrail.phrases import count, percent
-from calibrail.report import blocks as parts
-from calibrail.report.blocks import Json
-from calibrail.report.character_figure import interval_lines
-from calibrail.report.document import Document
-from calibrail.report.documents import commands
-from calibrail.report.documents.part_words import part_note
-from calibrail.report.figures import shift_svg
-from calibrail.report.phrases import (
+from calibrail.evaluation.shift import BROKEN, HOLDS, UNTESTED
+from calibrail.formatting import count, percent
+from calibrail.report import document as parts
+from calibrail.report.document import Document, Json
+from calibrail.report.documents import calibrate_messages
+from calibrail.report.documents.measures import part_note
+from calibrail.report.figures.plot import interval_lines
+from calibrail.report.figures.scores import shift_svg
+from calibrail.report.text import (
     p_number,
     p_value,
     score_name,
@@ -20,7 +19,7 @@ from calibrail.report.phrases import (
     share_cell,
     share_with_bounds,
 )
-from calibrail.scale import Scale
+from calibrail.scores.base import Scale
 
 
 def document(content: Json) -> Document:
@@ -102,17 +101,17 @@ def _table(title: str, content: Json) -> parts.Section:
             )
         )
     columns = (
-        parts.Column("Tested on"),
+        parts.TableColumn("Tested on"),
         # 80 columns hold a long name and what is new; the page and the file hold the rest, and what
         # is needed where it broke stands below.
-        parts.Column("Threshold", where="page"),
-        parts.Column("Caught", where="terminal"),
-        parts.Column("Caught", "right", where="page"),
-        parts.Column("False alarms", "right"),
-        parts.Column("At home", "right", where="page"),
-        *(parts.Column(name, where="page") for name in ("Needed", "Weighted")),
-        parts.Column("p", "right", where="page"),
-        parts.Column("p, corrected", "right", brief="p, corr."),
+        parts.TableColumn("Threshold", where="page"),
+        parts.TableColumn("Caught", where="terminal"),
+        parts.TableColumn("Caught", "right", where="page"),
+        parts.TableColumn("False alarms", "right"),
+        parts.TableColumn("At home", "right", where="page"),
+        *(parts.TableColumn(name, where="page") for name in ("Needed", "Weighted")),
+        parts.TableColumn("p", "right", where="page"),
+        parts.TableColumn("p, corrected", "right", brief="p, corr."),
     )
     weighted = (
         "Weighted: calibration answers weighted towards the tested ones by surface features; the "
@@ -139,7 +138,7 @@ def _at_cost(what: str, fpr: Json) -> str:
 def _next_step(content: Json) -> str:
     found = {item["finding"] for item in content["tests"]}
     if BROKEN in found:
-        groups = commands.for_groups(content)
+        groups = calibrate_messages.for_groups(content)
         own = f", or give groups thresholds of their own: {groups}" if groups else "."
         return f"Calibrate again on answers like those where it broke{own}"
     if found == {UNTESTED}:

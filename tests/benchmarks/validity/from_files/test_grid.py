@@ -22,7 +22,7 @@ from benchmarks.validity.from_files import (
 from benchmarks.validity.from_files.files import LARGE_ARE_HARD, TENS
 from calibrail.data.splits import CALIBRATION, TEST, group_numbers
 from calibrail.errors import InputError
-from calibrail.workflow.tally import Tally
+from calibrail.pipelines.certify import DecisionCounts
 
 Run = Callable[[Setting], Iterator[Check | MeanCheck]]
 ERROR = 1e-4
@@ -104,8 +104,8 @@ def by_size(labels: Any, groups: Any, **_: Any) -> Any:
     return sides[members]
 
 
-def every_answer_counts(by: str | None, *, once: bool, columns: Any) -> Tally:
-    return Tally(by, once=False)
+def every_answer_counts(by: str | None, *, once: bool, columns: Any) -> DecisionCounts:
+    return DecisionCounts(by, once=False)
 
 
 BROKEN = [
@@ -126,14 +126,14 @@ def test_a_path_that_breaks_a_promise_is_noticed(
     monkeypatch.setattr(f"{run.__module__}.POPULATIONS", populations)
     at = Setting("continuous", *setting, seed=7)
     assert failures(tuple(run(at)), ERROR) == ()
-    monkeypatch.setattr(f"calibrail.workflow.{name}", broken)
+    monkeypatch.setattr(f"calibrail.pipelines.{name}", broken)
     assert failures(tuple(run(at)), ERROR)
 
 
 def test_a_verdict_that_falls_too_soon_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(production, "DESIGNS", production.DESIGNS[:1])
     at = Setting("continuous", 20, 0.05, 8, seed=7)
-    monkeypatch.setattr("calibrail.conformal.unsure.goals", lambda _: (0.01, 0.01))
+    monkeypatch.setattr("calibrail.conformal.sequential.test.goals", lambda _: (0.01, 0.01))
     assert failures(tuple(production.session_verdicts(at)), ERROR)
 
 

@@ -1,0 +1,177 @@
+"""Write a file whole or not at all; private temp folders."""
+
+import errno
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+_LOCK: Final = "lock"
+
+
+@contextmanager
+def own_folder(parent: Path, prefix: str = "run-") -> Iterator[Path]:
+    """Yield a new folder that is gone afterwards, and remove those of processes that were killed.
+
+    A process holds a lock as long as it lives, however it ends: what is not locked is nobody's.
+    Where a system knows no such locks, folders of killed processes stay.
+
+    Parameters
+    ----------
+    parent : Path
+        The folder around it.
+    prefix : str
+        What the names of such folders begin with.
+    """
+    for folder in parent.glob(f"{prefix}*"):
+        with suppress(OSError):
+            _remove_abandoned(folder)
+    folder, handle = _made(parent, prefix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def _made(parent: Path, prefix: str) -> tuple[Path, int]:
+    """Return a new folder and its lock, which is held."""
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        handle = None
+        with suppress(FileNotFoundError):
+            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            with suppress(OSError):
+                _lock(handle)
+            # Before it was locked, somebody may have taken it for abandoned.
+            if os.path.samestat(os.fstat(handle), (folder / _LOCK).stat()):
+                return folder, handle
+        if handle is not None:
+            os.close(handle)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    if sys.platform == "win32" or folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        return
+    try:
+        handle = os.open(folder / _LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        # Made a moment ago, or half removed.
+        folder.rmdir()
+        return
+    try:
+        _lock(handle)
+        shutil.rmtree(folder)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    """Lock an open file; an ``OSError`` where another process holds it, or there are no locks."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def write_atomically(
+    path: Path,
+    raw: bytes | Iterable[bytes],
+    *,
+    durable: bool = False,
+    beside: Path | None = None,
+) -> None:
+    """Write a file, or the parts of one, whole or not at all: else the old file stays in place.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder is made where it is missing.
+    raw : bytes, or iterable of bytes
+        The content, or its parts.
+    durable : bool
+        Whether the content is to be on the disk before the old file goes: it then survives a power
+        cut, too.
+    beside : Path, optional
+        Folder, of the same file system, where it stands until it is whole; that of ``path`` when
+        left out.
+    """
+    path = path.resolve()
+    if _is_written_through(path):
+        with path.open("wb") as file:
+            file.writelines((raw,) if isinstance(raw, bytes) else raw)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=beside or path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines((raw,) if isinstance(raw, bytes) else raw)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield the path at which a file is to be made; it takes its place when the block ends.
+
+    An error that leaves the block leaves the old file as it was, and whatever ends the process
+    leaves nothing that the next one does not remove. A link stays one; what is no file, such as a
+    pipe or ``/dev/null``, gets the content.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder is made where it is missing.
+    """
+    path = path.resolve()
+    if _is_written_through(path):
+        with tempfile.TemporaryDirectory() as folder:
+            yield (made := Path(folder) / "made")
+            with made.open("rb") as content, path.open("wb") as file:
+                shutil.copyfileobj(content, file)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with own_folder(path.parent, f".{path.name}.") as folder:
+        yield (made := folder / "made")
+        os.replace(made, path)
+
+
+def _is_written_through(path: Path) -> bool:
+    return path.exists() and not path.is_file()
+
+
+def read_regular(path: Path, most: int = -1) -> bytes:
+    """Return the bytes of a regular file.
+
+    Parameters
+    ----------
+    path : Path
+        The file, or a link to one.
+    most : int
+        No more bytes are read; all where it is negative.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or is a pipe, a device or a folder. None of them is waited for.
+    """
+    with open(path, "rb", opener=_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return file.read(most)
+
+
+def _at_once(path: str, flags: int) -> int:
+    # A pipe would otherwise be opened only once somebody writes to it. Windows has none here.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -1,0 +1,397 @@
+"""Check, select, certify, serve, cache."""
+
+import contextlib
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+import calibrail
+from calibrail import options
+from calibrail.cli import parameters as opt
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, note, unusable
+from calibrail.cli.progress import counting
+from calibrail.errors import CalibrailError, InputError
+from calibrail.formatting import count
+from calibrail.options import Requirement
+from calibrail.options.fields import changed, setting
+from calibrail.serve.process import exit_on_signal
+
+
+@opt.takes_settings
+def check_command(
+    guardrail: opt.Guardrail,
+    traces: Annotated[
+        list[str], typer.Argument(metavar="TRACES...", help="Answers to decide about.")
+    ],
+    output: Annotated[
+        Path,
+        opt.to_file("JSON lines to write; - for stdout."),
+    ],
+    reading: opt.ReadingUnlabelled,
+    work: opt.Work,
+    trust: opt.TrustArguments,
+    show: Showing,
+    evidence: Annotated[
+        bool,
+        typer.Option(
+            "--evidence", help="Write what each decision rests on: sentences, chunks, spans."
+        ),
+    ] = False,
+) -> None:
+    """Decide about every answer of a file: pass, flag, review or error, with score and p-value.
+
+    A guardrail of sentences writes what may be shown, too: the text without what it removes.
+
+    Streams: memory does not grow with the file. Labels are not needed and not read. A row that
+    cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
+    """
+    from calibrail.data.formats import spoken
+    from calibrail.data.reading import Reading
+    from calibrail.formatting import count
+    from calibrail.models.llm.chat import RemoteModel
+    from calibrail.pipelines.check import check_source
+    from calibrail.pipelines.run import taking_up
+
+    to_stdout = str(output) == "-"
+    folder = Path() if to_stdout else output.parent
+    loaded = trust.load(guardrail)
+    for model in getattr(loaded.score, "models", ()):
+        if isinstance(model, RemoteModel):
+            note(f"this guardrail sends the answers to {model.endpoint}")
+    reading, taken_up = taking_up(reading, loaded, traces, labelled=False)
+    if taken_up:
+        note(
+            f"read with {shlex.join(taken_up)}, as the calibration data was; options given here win"
+        )
+    reading = replace(reading, quarantine=folder / "quarantine.jsonl")
+    with counting("checking", work) as context:
+        if show.dry_run:
+            show.planned(traces, loaded.score, reading=reading, labelled=False, unit=loaded.unit)
+        read: list[Reading] = []
+        results = check_source(
+            loaded,
+            traces,
+            None if to_stdout else output,
+            reading=reading,
+            evidence=evidence,
+            progress=context.progress,
+            opened=read.append,
+        )
+    total, errors = results.total(), results["error"]
+    outcomes = Counter(results)
+    trimmed = {name: outcomes.pop(name, 0) for name in ("trimmed", "emptied")}
+    if flagged := sum(trimmed.values()):
+        outcomes["flag"] += flagged
+    show.finish(
+        "check",
+        {
+            "schema": "calibrail.check/1",
+            "source": spoken(traces),
+            "checked": total,
+            "outcomes": dict(sorted(outcomes.items())),
+            **({"trimmed": trimmed} if loaded.unit == "sentence" else {}),
+            "left_out": dict(read[0].filtered),
+            "part": read[0].part(),
+        },
+        "" if to_stdout else f"wrote {output}",
+        f"not judged: {count(errors, 'answer')}; the reason stands in each line" if errors else "",
+        code=FAILURE if total and errors == total else DONE,
+        names={"GUARDRAIL": guardrail, "DATA": traces, "DECISIONS": output},
+        silent=to_stdout,
+    )
+
+
+@opt.takes_settings
+def select_command(
+    guardrail: opt.Guardrail,
+    traces: Annotated[list[str], typer.Argument(metavar="TRACES...", help="The batch of answers.")],
+    reading: opt.ReadingGrouped,
+    calls: opt.FreeCalls,
+    release: opt.Release,
+    trust: opt.TrustArguments,
+    *,
+    output: Annotated[
+        Path | None,
+        opt.to_file("JSON lines to write, one per answer."),
+    ] = None,
+    show: opt.Show,
+) -> None:
+    """Release as much of a batch as the false discovery rate allows.
+
+    Looks at the batch as a whole (Benjamini-Hochberg on conformal p-values, divided by what
+    --method says of the share of hallucinated answers), where check decides answer by answer.
+    Prints, for other cut-offs too, how many hallucinations may be among the released at most.
+    """
+    folder = Path() if output is None else output.parent
+    with counting("scoring", calls) as context:
+        result = calibrail.select(
+            trust.load(guardrail),
+            traces,
+            **release.to_dict(),
+            reading=replace(reading, quarantine=folder / "quarantine.jsonl"),
+            progress=context.progress,
+        )
+    if output is not None:
+        result.save(output)
+    errors = f"not judged, and so not released: {count(result.n_errors, 'answer')}"
+    show.finish(
+        "select",
+        result.to_dict(),
+        "" if output is None else f"wrote {output}",
+        errors if result.n_errors else "",
+        names={"GUARDRAIL": guardrail, "DATA": traces, "OUTPUT": output},
+        is_written=output is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CertifyArguments:
+    """Which answers get a verdict."""
+
+    labels: Path | None = setting(
+        "Folder of `calibrail label`, in place of HELDOUT.", None, metavar="LABELS"
+    )
+    by: str | None = setting("Column of groups that get a verdict each, too.", None, metavar="COL")
+    fresh: bool = setting("These answers are new, where the rows cannot tell.", False)
+
+
+@opt.takes_settings
+def certify_command(
+    guardrail: opt.Guardrail,
+    heldout: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="HELDOUT...", help="Fresh labelled answers, not seen before."),
+    ] = None,
+    *,
+    requirement: Annotated[
+        opt.Requirement,
+        opt.Pick(
+            without=("risks",),
+            help={
+                "max_fpr": "Share of faithful answers that may be held back; needed without risks.",
+                "min_coverage": "Share of hallucinations that must be caught (default: 1 - alpha).",
+                "confidence": "Joint confidence of the certificate.",
+            },
+        ),
+    ],
+    reading: opt.Reading,
+    calls: opt.FreeCalls,
+    trust: opt.TrustArguments,
+    answers: CertifyArguments,
+    show: opt.Show,
+) -> None:
+    """Certify, reject or leave open, with exact bounds on coverage and false alarms.
+
+    Exit code 0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many more
+    labelled answers of which class would settle it. With --labels the verdict is recomputed from
+    the files of the folder, and written into it as verdict.json and index.html.
+    """
+    from calibrail.pipelines.data_reuse import looks_of
+
+    labels, by, fresh = answers.labels, answers.by, answers.fresh
+    if labels is not None:
+        beside = heldout, by, fresh, reading
+        _on_labels(guardrail, trust, labels, requirement, beside, show)
+    if not heldout:
+        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
+    quarantine = Path("quarantine.jsonl")
+    with counting("checking", calls) as context:
+        result = calibrail.certify(
+            trust.load(guardrail),
+            heldout,
+            requirement,
+            by=by,
+            fresh=fresh,
+            reading=replace(reading, quarantine=quarantine),
+            progress=context.progress,
+            looks=looks_of(guardrail),
+        )
+    note = unusable(result.n_quarantined, quarantine)
+    show.finish(
+        "certify",
+        result.to_dict(),
+        note,
+        code=OF_VERDICT[result.verdict],
+        names={"GUARDRAIL": guardrail},
+        guardrail=str(guardrail),
+    )
+
+
+def _on_labels(
+    guardrail: Path,
+    trust: opt.TrustArguments,
+    labels: Path,
+    requirement: Requirement,
+    beside: tuple[Any, ...],
+    show: Showing,
+) -> NoReturn:
+    """Recompute the verdict of a folder of labels, and write it there."""
+    from calibrail.guardrail.file import read_file
+    from calibrail.labelling.folder import read_plan
+    from calibrail.pipelines.certify_labels import write_verdict
+    from calibrail.pipelines.data_reuse import looks_beside
+
+    heldout, by, fresh, reading = beside
+    result = calibrail.certify(
+        # The detector, which may be a large model, is not built.
+        read_file(guardrail, trust.keys).config,
+        heldout or None,
+        requirement,
+        by=by,
+        fresh=fresh,
+        reading=reading if changed(reading) else None,
+        looks=looks_beside(read_plan(labels), guardrail),
+        labels=labels,
+    )
+    page = write_verdict(result, labels)
+    show.finish(
+        "certify",
+        result.to_dict(),
+        *(f"the last line of {name} was torn by a crash; it is cut off" for name in result.torn),
+        f"wrote {page}",
+        code=OF_VERDICT[result.verdict],
+        names={"GUARDRAIL": guardrail, "LABELS": labels},
+        guardrail=str(guardrail),
+    )
+
+
+@opt.takes_settings
+def serve_command(
+    guardrails: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]GUARDRAIL...", help="Files that `calibrail export` wrote, by name."
+        ),
+    ],
+    serving: options.ServeOptions,
+    calls: opt.FreeCalls,
+    trust: opt.TrustArguments,
+) -> None:
+    """Decide about answers that come by HTTP, as check would about each alone.
+
+    Each guardrail must show first, by its probe answers, that this machine computes what was
+    certified. Serves until SIGTERM or Ctrl-C, and finishes what it accepted then. A guardrail file
+    that changes is verified and takes over; one that must not decide leaves the old one at work.
+    The keys of --trusted are read once, when it begins.
+    Requests need the token in the environment variable CALIBRAIL_TOKEN, where there is one.
+    """
+    # Before anything else is imported, which takes a while.
+    with exit_on_signal(), _own_counts():
+        _run(guardrails, serving, calls, trust)
+
+
+def _run(
+    guardrails: list[str],
+    serving: options.ServeOptions,
+    calls: opt.FreeCalls,
+    trust: opt.TrustArguments,
+) -> None:
+    try:
+        from calibrail.serve.guardrails import named
+        from calibrail.serve.process import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("calibrail"):
+            raise
+        raise CalibrailError(f"serve needs {error.name}: pip install 'calibrail[serve]'") from error
+    from calibrail.models.llm.limits import limit_calls
+
+    # The keys are read once: what is trusted later does not depend on who may write these files.
+    load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
+    with limit_calls(calls):
+        finished = serve(named(guardrails), serving, load=load, tell=_tell, note=note)
+    if not finished:
+        note("not everything that was accepted was answered in time")
+    raise typer.Exit(DONE if finished else FAILURE)
+
+
+@contextlib.contextmanager
+def _own_counts() -> Iterator[None]:
+    """Hide the folder in which other programs count together: the service has one of its own.
+
+    To be entered before prometheus_client is imported, which looks for it once and for all.
+    """
+    folder = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    try:
+        yield
+    finally:
+        if folder is not None:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+
+
+def _tell(address: str) -> None:
+    """Say where it answers, wherever somebody still reads."""
+    said = f"serving on {address}"
+    try:
+        typer.echo(said)
+    except OSError:
+        # What is left in the buffer would fail again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        with contextlib.suppress(OSError):
+            note(said)
+
+
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """What is removed."""
+
+    clear: bool = setting("Remove answers: all, or those that the options name.", False)
+    model: str | None = setting("With --clear: only this model's.", None, metavar="NAME")
+    older_than: float | None = setting(
+        "With --clear: only those older than so many days.", None, metavar="DAYS"
+    )
+
+    def __post_init__(self) -> None:
+        days = self.older_than
+        if not self.clear and (self.model is not None or days is not None):
+            raise InputError("--model and --older-than say what --clear removes; add --clear")
+        if days is not None and not 0.0 <= days < float("inf"):
+            raise InputError(f"--older-than must be a number of days from 0; got {days!r}")
+
+
+@opt.takes_settings
+def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
+    """Show the answers of language models that are kept, or clear them.
+
+    They are stored in one SQLite file, in the user's cache folder or where CALIBRAIL_CACHE says:
+    digests of the requests, and the replies. A request that is stored is never sent again.
+    """
+    from datetime import UTC, datetime
+
+    from calibrail.models.llm.cache import AnswerCache
+    from calibrail.models.llm.limits import default_cache
+
+    path = default_cache()
+    if path is None:
+        raise InputError("CALIBRAIL_CACHE=off: no answers are kept")
+    cache = AnswerCache(path) if path.exists() else None
+    removed, kept, size = 0, [], 0
+    if cache is not None:
+        if clearing.clear:
+            removed = cache.clear(clearing.model, clearing.older_than)
+        kept, size = cache.contents(), cache.size()
+    content = {
+        "schema": "calibrail.cache/1",
+        "path": str(path),
+        "bytes": size,
+        "removed": removed,
+        "models": [item.to_dict() for item in kept],
+    }
+    lines = [f"removed {count(removed, 'answer')}"] if clearing.clear else []
+    lines.append(f"{path}: {count(sum(item.n for item in kept), 'answer')}, {size / 2**20:.1f} MiB")
+    for item in kept:
+        first, last = (
+            datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
+            for moment in (item.oldest, item.newest)
+        )
+        lines.append(
+            f"  {item.model} at {item.endpoint}: {count(item.n, f'{item.kind} answer')}, "
+            f"{item.tokens_in:,} tokens in, {item.tokens_out:,} out, {first} to {last}"
+        )
+    show.finish(lines, content)

@@ -1,0 +1,301 @@
+"""Settings objects as options (cyclopts does this natively)."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from functools import wraps
+from keyword import iskeyword
+from pathlib import Path
+from types import NoneType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import typer
+from typer.models import ArgumentInfo
+
+from calibrail import options
+from calibrail.cli.output import Showing, file_to_write, folder_to_write
+from calibrail.errors import InputError
+from calibrail.models.llm.limits import CallLimits
+from calibrail.options.fields import OPTION, Option, direction, flag, one_of, pairs, setting
+from calibrail.options.guarantee import OF_ONE_THRESHOLD
+
+if TYPE_CHECKING:
+    from calibrail import Guardrail as Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Which fields of a settings object a command offers, and what is different there.
+
+    Attributes
+    ----------
+    only, without : tuple of str
+        The fields offered (all when empty), and those that are not.
+    help : mapping of str to str
+        What a field means in this command, where that is more than it says itself.
+    """
+
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    help: Mapping[str, str] = field(default_factory=dict)
+
+
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...", help="Files or a folder of answers, - for stdin, or example:facts."
+    ),
+]
+Guardrail = Annotated[
+    Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
+]
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOG...",
+        help="Folders of `calibrail serve --log`, their files, decisions.jsonl, or - for stdin.",
+    ),
+]
+Keys = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--key",
+        metavar="PUB.pem",
+        help="Public key that must have signed it. Repeatable: any of them.",
+    ),
+]
+RunFolder = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="RUN", help="Run folder.", callback=folder_to_write),
+]
+
+
+def to_file(help: str) -> Any:
+    """Return the option for a file of results, refused before the work where it cannot be."""
+    return typer.Option("--output", "-o", metavar="FILE", help=help, callback=file_to_write)
+
+
+Promise = Annotated[options.Promise, Pick()]
+#: What one threshold can promise.
+ThresholdPromise = Annotated[Promise, Pick(only=OF_ONE_THRESHOLD)]
+Release = Annotated[options.Release, Pick()]
+Requirement = Annotated[options.Requirement, Pick()]
+#: Answers with labels, answers whose labels are not read, and whose groups are not read either.
+Reading = Annotated[options.ReadOptions, Pick()]
+ReadingUnlabelled = Annotated[
+    Reading,
+    Pick(without=("label_column", "group_column", "label_map", "positive", "annotators")),
+]
+ReadingGrouped = Annotated[
+    Reading, Pick(without=("label_column", "label_map", "positive", "annotators"))
+]
+Splitting = Annotated[options.SplitOptions, Pick()]
+
+
+@dataclass(frozen=True)
+class Running(CallLimits, options.EngineOptions):
+    """What scoring may ask of endpoints, and where the rest of it runs."""
+
+    def __post_init__(self) -> None:
+        CallLimits.__post_init__(self)
+        options.EngineOptions.__post_init__(self)
+
+
+Work = Annotated[Running, Pick()]
+#: With a price where costs are reported.
+Calls = Annotated[CallLimits, Pick()]
+FreeCalls = Annotated[CallLimits, Pick(without=("price",))]
+#: What is shown with pages, beside a folder of results, and beside what has a page already.
+Show = Annotated[Showing, Pick(without=("dry_run",))]
+ShowRun = Annotated[Showing, Pick(without=("page",))]
+ShowAlone = Annotated[Showing, Pick(without=("dry_run", "page"))]
+
+
+@dataclass(frozen=True, slots=True)
+class TrustArguments:
+    """Whose signature a guardrail file must bear."""
+
+    trusted: tuple[Path, ...] = setting(
+        "Public key that must have signed the guardrail. Repeatable: any of them.",
+        (),
+        metavar="PUB.pem",
+    )
+
+    @property
+    def keys(self) -> tuple[Path, ...] | None:
+        """The keys, or None where none is asked for."""
+        return self.trusted or None
+
+    def load(self, guardrail: Path) -> "Loaded":
+        """Load a guardrail that is signed by one of the keys, where there are any."""
+        from calibrail import Guardrail
+
+        return Guardrail.load(guardrail, trusted=self.keys)
+
+    def read_keys(self) -> tuple[bytes, ...] | None:
+        """Return what stands in the keys' files, for who loads guardrails for as long as it runs.
+
+        Whoever may replace a guardrail's file may be able to replace a key's.
+        """
+        from calibrail.guardrail.signing import public_key_content
+
+        return tuple(map(public_key_content, self.trusted)) or None
+
+    def load_named(self, guardrail: Path | None) -> "Loaded | None":
+        """Load the guardrail of a command that can do without one."""
+        if guardrail is not None:
+            return self.load(guardrail)
+        if self.trusted:
+            raise InputError(
+                "--trusted says who must have signed the guardrail; name its file, too: "
+                "--guardrail FILE"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorArguments(options.Detectors):
+    """Which detectors a command looks at, and how they are made."""
+
+    def scores(self) -> list[Any]:
+        """Return what ``calibrate`` and ``compare`` take; one default where none is named."""
+        from calibrail.scores.registry import DEFAULT_SCORE, build_column
+
+        if self.score_column:
+            direction(self.higher, options.Detectors)
+        if not self.score_column and self.higher is not None:
+            raise InputError("--higher says what a --score-column means; name the column too")
+        columns = [build_column(name, higher=str(self.higher)) for name in self.score_column]
+        return [*self.score, *columns] or [DEFAULT_SCORE]
+
+
+#: Where baselines are what the command itself looks at, or nothing is compared.
+DetectorsAlone = Annotated[DetectorArguments, Pick(without=("baselines",))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """One option: the field behind it, and how the command line sees it."""
+
+    field: Field[Any]
+    hint: Any
+    option: Option
+
+    @property
+    def default(self) -> Any:
+        """Return the field's own default: a command has no other one than Python."""
+        return self.field.default
+
+    @property
+    def flag(self) -> str:
+        return flag(self.field)
+
+    @property
+    def name(self) -> str:
+        word = self.flag[2:].replace("-", "_")
+        return f"{word}_" if iskeyword(word) else word
+
+    def parameter(self) -> inspect.Parameter:
+        """Return the parameter that typer reads."""
+        hint, metavar = self.hint, self.option.metavar
+        default = inspect.Parameter.empty if self.default is MISSING else self.default
+        match get_origin(hint):
+            case None:
+                if self.option.parse is not None or hint is Any:
+                    hint = str
+                hint = hint if default is not None else hint | None
+            case kind if kind is Literal:
+                hint, metavar = str, metavar or "|".join(get_args(hint))
+            case kind:  # a tuple of words or numbers, or KEY=VALUE pairs
+                hint = list[get_args(hint)[0] if kind is tuple else str] | None  # type: ignore[misc]
+                default = None
+        # What is done unless it is refused can be refused.
+        spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
+        hint = Annotated[hint, typer.Option(spelling, help=self.option.help, metavar=metavar)]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(self.name, kind, default=default, annotation=hint)
+
+    def value(self, given: Any) -> Any:
+        """Return the field's value from what stands on the command line."""
+        kind = get_origin(self.hint)
+        if self.default is None and (given is None or (kind is tuple and not given)):
+            return None
+        if kind is Literal:
+            return one_of(given, self.hint, self.flag)
+        if kind is tuple:
+            return tuple(given or ())
+        if kind is not None:
+            return pairs(given, self.flag) or None
+        parse = self.option.parse
+        return given if parse is None or given is None else parse(given)
+
+
+def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with every settings object among its parameters spread into options.
+
+    A parameter whose type is a dataclass becomes one option a field that has an ``Option``; what
+    is given there makes the object that the command is called with. One that may be None is None
+    where none of its options is given.
+    """
+    hints = get_type_hints(run, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    arguments: set[str] = set()
+    objects: dict[str, tuple[type, bool, list[_Offered]]] = {}
+    for name, parameter in inspect.signature(run).parameters.items():
+        hint = hints[name]
+        # The outermost pick says what this command offers.
+        picks = [item for item in get_args(hint)[1:] if isinstance(item, Pick)]
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        optional, kind = kind != _present(kind), _present(kind)
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            if get_origin(kind) is list and any(
+                isinstance(item, ArgumentInfo) for item in get_args(hint)[1:]
+            ):
+                arguments.add(name)
+            parameters.append(parameter.replace(kind=keyword, annotation=hint))
+            continue
+        offered = list(_offered(kind, picks[-1] if picks else Pick()))
+        objects[name] = kind, optional, offered
+        parameters += [item.parameter() for item in offered]
+
+    @wraps(run)
+    def command(**given: Any) -> None:
+        for name, (kind, optional, offered) in objects.items():
+            values = {item.field.name: item.value(given.pop(item.name)) for item in offered}
+            absent = optional and all(values[item.field.name] == item.default for item in offered)
+            given[name] = None if absent else kind(**values)
+        # One name stands for itself, several for one source.
+        for name, value in given.items():
+            if name in arguments and value and len(value) == 1:
+                given[name] = value[0]
+        run(**given)
+
+    del command.__wrapped__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
+
+
+def _present(hint: Any) -> Any:
+    """Return what a value is where it is not None; of several kinds, the first one."""
+    kinds = [item for item in get_args(hint) if item is not NoneType]
+    return kinds[0] if NoneType in get_args(hint) else hint
+
+
+def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
+    hints = get_type_hints(kind)
+    for item in fields(kind):
+        option = item.metadata.get(OPTION)
+        if option is None or item.name in pick.without or item.name not in (pick.only or hints):
+            continue
+        option = replace(option, help=pick.help.get(item.name, option.help))
+        yield _Offered(item, _present(hints[item.name]), option)

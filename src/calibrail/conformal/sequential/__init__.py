@@ -1,0 +1,1 @@
+"""Verdicts that may be looked at after every label."""

@@ -1,0 +1,750 @@
+"""Calibration from production answers labelled with known probability.
+
+Answers are drawn from what a frozen guardrail decided about, and labelled one after another; a new
+threshold may be made whenever labels come in. Let t be a threshold. Where each answer drawn is
+labelled, the hallucinated ones with a score below t are misses, the others are caught, and the
+threshold sought is the highest at which a bet on "less than alpha is missed" has won 1 / delta
+(``anytime`` in ``calibrail.conformal.rank``). An answer without a label so far counts as whatever
+speaks against t: as a miss below it, not at all above. The wealth is then at most what all labels
+would make of it, whichever labels are late, and for whatever reason.
+
+Where answers are labelled with different probabilities (``calibrail.conformal.betting``) the
+weighted wealth is no function of what lies below t alone. So thresholds are tried one after the
+other, from the lowest, on a grid that was fixed before the first answer was drawn, and the last one
+before the first that is not shown is taken. Of those that miss too much the first one is taken, or
+any above it, only if the wealth won against that one ever reached 1 / delta: with probability at
+most delta, however often one looks.
+
+A new threshold comes with its coverage: see ``calibrail.conformal.audited``. Its FPR is bet on at
+the limit that is required. Where answers count alike the wealth of a bet on "at most the limit is
+flagged" only grows with the threshold. So any threshold that flags more has won at most what the
+highest such one has, and that ever wins 1 / error with probability at most the error: the verdict
+holds at every look, whichever threshold is looked at. Where they are weighted, thresholds are tried
+in a fixed order, from the highest, until one is not shown.
+
+The intervals beside it hold at all times for one threshold each, as long as that stays.
+
+The threshold is the k-th smallest score of the hallucinated answers drawn, so what lies above the
+k-th smallest found so far, the ceiling, can only be counted. Every answer drawn has a lot, uniform
+in [0, 1) whatever its score; it is labelled where its score lies below the ceiling, or its lot
+below a share fixed beforehand. The hallucinated answers with a lot below the share are all known.
+Drawing ends with the n-th of these, and by then T = n + NegativeBinomial(n, share) hallucinated
+answers were drawn, known or not. T is independent of their scores, and the ceiling only falls, so
+every one of them that may be the k-th smallest is known: the threshold is the one that labels for
+all answers drawn would give. Its rank keeps the promise on average over T:
+
+- ``marginal``: k E[1 / (T + 1)] <= alpha;
+- ``pac``: E[BinomCDF(k - 1; T, alpha)] <= delta.
+
+The labels tell what the threshold misses. What it flags of the faithful answers is told by those
+alone whose lot lies below the share.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from calibrail.conformal import _validation
+from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal.bounds import Bound
+from calibrail.conformal.certificate import Verdict, joint_confidence
+from calibrail.conformal.sequential.betting import (
+    FRACTIONS,
+    bet,
+    confidence_sequence,
+    confidence_set,
+    largest_bets,
+    lowest_limit,
+    mixture,
+    wealth_of_counts,
+    zero_wealth,
+)
+from calibrail.conformal.threshold import (
+    Calibration,
+    add_tolerance,
+    calibrate_threshold,
+    count_at_most,
+    decimal,
+    flags_under,
+    minimum_n,
+    rank,
+)
+from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.options.fields import one_of
+from calibrail.options.guarantee import Guarantee, Promise, Requirement
+from calibrail.options.labelling import Drawing
+from calibrail.serialization import Record
+
+#: Thresholds of a grid, and how many lie below all scores that it is made of.
+_GRID: Final = 400
+_BELOW: Final = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditedCalibration(Calibration):
+    """A threshold from audited answers that do not all count alike, or are not all labelled.
+
+    ``n``, ``rank`` and ``scores`` are about those labelled hallucinated; the threshold need not be
+    one of their scores.
+
+    Attributes
+    ----------
+    weights : ndarray of float64, shape (n,)
+        1 / probability of a label, of the defined scores in ascending order, then of the others.
+    n_open : int
+        Answers without a label that count as missed.
+    """
+
+    weights: Floats
+    n_open: int
+
+    counted: ClassVar[str] = "labels"
+
+    def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> Floats:
+        """Return weighted p-values of defined scores; no NaN is accepted.
+
+        (W + sum of the weights of the scores <= S) / (W + sum of all weights), W the largest one
+        (Tibshirani, Foygel Barber, Candes and Ramdas, 2019). The new answer's own weight is not
+        known, and is at most W but for chance; no decision rests on these.
+        """
+        queries = add_tolerance(_validation.defined(values, "values"), tolerance)
+        n = len(self.scores)
+        more = float(self.weights[n:].sum()) if self.undefined == "pass" else 0.0
+        sums = np.append(0.0, np.cumsum(self.weights[:n]))
+        own = float(self.weights.max(initial=1.0))
+        counted = sums[count_at_most(self.scores, queries)]
+        return np.asarray((own + more + counted) / (own + float(self.weights.sum())))
+
+    @classmethod
+    def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
+        defined = np.sort(scores[~np.isnan(scores)])
+        weights = _validation.finite(content["weights"], "weights")
+        _validation.paired(weights, len(scores), "weights", "score")
+        threshold = _validation.number(content["threshold"], "threshold")
+        if (len(weights) and weights.min() < 1.0) or not math.isfinite(threshold):
+            raise InputError("the calibration contradicts itself; calibrate again")
+        n_open = _validation.whole(content["n_open"], "n_open")
+        return cast(Self, _built(defined, len(scores), promise, threshold, weights, n_open))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditedScores:
+    """Answers drawn from what a frozen guardrail decided about, in the order drawn: shape (n,).
+
+    Attributes
+    ----------
+    score : ndarray of float64
+        Higher = more likely hallucinated, as low as what was logged leaves open; NaN where there is
+        none.
+    flagged : ndarray of bool
+        What the guardrail that made the log decided; what stays so where there is no score.
+    label : ndarray of float64
+        1 hallucinated, 0 faithful, NaN where there is no label.
+    handed_out : ndarray of bool
+        Whether the lot of its probability fell so that it is to be labelled.
+    probability, guess : ndarray of float64
+        With which it was to be labelled, and P(hallucinated) as guessed; both known before.
+    drawing : Drawing
+        How they were drawn.
+    threshold : float
+        The one that decided then.
+    tolerance : float
+        Of the score: what lies as little below a threshold is flagged.
+    spread : float
+        How much higher a score may have been: a log rounds it.
+    """
+
+    score: Floats
+    flagged: Bools
+    label: Floats
+    handed_out: Bools
+    probability: Floats
+    guess: Floats
+    drawing: Drawing
+    threshold: float
+    tolerance: float = 0.0
+    spread: float = 0.0
+
+    @property
+    def weighted(self) -> bool:
+        """Whether they were labelled with different probabilities."""
+        return self.drawing.design == "active"
+
+    @property
+    def open(self) -> Bools:
+        """Those to be labelled that have no label."""
+        return np.asarray(self.handed_out & np.isnan(self.label))
+
+    def flags(self, threshold: float, *, most: bool = False) -> Bools:
+        """Return what another threshold of the same detector flags: surely, or at the ``most``."""
+        within = self.tolerance + (self.spread if most else 0.0)
+        decided = flags_under("flag", self.score, threshold, within)
+        return np.asarray(np.where(np.isnan(self.score), self.flagged, decided))
+
+    def estimated(self, open_as: Bools) -> Floats:
+        """Return W, what each answer adds to the number of hallucinated ones.
+
+        Parameters
+        ----------
+        open_as : ndarray of bool, shape (n,)
+            What those without a label are taken as.
+        """
+        label = np.where(self.open, open_as, self.label)
+        g = np.where(np.isnan(self.guess), 0.0, self.guess)
+        known = self.handed_out
+        return np.asarray(
+            np.where(known, g + (np.where(known, label, 0.0) - g) / self.probability, g)
+        )
+
+    def floors(self, threshold: float | None = None) -> tuple[float, float]:
+        """Return the least probabilities of a label among those that a threshold flags, and passes.
+
+        Of a higher one than decided then, those passed are of both kinds; and without one, all are.
+        Nothing of it depends on the answers: it says how much may be bet on each of them.
+        """
+        flagged, passed = self.drawing.floors
+        lower = threshold is not None and threshold <= self.threshold - self.spread
+        return min(flagged, passed), passed if lower else min(flagged, passed)
+
+
+def grid_of(calibration: Calibration) -> Floats:
+    """Return thresholds to try, ascending: all fixed by what set an earlier threshold.
+
+    Its calibration scores, or evenly spaced ranks among them, and some below them all, down again
+    as far as they reach up.
+    """
+    scores = np.unique(calibration.scores)
+    if not len(scores):
+        raise InputError("the guardrail holds no calibration scores; calibrate again")
+    ranks = np.unique(np.rint(np.linspace(0, len(scores) - 1, _GRID)).astype(np.int64))
+    reach = float(scores[-1] - scores[0]) or max(1.0, abs(float(scores[0])))
+    below = scores[0] - reach * np.arange(_BELOW, 0, -1) / _BELOW
+    return np.append(below, scores[ranks])
+
+
+def calibrate_audited(
+    answers: AuditedScores, promise: Promise, grid: ArrayLike | None = None
+) -> Calibration:
+    """Find a threshold that keeps the ``anytime`` promise, whenever and how often one looks.
+
+    Parameters
+    ----------
+    answers : AuditedScores
+        Everything drawn so far.
+    promise : Promise
+        With the guarantee ``anytime``.
+    grid : array-like of float, optional
+        Thresholds to try, ascending, fixed before the first answer was drawn; needed where answers
+        were labelled with different probabilities.
+
+    Returns
+    -------
+    Calibration
+        A plain one, as ``calibrate_threshold`` makes it, where every answer counts alike and no
+        open one lies below the threshold.
+
+    Raises
+    ------
+    TooFewExamplesError
+        If no threshold is shown to keep the promise; says what is missing.
+    """
+    if promise.guarantee != "anytime":
+        raise InputError(f"guarantee must be anytime; got {promise.guarantee!r}")
+    hallucinated = answers.label == 1.0
+    scores = answers.score[hallucinated]
+    if answers.weighted:
+        if grid is None:
+            raise InputError("grid must be given where answers were labelled with probabilities")
+        threshold = _walk(answers, promise, _validation.finite(grid, "grid"))
+    else:
+        threshold = _highest(answers, scores, promise)
+        plain = calibrate_threshold(scores, promise)
+        # An open answer that is no miss plays no part.
+        if not _missed_open(answers, promise, plain.threshold):
+            return plain
+    order = np.argsort(scores, kind="stable")
+    weights = (1.0 / answers.probability[hallucinated])[order]
+    defined = np.sort(scores[~np.isnan(scores)])
+    n_open = _missed_open(answers, promise, threshold)
+    return _built(defined, len(scores), promise, threshold, weights, n_open)
+
+
+def fpr_shown(
+    answers: AuditedScores, thresholds: Floats, max_fpr: float, goal: float, *, above: bool
+) -> Iterator[bool]:
+    """Yield for each threshold whether a weighted bet on its FPR has ever won its goal.
+
+    On an FPR ``above`` the limit, or below it. Open answers count as what speaks against the bet.
+    """
+    for threshold in thresholds.tolist():
+        flags = answers.flags(threshold, most=not above)
+        # Of (1 - W)(F - limit), with the sign of the bet.
+        side = np.where(flags, 1.0, 0.0) - max_fpr
+        side = side if above else -side
+        faithful = 1.0 - answers.estimated(side > 0.0)
+        bets = largest_bets(np.array(max_fpr), answers.floors(threshold))[0 if above else 1]
+        yield _ever(faithful * side, bets, goal)
+
+
+def _walk(answers: AuditedScores, promise: Promise, grid: Floats) -> float:
+    """Return the last threshold of the grid before the first that is not shown to keep enough."""
+    limit, goal = 1.0 - promise.alpha, -math.log(promise.delta)
+    last = None
+    for threshold in grid.tolist():
+        flags = answers.flags(threshold)
+        side = np.where(flags, 1.0, 0.0) - limit
+        hallucinated = answers.estimated(side < 0.0)
+        bets = largest_bets(np.array(limit), answers.floors(threshold))[0]
+        if not _ever(hallucinated * side, bets, goal):
+            break
+        last = threshold
+    if last is None:
+        raise _too_few(answers, promise)
+    return float(last)
+
+
+def _ever(gains: Floats, largest: Floats, goal: float) -> bool:
+    """Return whether the mixture of bets on gains has at any time won its goal."""
+    change = np.log1p(gains[:, None] * (largest * FRACTIONS))
+    wealth = mixture(np.add.accumulate(change, axis=0))
+    return bool(wealth.max(initial=0.0) >= goal)
+
+
+def _highest(answers: AuditedScores, scores: Floats, promise: Promise) -> float:
+    """Return the highest of the hallucinated scores that is shown to keep the promise."""
+    passed = promise.undefined == "pass"
+    defined = np.sort(scores[~np.isnan(scores)])
+    waiting = np.sort(_below_all(answers.score[answers.open], passed=passed))
+    # Sorted ascending, the number of scores below each.
+    missed = np.searchsorted(defined, defined).astype(np.float64)
+    missed += (len(scores) - len(defined)) * passed
+    caught = len(scores) - missed
+    missed += np.searchsorted(waiting, defined)
+    wealth = wealth_of_counts(missed, caught, promise.alpha, above=False)
+    # The wealth falls with the threshold. Without open answers the rank is decided exactly.
+    shown = np.flatnonzero(wealth >= -math.log(promise.delta) - 1e-9)
+    if not len(shown):
+        raise _too_few(answers, promise)
+    return float(defined[shown[-1]])
+
+
+def _below_all(scores: Floats, *, passed: bool) -> Floats:
+    """Return scores of which the undefined lie below all thresholds, or above them all."""
+    lowest: Floats = np.where(np.isnan(scores), -np.inf if passed else np.inf, scores)
+    return lowest
+
+
+def _missed_open(answers: AuditedScores, promise: Promise, threshold: float) -> int:
+    """Return how many open answers count as missed."""
+    waiting = _below_all(answers.score[answers.open], passed=promise.undefined == "pass")
+    return int(np.count_nonzero(waiting < threshold))
+
+
+def _built(
+    defined: Floats, n: int, promise: Promise, threshold: float, weights: Floats, n_open: int
+) -> AuditedCalibration:
+    n_undefined = n - len(defined)
+    below = int(np.searchsorted(defined, threshold))
+    below += n_undefined if promise.undefined == "pass" else 0
+    weights.flags.writeable = False
+    return AuditedCalibration.build(
+        defined, n_undefined, promise, below + 1, threshold, weights=weights, n_open=n_open
+    )
+
+
+def _too_few(answers: AuditedScores, promise: Promise) -> TooFewExamplesError:
+    n, n_open = int(np.count_nonzero(answers.label == 1.0)), int(np.count_nonzero(answers.open))
+    least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    said = f"{n} audited answers are labelled hallucinated"
+    if n_open:
+        said += f" and {n_open} have no label that says which"
+    if n < least:
+        remedy = (
+            f"at least {least} hallucinated ones are needed at alpha = {promise.alpha:g}, delta = "
+            f"{promise.delta:g}: label until {least - n} more are found"
+        )
+    elif n_open:
+        remedy = "those may all have been missed: label them"
+    else:
+        remedy = "too many of them score below any threshold that is tried: label more"
+    return TooFewExamplesError(
+        f"{said}; no threshold is shown to miss at most {promise.alpha:g}; {remedy}", least
+    )
+
+
+#: More further answers than this are as good as never.
+_NEVER: Final = 10**9
+
+#: What is shown of the FPR, or that more is required than the threshold is made to catch.
+VerdictReason = Literal["fpr_shown", "fpr_refuted", "fpr_open", "no_limit", "coverage_not_promised"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedVerdict(Record):
+    """A verdict about a new threshold that holds whenever one looks and however often.
+
+    Attributes
+    ----------
+    verdict : {"certified", "rejected", "inconclusive"}
+        ``certified``: the threshold catches ``min_coverage`` by the way it is made, and the FPR is
+        shown to be at most ``max_fpr``. ``rejected``: it is shown to be more.
+    reason : str
+        A code.
+    coverage, fpr : Bound
+        Of this threshold, with ``requirement.confidence`` each, at all times. Open answers are
+        taken as what makes the interval widest. The coverage was seen on what set the threshold.
+    fpr_at_most : float or None
+        What ``certified`` rests on: the highest FPR that is not shown to be too high. None where
+        answers were labelled with different probabilities.
+    min_coverage : float
+        Required coverage.
+    max_fpr : float or None
+        Highest acceptable FPR.
+    confidence : float
+        Of ``certified``: 1 - delta - (1 - level) / 2.
+    needed : int or None
+        How many more faithful answers would show the FPR at the rate seen; 0 where it is settled,
+        None where none would or that cannot be told.
+    """
+
+    verdict: Verdict
+    reason: VerdictReason
+    coverage: Bound
+    fpr: Bound
+    fpr_at_most: float | None
+    min_coverage: float
+    max_fpr: float | None
+    confidence: float
+    needed: int | None
+
+
+def audited_verdict(
+    answers: AuditedScores, calibration: Calibration, requirement: Requirement, grid: Floats
+) -> AuditedVerdict:
+    """Decide about a threshold that ``calibrate_audited`` made of these answers.
+
+    Parameters
+    ----------
+    answers : AuditedScores
+        Everything drawn so far.
+    calibration : Calibration
+        With the guarantee ``anytime``.
+    requirement : Requirement
+        ``confidence`` is the two-sided level of intervals; each side of the FPR errs with half the
+        rest. Without a ``max_fpr`` nothing is certified.
+    grid : ndarray of float64
+        The thresholds that were tried, where answers are weighted.
+    """
+    level, limit = float(requirement.confidence), requirement.max_fpr
+    coverage, fpr = threshold_rates(answers, calibration.threshold, level)
+    # What a log rounds may have been flagged, or not.
+    most, least = (answers.flags(calibration.threshold, most=most) for most in (True, False))
+    promised = float(1 - decimal(calibration.alpha))
+    required = promised if requirement.min_coverage is None else float(requirement.min_coverage)
+    goal = math.log(2.0 / (1.0 - level))
+    at_most, needed = None, None
+    if not answers.weighted:
+        alarms, passed = _faithful(answers, most, worst=True)
+        at_most = 1.0 - float(lowest_limit(passed, alarms, goal))
+    if limit is None or not 0.0 < limit < 1.0:
+        kept, broken = limit is not None and limit >= 1.0, limit == 0.0 and fpr.lower > 0.0
+    elif answers.weighted:
+        kept, broken = _shown_in_order(answers, calibration.threshold, grid, limit, goal)
+    else:
+        kept = _won(*_faithful(answers, most, worst=True), limit, goal, above=False)
+        broken = _won(*_faithful(answers, least, worst=False), limit, goal, above=True)
+        needed = 0 if kept or broken else _further(fpr, limit, goal)
+    reason: VerdictReason = "fpr_shown" if kept else "fpr_refuted" if broken else "fpr_open"
+    verdict: Verdict = "certified" if kept else "rejected" if broken else "inconclusive"
+    if limit is None:
+        reason = "no_limit"
+    elif kept and required > promised + 1e-12:
+        verdict, reason = "inconclusive", "coverage_not_promised"
+    return AuditedVerdict(
+        verdict=verdict,
+        reason=reason,
+        coverage=coverage,
+        fpr=fpr,
+        fpr_at_most=at_most,
+        min_coverage=required,
+        max_fpr=limit,
+        confidence=joint_confidence(calibration.delta or 0.0, level),
+        needed=needed,
+    )
+
+
+def threshold_rates(answers: AuditedScores, threshold: float, level: float) -> tuple[Bound, Bound]:
+    """Return the confidence sequences of a threshold's coverage and FPR.
+
+    Where a log rounds a score so that its decision is open, it counts as not caught, and as a false
+    alarm.
+    """
+    floors = answers.floors(threshold)
+    coverage, fpr = audited_rates(answers, answers.flags(threshold), level, floors)
+    if answers.spread:
+        fpr = audited_rates(answers, answers.flags(threshold, most=True), level, floors)[1]
+    return coverage, fpr
+
+
+def audited_rates(
+    answers: AuditedScores, flags: Bools, level: float, floors: tuple[float, float]
+) -> tuple[Bound, Bound]:
+    """Return the confidence sequences of the shares of either class that are flagged.
+
+    ``floors`` are the least probabilities of a label of what is flagged, and what is not, known
+    beforehand. The intervals hold whatever the answers without a label are. Where answers are
+    weighted the ends are rounded outwards to whole percents.
+    """
+    classes = [answers.label == label for label in (1, 0)]
+    counts = [(int(np.sum(flags & rows)), int(np.sum(rows))) for rows in classes]
+    if answers.weighted:
+        goal = math.log(2.0 / (1.0 - level))
+        ends = [
+            _weighted(_units(answers, flags, flags == as_flagged), floors, goal)
+            for as_flagged in (False, True)
+        ]
+        estimates = _weighted_estimates(answers, flags)
+        coverage, fpr = (
+            Bound(
+                estimates[rate],
+                min(end[rate][0] for end in ends),
+                max(end[rate][1] for end in ends),
+                *counts[rate],
+                "betting",
+                level,
+            )
+            for rate in (0, 1)
+        )
+        return coverage, fpr
+    stopped = int(np.count_nonzero(answers.open & flags))
+    passed = int(np.count_nonzero(answers.open & ~flags))
+    bounds = []
+    for count, n in counts:
+        # All open ones of this class, where they are passed, or where they are flagged.
+        lower = float(confidence_sequence(count, n + passed, level)[0])
+        upper = float(confidence_sequence(count + stopped, n + stopped, level)[1])
+        seen = count / n if n else None
+        bounds.append(Bound(seen, lower, upper, count, n, "beta-mixture", level))
+    return bounds[0], bounds[1]
+
+
+def _faithful(answers: AuditedScores, flags: Bools, *, worst: bool) -> tuple[float, float]:
+    """Return flagged and passed faithful answers; open ones as many flagged, or passed."""
+    faithful = answers.label == 0.0
+    alarms = faithful | answers.open if worst else faithful
+    kept = faithful if worst else faithful | answers.open
+    return float(np.count_nonzero(alarms & flags)), float(np.count_nonzero(kept & ~flags))
+
+
+def _won(alarms: float, passed: float, limit: float, goal: float, *, above: bool) -> bool:
+    hits, misses = np.array([[alarms], [passed]])
+    return bool(wealth_of_counts(hits, misses, limit, above=above)[0] >= goal)
+
+
+def _shown_in_order(
+    answers: AuditedScores, threshold: float, grid: Floats, limit: float, goal: float
+) -> tuple[bool, bool]:
+    """Return whether the FPR is shown to be kept, from the highest threshold down, or broken."""
+    from_above = grid[grid >= threshold][::-1]
+    kept = all(fpr_shown(answers, from_above, limit, goal, above=False))
+    from_below = grid[grid <= threshold]
+    return kept, all(fpr_shown(answers, from_below, limit, goal, above=True))
+
+
+def _units(answers: AuditedScores, flags: Bools, open_as: Bools) -> Floats:
+    """Return masses and hits of both classes, shape (n, 4)."""
+    w = answers.estimated(open_as)
+    return np.stack([w, 1.0 - w, w * flags, (1.0 - w) * flags], axis=1)
+
+
+def _weighted(units: Floats, floors: tuple[float, float], goal: float) -> list[tuple[float, float]]:
+    """Return the limits of both shares that are not refuted."""
+    edges, state = (0.5, 0.5), zero_wealth()
+    for latest, _ in bet(state, units, edges, floors):
+        state = latest
+    return confidence_set(state, edges, goal)
+
+
+def _weighted_estimates(answers: AuditedScores, flags: Bools) -> list[float | None]:
+    """Return coverage and FPR, open answers left out."""
+    known = ~answers.open
+    mass, other, hits, alarms = _units(answers, flags, flags)[known].sum(axis=0).tolist()
+    return [
+        min(1.0, max(0.0, hit / total)) if total > 0.0 else None
+        for hit, total in ((hits, mass), (alarms, other))
+    ]
+
+
+def _further(fpr: Bound, limit: float, goal: float) -> int | None:
+    """Return how many more faithful answers would show the FPR if it is the one seen."""
+    if fpr.estimate is None or fpr.estimate >= limit:
+        return None
+    low, high = fpr.n, max(1, fpr.n)
+    while not _won(*_parts(fpr.estimate, high), limit, goal, above=False):
+        low, high = high, 2 * high
+        if high > _NEVER:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        won = _won(*_parts(fpr.estimate, middle), limit, goal, above=False)
+        low, high = (low, middle) if won else (middle, high)
+    return high - fpr.n
+
+
+def _parts(rate: float, n: int) -> tuple[float, float]:
+    return rate * n, (1.0 - rate) * n
+
+
+#: Probability of more answers than are summed over, which count as if they were no more.
+_REST: Final = 1e-13
+#: A sum of probabilities may be rounded by this much, relatively, and is taken as larger.
+_ROUNDING: Final = 1e-9
+
+
+def ceiling_rank(
+    n: int,
+    share: float,
+    alpha: float,
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+) -> int:
+    """Return the rank of the threshold among all hallucinated answers drawn, 0 where none does.
+
+    At most n, so that as many are known.
+
+    Parameters
+    ----------
+    n : int
+        Hallucinated answers whose lot lies below the share, fixed beforehand: drawing ends with the
+        last of them.
+    share : float
+        In (0, 1]; with 1 all answers are labelled, and this is ``rank``.
+    alpha, guarantee, delta
+        The promise, as for ``rank``; ``marginal`` or ``pac``.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    Fifteen whose lot lies below 0.3 stand for about fifty:
+
+    >>> ceiling_rank(15, 0.3, 0.05, "pac"), rank(50, 0.05, "pac")
+    (1, 1)
+    """
+    n, part = _validation.whole(n, "n"), _share(share)
+    one_of(guarantee, ("marginal", "pac"), "guarantee")
+    known = rank(n, alpha, guarantee, delta)
+    if part == 1.0 or n == 0:
+        return known
+    total, chance = _drawn(n, part)
+    from scipy.stats import binom
+
+    def keeps(k: int) -> bool:
+        if guarantee == "marginal":
+            return k * float(np.sum(chance / (total + 1.0))) <= alpha * (1.0 - _ROUNDING)
+        error = float(np.sum(chance * binom.cdf(k - 1, total, alpha)))
+        return error <= delta * (1.0 - _ROUNDING)
+
+    # At least the n known ones were drawn, so their own rank always keeps the promise.
+    low, high = known, known + 1
+    while high <= n and keeps(high):
+        low, high = high, 2 * high
+    high = min(high, n + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
+
+
+def ceiling_minimum(
+    share: float, alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1
+) -> int:
+    """Return the smallest n for which ``ceiling_rank`` is at least 1.
+
+    Examples
+    --------
+    >>> ceiling_minimum(0.3, 0.05, "pac"), ceiling_minimum(1.0, 0.05, "pac")
+    (15, 45)
+    """
+    low, high = 0, minimum_n(alpha, guarantee, delta)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if ceiling_rank(middle, share, alpha, guarantee, delta):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def ceiling(scores: ArrayLike, k: int) -> float:
+    """Return the k-th smallest score of the hallucinated answers found so far.
+
+    Infinite while fewer are found: every answer drawn is labelled then. After the last one it is
+    the threshold.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Of all hallucinated answers labelled so far, higher = more likely hallucinated, no NaN.
+    k : int
+        From ``ceiling_rank``, at least 1.
+    """
+    found, position = _validation.defined(scores, "scores"), _validation.whole(k, "k", least=1)
+    if len(found) < position:
+        return float("inf")
+    return float(np.partition(found, position - 1)[position - 1])
+
+
+def to_label(scores: ArrayLike, lots: ArrayLike, share: float, highest: float) -> Bools:
+    """Return which answers drawn next are labelled, until another hallucinated one is found.
+
+    Parameters
+    ----------
+    scores, lots : array-like of float, shape (n,)
+        Their scores, and their lots in [0, 1), which depend on nothing but chance.
+    share : float
+        In (0, 1].
+    highest : float
+        The present ``ceiling``.
+
+    Examples
+    --------
+    >>> to_label([0.2, 0.8, 0.9], [0.7, 0.4, 0.1], share=0.3, highest=0.5).tolist()
+    [True, False, True]
+    """
+    values, drawn = _validation.defined(scores, "scores"), _validation.finite(lots, "lots")
+    _validation.paired(drawn, len(values), "lots", "answer")
+    if not np.all((drawn >= 0.0) & (drawn < 1.0)):
+        raise InputError("lots must lie in [0, 1) for every answer")
+    if np.isnan(level := _validation.number(highest, "highest")):
+        raise InputError("highest must be a number; got NaN")
+    return np.asarray((values < level) | (drawn < _share(share)))
+
+
+def _share(share: float) -> float:
+    part = _validation.number(share, "share")
+    if not 0.0 < part <= 1.0:
+        raise InputError(f"share must lie in (0, 1]; got {share!r}")
+    return part
+
+
+def _drawn(n: int, share: float) -> tuple[Ints, Floats]:
+    """Return how many hallucinated answers may have been drawn, and with which probability.
+
+    The promise is harder to keep with fewer of them, so the rest counts as the most summed over.
+    """
+    # It takes half a second to import, which no command that reads a guardrail should wait for.
+    from scipy.stats import nbinom
+
+    more = int(nbinom.isf(_REST, n, share)) + 1
+    unknown = np.arange(more + 1)
+    chance = nbinom.pmf(unknown, n, share)
+    chance[-1] += nbinom.sf(more, n, share)
+    return n + unknown, chance

@@ -1,0 +1,319 @@
+"""RAGTruth, FaithBench, WikiBio.
+
+Niu et al., "RAGTruth: A Hallucination Corpus for Developing Trustworthy Retrieval-Augmented
+Language Models", 2024. ``response.jsonl`` holds the answers with the spans that humans marked;
+``source_info.jsonl`` holds what the models were given. A response is hallucinated when it has any
+span. All responses to one source share a group.
+
+Bao et al., "FaithBench: A Diverse Hallucination Benchmark for Summarization by Modern LLMs", 2025.
+``summaries.csv`` holds a summary a row with what published detectors gave it, ``spans.csv`` what
+each annotator marked: unwanted, questionable or benign. A summary's label is that of its worst mark
+by anybody; benign marks, and those that say nothing, make no hallucination. All summaries of one
+source share a group.
+
+Manakul et al., "SelfCheckGPT", 2023: passages that GPT-3 wrote about people, each sentence judged
+``accurate``, ``minor_inaccurate`` or ``major_inaccurate`` by humans. A passage is hallucinated
+when any sentence is inaccurate; its context is the person's Wikipedia text; there is no question.
+``gpt3_sentences`` are the sentences that were judged.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import Final
+
+from calibrail.data.benchmarks._base import Made, Native, missing_field
+from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.json_files import json_rows
+from calibrail.data.rows import Filtered, ParsedItem, RowProblem, SourceRow, shorten
+from calibrail.data.spans import Span, merged
+from calibrail.data.tables import csv_rows
+from calibrail.errors import DataError, InputError
+
+#: Fields that tell a file of RAGTruth: of its responses, and of its sources.
+RAGTRUTH_FIELDS: Final = (
+    frozenset({"source_id", "labels", "model", "response"}),
+    frozenset({"source_id", "source_info", "task_type"}),
+)
+
+_RESPONSES: Final = "response.jsonl"
+_SOURCES: Final = "source_info.jsonl"
+#: The two files.
+RAGTRUTH_FILES: Final = (_SOURCES, _RESPONSES)
+_PASSAGE: Final = re.compile(r"(?:\A|\n)\s*passage \d+:", re.IGNORECASE)
+
+
+def ragtruth_files(path: Path) -> tuple[Path, Path]:
+    """Return (sources, responses), given their folder or either of the two files.
+
+    Raises
+    ------
+    DataError
+        One of the two is not there.
+    """
+    folder = path if path.is_dir() else path.parent
+    files = (folder / _SOURCES, folder / _RESPONSES)
+    for file in files:
+        if not file.is_file():
+            raise DataError(f"RAGTruth is read from {_SOURCES} and {_RESPONSES}; {file} is missing")
+    return files
+
+
+def ragtruth_rows(path: Path, task: object = None, split: object = None) -> Iterator[ParsedItem]:
+    """Yield one row a response, joined with its source.
+
+    Parameters
+    ----------
+    path : Path
+        The folder, or either of its files.
+    task, split : str or None
+        ``QA``, ``Summary`` or ``Data2txt``, and ``train`` or ``test``: only those responses.
+
+    Notes
+    -----
+    The sources are held in memory (about 3,000 texts in the full corpus). Columns that can be
+    kept: ``task``, ``model``, ``temperature``, ``split``, ``quality``. Every span counts, those
+    with ``implicit_true`` (true, and not in the source) and ``due_to_null`` (a misread empty value)
+    among them: neither is supported by the source, and the corpus calls such answers hallucinated.
+    """
+    sources_file, responses_file = ragtruth_files(path)
+    sources: dict[str, Mapping[str, object]] = {}
+    for item in json_rows(sources_file):
+        if isinstance(item, RowProblem):
+            yield RowProblem(item.row, "source_info", item.reason, item.value, f"in {_SOURCES}")
+        elif item.values.get("source_id") is None or item.values.get("source_info") is None:
+            yield RowProblem(item.number, "source_info", "missing", "", f"in {_SOURCES}")
+        else:
+            sources[str(item.values["source_id"])] = item.values
+    for item in json_rows(responses_file):
+        if isinstance(item, RowProblem):
+            yield item
+            continue
+        source = sources.get(str(item.values.get("source_id")))
+        if source is None:
+            value = shorten(item.values.get("source_id"))
+            remedy = f"take both of the benchmark's files; {_SOURCES} has no such source_id"
+            yield RowProblem(item.number, "source_id", "no such source", value, "", remedy)
+        elif task is not None and source.get("task_type") != task:
+            yield Filtered(item.number, f"task is not {task}")
+        elif split is not None and item.values.get("split") != split:
+            yield Filtered(item.number, f"split is not {split}")
+        else:
+            yield _joined(item, source)
+
+
+def split_passages(text: str) -> list[str]:
+    r"""Return the chunks of a ``passages`` text, cut at every line that starts ``passage N:``.
+
+    >>> split_passages("passage 1:First.\n\npassage 2:Second, see passage 1: above.")
+    ['First.', 'Second, see passage 1: above.']
+    """
+    return [chunk.strip() for chunk in _PASSAGE.split(text) if chunk.strip()]
+
+
+def _joined(row: SourceRow, source: Mapping[str, object]) -> SourceRow | RowProblem:
+    spans = row.values.get("labels")
+    if not isinstance(spans, list):
+        reason = "missing" if spans is None else "wrong type"
+        remedy = "labels must be a list of the spans that humans marked, empty where there is none"
+        return RowProblem(row.number, "label", reason, shorten(spans), "", remedy)
+    info, question = source.get("source_info"), None
+    # Passages of question answering; the other tasks have a text, or JSON.
+    contexts = info
+    if isinstance(info, dict) and "passages" in info:
+        passages, question = info["passages"], info.get("question")
+        contexts = split_passages(passages) if isinstance(passages, str) else passages
+    elif isinstance(info, dict):
+        contexts = json.dumps(info, ensure_ascii=False)
+    values = {
+        "contexts": contexts,
+        "response": row.values.get("response"),
+        "label": HALLUCINATED if spans else FAITHFUL,
+        "group": row.values.get("source_id"),
+        "id": row.values.get("id"),
+        "task": source.get("task_type"),
+        **{name: row.values.get(name) for name in ("model", "temperature", "split", "quality")},
+        "spans": spans,
+    }
+    if question is not None:
+        values["question"] = question
+    return SourceRow(row.number, values)
+
+
+#: The two files.
+FAITHBENCH_FILES: Final = ("summaries.csv", "spans.csv")
+_SPANS: Final = "spans.csv"
+#: Columns of the spans.
+_SPAN: Final = ("id", "start", "end", "annotator", "label")
+
+#: What a mark may say, from the mildest on.
+LEVELS: Final = ("benign", "questionable", "unwanted")
+
+
+def faithbench_files(path: Path) -> tuple[Path, Path]:
+    """Return (summaries, spans), given their folder or either of the two files.
+
+    Raises
+    ------
+    DataError
+        One of the two is not there.
+    """
+    folder = path if path.is_dir() else path.parent
+    summaries, spans = (folder / name for name in FAITHBENCH_FILES)
+    for file in (summaries, spans):
+        if not file.is_file():
+            names = " and ".join(FAITHBENCH_FILES)
+            raise DataError(f"FaithBench is read from {names}; {file} is missing")
+    return summaries, spans
+
+
+def faithbench_rows(
+    path: Path, worst: object = "questionable", annotators: str = "any"
+) -> Iterator[ParsedItem]:
+    """Yield one row a summary, with what is marked in it.
+
+    Parameters
+    ----------
+    path : Path
+        The folder, or either of its files.
+    worst : {"benign", "questionable", "unwanted"}
+        The mildest mark that counts; by default what the benchmark's own label counts.
+    annotators : {"any", "majority", "all"}
+        Who must have marked a character for it to count: anybody, as for the benchmark's own label;
+        more than half of those who annotated the batch (what stands before the "-" of an id), of
+        whom somebody who marked nothing in a summary found nothing there; or all of them.
+
+    Notes
+    -----
+    Spans are held in memory (2,189 in the whole benchmark).
+
+    Raises
+    ------
+    InputError
+        Another level.
+    """
+    if worst not in LEVELS:
+        raise InputError(f"reader option worst must be one of {', '.join(LEVELS)}; got {worst!r}")
+    least = LEVELS.index(str(worst))
+    summaries, spans = faithbench_files(path)
+    people: dict[str, set[str]] = defaultdict(set)
+    marks: dict[str, dict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    odd: dict[str, str] = {}
+    rows: dict[str, int] = {}
+    for item in csv_rows(spans):
+        if isinstance(item, RowProblem):
+            yield RowProblem(
+                item.row, "spans", item.reason, item.value, f"in {_SPANS}", file=item.file
+            )
+            continue
+        name, start, end, person, kind = (str(item.values.get(key) or "") for key in _SPAN)
+        people[_batch(name)].add(person)
+        rows.setdefault(name, item.number)
+        if not (start.isdecimal() and end.isdecimal() and int(start) <= int(end)):
+            odd[name] = f"{start!r} to {end!r} in row {item.number} of {_SPANS}"
+        elif _level(kind) >= least:
+            marks[name][person].append((int(start), int(end)))
+    for item in csv_rows(summaries):
+        if isinstance(item, RowProblem):
+            yield item
+            continue
+        name = str(item.values.get("id"))
+        rows.pop(name, None)
+        if name in odd:
+            remedy = "take the benchmark's original files"
+            yield RowProblem(item.number, "spans", "wrong type", odd[name], "", remedy)
+            continue
+        n = len(people[_batch(name)])
+        needed = {"any": 1, "majority": n // 2 + 1, "all": n}[annotators]
+        text = str(item.values.get("response") or "")
+        counted = [
+            span
+            for span in agreed(list(marks.get(name, {}).values()), needed)
+            if text[slice(*span)].strip() or span[1] > len(text)
+        ]
+        label, said = (HALLUCINATED if counted else FAITHFUL), item.values.get("label")
+        if (worst, annotators) == ("questionable", "any") and said not in (None, str(label)):
+            remedy = f"take the benchmark's original files: {_SPANS} says otherwise"
+            yield RowProblem(
+                item.number, "label", "differs from the marks", shorten(said), "", remedy
+            )
+            continue
+        yield SourceRow(item.number, {**item.values, "label": label, "spans": counted})
+    for name, number in rows.items():
+        remedy = "take both of the benchmark's original files"
+        yield RowProblem(number, "spans", "no such summary", repr(name), "", remedy, _SPANS)
+
+
+def agreed(marked: Sequence[Sequence[Span]], needed: int) -> tuple[Span, ...]:
+    """Return the characters that so many people marked, each by spans of theirs.
+
+    >>> agreed([[(0, 4), (2, 6)], [(3, 9)]], 2)
+    ((3, 6),)
+    """
+    each = [merged(spans) for spans in marked]
+    edges = sorted({edge for spans in each for span in spans for edge in span})
+    return merged(
+        [
+            (start, end)
+            for start, end in pairwise(edges)
+            if sum(any(a <= start < b for a, b in spans) for spans in each) >= needed
+        ]
+    )
+
+
+def _batch(name: str) -> str:
+    return name.partition("-")[0]
+
+
+def _level(label: str) -> int:
+    """Return the worst that a mark says, as a place in `LEVELS`; -1 where it says nothing.
+
+    >>> _level("Questionable|Unwanted.Intrinsic"), _level("")
+    (2, -1)
+    """
+    kinds = (part.partition(".")[0].strip().lower() for part in label.split("|"))
+    return max((LEVELS.index(kind) for kind in kinds if kind in LEVELS), default=-1)
+
+
+_VERDICTS: Final = frozenset({"accurate", "minor_inaccurate", "major_inaccurate"})
+
+
+def _passage(row: SourceRow) -> Made:
+    annotation = row.values.get("annotation")
+    if annotation is None:
+        return missing_field(row, "label", "annotation")
+    verdicts = annotation if isinstance(annotation, list) else [annotation]
+    # Verdicts may be other JSON values in a broken row, which cannot be put into a set.
+    unknown = [v for v in verdicts if not (isinstance(v, str) and v in _VERDICTS)]
+    if unknown or not verdicts:
+        remedy = f"annotation must be a list of {', '.join(sorted(_VERDICTS))}"
+        return RowProblem(
+            row.number, "label", "unknown annotation", shorten(annotation), "", remedy
+        )
+    wrong = sum(verdict != "accurate" for verdict in verdicts)
+    index = row.values.get("wiki_bio_test_idx", row.number)
+    texts = row.values.get("gpt3_sentences")
+    # A text or a verdict too many is set aside where sentences are asked for.
+    pairs = zip_longest(texts, verdicts) if isinstance(texts, list | tuple) else ()
+    return {
+        "contexts": row.values.get("wiki_bio_text"),
+        "response": row.values.get("gpt3_text"),
+        "label": HALLUCINATED if wrong else FAITHFUL,
+        "group": f"wikibio-{index}",
+        "id": f"wikibio-{index}",
+        "samples": row.values.get("gpt3_text_samples"),
+        "inaccurate_share": wrong / len(verdicts),
+        "major_share": verdicts.count("major_inaccurate") / len(verdicts),
+        "sentences": [{"text": text, "label": verdict} for text, verdict in pairs],
+    }
+
+
+WIKIBIO: Final = Native(
+    name="wikibio",
+    signatures=(frozenset({"gpt3_text", "wiki_bio_text", "annotation"}),),
+    options=(),
+    converter=lambda *_: lambda row: [_passage(row)],
+)

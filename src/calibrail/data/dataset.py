@@ -1,0 +1,816 @@
+"""NEW: one Arrow-backed Dataset (texts memory-mapped), blocks, slicing.
+
+The numbers are those of ``Example.digest``: SHA-256 takes half a microsecond a row, and what is
+hashed is made for many rows at once.
+
+Rows without texts whose id, group, label and scores are single values need no object of their own:
+a batch becomes arrays. They mean what `row_parser` says; whatever it takes a row of its own to
+read is left to it, row by row (a label that says neither class) or for the whole source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, Final, overload
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from calibrail.data.columns import ALL_COLUMNS, CHARACTERS, ColumnMapping, Needs
+from calibrail.data.example import TEXT_FIELDS, SourceIds
+from calibrail.data.row_parser import NUMBERING, RowParser, duplicate
+from calibrail.data.rows import Filtered, RowBatch, RowProblem, SourceRow
+from calibrail.data.tables import DAMAGE, string_array, validated
+from calibrail.data.values import column_value, spelling
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Coded(Sequence[Any]):
+    """A value for each of n rows, each different value stored once.
+
+    Parameters
+    ----------
+    values : sequence
+        The different values.
+    codes : ndarray of int32, shape (n,)
+        Which of them a row has.
+
+    Examples
+    --------
+    >>> cells = Coded(["fit", None], np.array([0, 1, 0], np.int32))
+    >>> cells[2], list(cells)
+    ('fit', ['fit', None, 'fit'])
+    """
+
+    def __init__(self, values: Sequence[Any], codes: NDArray[np.int32]) -> None:
+        self.values, self.codes = values, codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, rows: int) -> Any: ...
+    @overload
+    def __getitem__(self, rows: slice) -> Coded: ...
+    def __getitem__(self, rows: int | slice) -> Any:
+        """Return the value of one row, or some rows."""
+        if isinstance(rows, slice):
+            return Coded(self.values, self.codes[rows])
+        return self.values[int(self.codes[rows])]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the value of every row."""
+        return map(self.values.__getitem__, self.codes.tolist())
+
+    def only(self, rows: NDArray[np.bool_]) -> Coded:
+        """Return some of the rows."""
+        return Coded(self.values, self.codes[rows])
+
+
+class Coder:
+    """Numbers the values of a column in the order in which they appear, block after block."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[type, str], int] = {}
+        self.values: list[Any] = []
+
+    def __call__(self, values: Sequence[Any], codes: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the numbers of some rows' values, given the values and each row's place."""
+        # By their spelling: 0.0 and -0.0 are equal.
+        keys = [(type(value), repr(value)) for value in values]
+        for key, value in zip(keys, values, strict=True):
+            if key not in self._codes:
+                self._codes[key] = len(self.values)
+                self.values.append(value)
+        return np.array([self._codes[key] for key in keys], np.int32)[codes]
+
+
+def kind_of(kind: Any) -> str:
+    """Return what an Arrow type holds: text, whole, float, flag, null, time, or "" for others."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        return "text" if types.is_string(kind) or types.is_large_string(kind) else ""
+    tests: tuple[tuple[str, Callable[[Any], bool]], ...] = (
+        ("text", types.is_string),
+        ("text", types.is_large_string),
+        ("whole", types.is_integer),
+        ("float", types.is_floating),
+        ("flag", types.is_boolean),
+        ("null", types.is_null),
+        ("time", types.is_temporal),
+    )
+    return next((name for name, test in tests if test(kind)), "")
+
+
+def coded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return a column's values in the order in which they first appear, and each row's place."""
+    import pyarrow.types as types
+
+    if not types.is_dictionary(column.type):
+        encoded = column.dictionary_encode("encode")
+        return encoded.dictionary.to_pylist(), stored(encoded.indices, np.int32).astype(np.int64)
+    return coded(column.cast(column.type.value_type))
+
+
+def numbers_of(column: Any, n: int) -> NDArray[np.float64]:
+    """Return a column's n numbers; NaN where a cell is empty, or where there is no column.
+
+    Whole numbers become the nearest of double precision, true and false 1 and 0.
+    """
+    import pyarrow as pa
+
+    if column is None or pa.types.is_null(column.type):
+        return np.full(n, np.nan)
+    values = stored(column.cast(pa.float64(), safe=False), np.float64)
+    return np.where(present(column), values, np.nan) if column.null_count else values.copy()
+
+
+def stored(column: Any, dtype: DTypeLike) -> NDArray[Any]:
+    """Return the values of an array of numbers as they are stored; anything where there is none."""
+    # Arrow's own conversion imports pandas where it is installed.
+    data = np.frombuffer(column.buffers()[1] or b"", dtype=dtype)
+    return data[column.offset : column.offset + len(column)]
+
+
+def present(column: Any) -> NDArray[np.bool_]:
+    """Return which cells of an array are not null, shape (n,)."""
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    if column.null_count == len(column):
+        return np.zeros(len(column), np.bool_)
+    bits = np.frombuffer(column.buffers()[0], np.uint8)
+    first = column.offset // 8
+    needed = bits[first : (column.offset + len(column) + 7) // 8]
+    unpacked = np.unpackbits(needed, bitorder="little")[column.offset - 8 * first :]
+    return unpacked[: len(column)].astype(np.bool_)
+
+
+def offsets_of(column: Any) -> tuple[NDArray[np.int64], bytes]:
+    """Return where each text of a string array begins and ends, shape (n + 1,), and their bytes."""
+    ends = np.frombuffer(column.buffers()[1] or b"", np.int32)
+    offsets = ends[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    if not len(offsets):
+        return np.zeros(1, np.int64), b""
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = column.buffers()[2]
+    return offsets - first, bytes(memoryview(data)[first:last]) if last > first else b""
+
+
+def whole_array(values: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> Any:
+    """Return an Arrow array of whole numbers, null where ``valid`` is False."""
+    import pyarrow as pa
+
+    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(pa.int64(), len(values), [bits, pa.py_buffer(values)])
+
+
+#: Stored names that become one array; one array holds 2 GiB at most.
+_TOGETHER: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RowNames:
+    """The names of n rows without ids, from the row ``start`` on; ``file`` as in a `Row`."""
+
+    file: str
+    start: int
+    n: int
+
+    def __len__(self) -> int:
+        return self.n
+
+    def strings(self, start: int, stop: int) -> pa.Array:
+        """Return some of the names."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        before = f"{self.file}:row-" if self.file else "row-"
+        numbers = whole_array(np.arange(self.start + start, self.start + stop))
+        return pc.binary_join_element_wise(before, numbers.cast(pa.string()), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """Rows without a name."""
+
+    n: int
+
+    def __len__(self) -> int:
+        return self.n
+
+    def strings(self, start: int, stop: int) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.nulls(stop - start, pa.string())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stored:
+    """Names that the source gave; null where it gave none."""
+
+    array: Any
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def strings(self, start: int, stop: int) -> pa.Array:
+        return self.array.slice(start, stop - start)
+
+
+class TextColumn:
+    """A text, or nothing, for each of n rows: as much of an Arrow string array as is needed.
+
+    Parameters
+    ----------
+    parts : iterable
+        Runs of rows, one after the other.
+    """
+
+    def __init__(self, parts: Iterable[RowNames | _Stored | _Nothing]) -> None:
+        self.parts = tuple(parts)
+        self._starts = np.cumsum([0, *map(len, self.parts)])
+
+    @classmethod
+    def numbered(cls, file: str, start: int, n: int) -> TextColumn:
+        """Return the names of rows that have no ids."""
+        return cls([RowNames(file, start, n)])
+
+    @classmethod
+    def nothing(cls, n: int) -> TextColumn:
+        """Return no text for n rows."""
+        return cls([_Nothing(n)])
+
+    @classmethod
+    def of(cls, column: Any) -> TextColumn | None:
+        """Return a column's texts and whole numbers, null where blank; None without any.
+
+        Parameters
+        ----------
+        column : pyarrow.Array or None
+            Of texts (by a dictionary or not), whole numbers or nothing.
+        """
+        import pyarrow as pa
+
+        if column is None or column.null_count == len(column):
+            return None
+        array = column.cast(pa.string())
+        blank = _blank(array)
+        if blank.any():
+            array = array.take(whole_array(np.arange(len(array)), present(array) & ~blank))
+        return None if array.null_count == len(array) else cls([_Stored(array)])
+
+    @classmethod
+    def joined(cls, several: Iterable[TextColumn]) -> TextColumn:
+        """Return texts one after the other; runs of the same kind become one."""
+        parts: list[RowNames | _Stored | _Nothing] = []
+        for part in chain.from_iterable(texts.parts for texts in several):
+            last = parts[-1] if parts else None
+            if isinstance(part, _Nothing) and isinstance(last, _Nothing):
+                parts[-1] = _Nothing(last.n + part.n)
+            elif (
+                isinstance(part, RowNames)
+                and isinstance(last, RowNames)
+                and (last.file, last.start + last.n) == (part.file, part.start)
+            ):
+                parts[-1] = RowNames(last.file, last.start, last.n + part.n)
+            elif len(part):
+                parts.append(part)
+        return cls(parts)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self._starts[-1])
+
+    def __getitem__(self, rows: int | slice) -> Any:
+        """Return the text of a row, or the string array of several, as Arrow has them."""
+        if not isinstance(rows, slice):
+            return self[rows : rows + 1][0]
+        start, stop, _ = rows.indices(len(self))
+        return _whole(self._strings(start, stop))
+
+    @property
+    def null_count(self) -> int:
+        """How many rows have no text."""
+        counts = (
+            part.n
+            if isinstance(part, _Nothing)
+            else part.array.null_count
+            if isinstance(part, _Stored)
+            else 0
+            for part in self.parts
+        )
+        return sum(counts)
+
+    def missing(self) -> NDArray[np.bool_]:
+        """Return which rows have no text, shape (n,)."""
+        masks = [
+            ~present(part.array)
+            if isinstance(part, _Stored)
+            else np.full(len(part), isinstance(part, _Nothing))
+            for part in self.parts
+        ]
+        return np.concatenate([np.zeros(0, np.bool_), *masks])
+
+    def filled(self, others: TextColumn) -> TextColumn:
+        """Return the texts with those of others where there is none."""
+        import pyarrow.compute as pc
+
+        if not self.null_count:
+            return self
+        return TextColumn([_Stored(pc.coalesce(self[:], others[:]))])
+
+    def renamed(self, names: Mapping[int, str]) -> TextColumn:
+        """Return the texts with other ones for some rows."""
+        texts = self.to_pylist()
+        for row, name in names.items():
+            texts[row] = name
+        return TextColumn([_Stored(string_array(texts))])
+
+    def only(self, rows: NDArray[np.bool_]) -> TextColumn:
+        """Return the texts of some rows."""
+        if rows.all():
+            return self
+        return TextColumn([_Stored(self[:].filter(_flags(rows)))])
+
+    def to_pylist(self) -> list[str | None]:
+        """Return all of them."""
+        texts: list[str | None] = self[:].to_pylist()
+        return texts
+
+    def dictionary_encode(self) -> pa.DictionaryArray:
+        """Return all of them, each different one stored once."""
+        return self[:].dictionary_encode()
+
+    def _strings(self, start: int, stop: int) -> Iterator[pa.Array]:
+        first = max(0, int(np.searchsorted(self._starts, start, side="right")) - 1)
+        for place in range(first, len(self.parts)):
+            before = int(self._starts[place])
+            if before >= stop:
+                return
+            part = self.parts[place]
+            yield part.strings(max(start - before, 0), min(stop - before, len(part)))
+
+
+class TextsOfBlocks:
+    """Collects the texts of many blocks; every so many stored arrays become one."""
+
+    def __init__(self) -> None:
+        self._joined: list[TextColumn] = []
+        self._open: list[TextColumn] = []
+
+    def add(self, texts: TextColumn) -> None:
+        """Add those of the next rows."""
+        self._open.append(texts)
+        if len(self._open) == _TOGETHER:
+            self._close()
+
+    def finish(self) -> TextColumn:
+        """Return all."""
+        self._close()
+        return TextColumn.joined(self._joined)
+
+    def _close(self) -> None:
+        kinds = {type(part) for texts in self._open for part in texts.parts}
+        if _Stored in kinds:
+            stored = _whole([texts[:] for texts in self._open])
+            self._joined.append(TextColumn([_Stored(stored)]))
+        else:
+            self._joined.append(TextColumn.joined(self._open))
+        self._open.clear()
+
+
+def _whole(arrays: Iterable[pa.Array]) -> pa.Array:
+    import pyarrow as pa
+
+    listed = list(arrays)
+    return pa.concat_arrays(listed) if listed else pa.nulls(0, pa.string())
+
+
+def _blank(array: pa.Array) -> NDArray[np.bool_]:
+    """Return which texts hold nothing but space."""
+    offsets, data = offsets_of(array)
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    first = np.zeros(len(array), np.uint8)
+    filled = sizes > 0
+    first[filled] = np.frombuffer(data, np.uint8)[starts[filled]]
+    blank = ~filled
+    # What begins with a letter, a digit or a sign is not blank.
+    for row in np.flatnonzero(filled & ~((first > 0x20) & (first < 0x7F))).tolist():
+        blank[row] = not data[offsets[row] : offsets[row + 1]].decode().strip()
+    return blank & present(array)
+
+
+def _flags(mask: NDArray[np.bool_]) -> pa.Array:
+    import pyarrow as pa
+
+    bits = np.packbits(mask, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])
+
+
+_Digests = NDArray[np.uint64]
+
+
+def id_digests(ids: TextColumn) -> _Digests:
+    """Return the digests of rows that are known by their ids, shape (n,)."""
+    offsets, data = offsets_of(ids[:])
+    ends = offsets.tolist()
+    heads = {size: _head(b"id", size) for size in np.unique(np.diff(offsets)).tolist()}
+    return _hashed(heads[stop - start] + data[start:stop] for start, stop in pairwise(ends))
+
+
+def content_digests(columns: Sequence[Any], n: int) -> tuple[_Digests, NDArray[np.bool_]]:
+    """Return the digests of rows that are known by what they hold, and which hold nothing.
+
+    Parameters
+    ----------
+    columns : sequence of pyarrow.Array, length n each
+        All columns but those of labels.
+
+    Returns
+    -------
+    (ndarray of uint64, ndarray of bool)
+        Shapes (n,); the digest of a row that holds nothing means nothing.
+    """
+    floats: list[NDArray[np.float64]] = []
+    words: list[tuple[list[str], NDArray[np.int64]]] = []
+    for column in columns:
+        kind = kind_of(column.type)
+        if kind == "null":
+            continue
+        if kind == "float":
+            floats.append(numbers_of(column, n))
+        else:
+            values, codes = coded(column)
+            words.append((list(map(spelling, values)), codes))
+    digests = np.zeros(n, np.uint64)
+    matrix = np.array(floats).reshape(len(floats), n).T
+    with np.errstate(invalid="ignore"):
+        # Numbers that are written as the four bytes of a float32.
+        in_bytes = ~np.isnan(matrix) & ((matrix != np.floor(matrix)) | np.isinf(matrix))
+    quick = in_bytes.all(axis=1) & (len(floats) > 0)
+    word = np.zeros(n, np.int64)
+    if len(words) == 1 and len(words[0][0]) <= 64:
+        word = words[0][1]
+        kinds = words[0][0]
+        quick &= np.array([not text.endswith("\0") for text in kinds], np.bool_)[word]
+    elif words:
+        quick[:] = False
+    else:
+        kinds = [""]
+    if quick.any():
+        bits = np.sort(matrix[quick].astype(">f4").view(">u4").astype(np.uint32), axis=1)
+        digests[quick] = _of_numbers(bits, kinds, word[quick])
+    rest = np.flatnonzero(~quick)
+    empty = np.zeros(n, np.bool_)
+    if len(rest):
+        cells = [
+            [spelling(value) for value in matrix[rest, i].tolist()] for i in range(len(floats))
+        ]
+        cells += [[texts[code] for code in codes[rest].tolist()] for texts, codes in words]
+        held = (
+            "\x1f".join(sorted(filter(None, row))).encode("utf-8", "surrogatepass")
+            for row in (zip(*cells, strict=True) if cells else [()] * len(rest))
+        )
+        contents = list(held)
+        empty[rest] = [not content for content in contents]
+        digests[rest] = _hashed(_head(b"content", len(text)) + text for text in contents)
+    return digests, empty
+
+
+def _of_numbers(
+    bits: NDArray[np.uint32], words: Sequence[str], word: NDArray[np.int64]
+) -> _Digests:
+    """Return the digests of rows that hold numbers, rising, and at most one text beside them."""
+    n, k = bits.shape
+    digests = np.empty(n, np.uint64)
+    digits = np.frombuffer(bits.astype(">u4").tobytes().hex().encode(), np.uint8).reshape(n, k, 8)
+    spelled = np.full((n, k, 9), 0x1F, np.uint8)
+    spelled[:, :, 1:] = digits
+    numbers = digits.reshape(n, k * 8).view("S8")
+    for code in np.unique(word).tolist():
+        text = words[code].encode("utf-8", "surrogatepass")
+        rows = word == code
+        # How many numbers stand before the text; UTF-8 sorts as what it spells.
+        before = (numbers[rows] < text).sum(axis=1) if text else np.zeros(rows.sum(), np.int64)
+        for place in np.unique(before).tolist():
+            chosen = np.flatnonzero(rows)[before == place]
+            parts = [spelled[chosen, :place].reshape(len(chosen), place * 9)]
+            if text:
+                piece = np.frombuffer(b"\x1f" + text, np.uint8)
+                parts.append(np.broadcast_to(piece, (len(chosen), len(piece))))
+            parts.append(spelled[chosen, place:].reshape(len(chosen), (k - place) * 9))
+            content = np.concatenate(parts, axis=1)[:, 1:]
+            head = np.frombuffer(_head(b"content", content.shape[1]), np.uint8)
+            whole = np.empty((len(chosen), len(head) + content.shape[1]), np.uint8)
+            whole[:, : len(head)], whole[:, len(head) :] = head, content
+            digests[chosen] = _hashed(whole.view(f"S{whole.shape[1]}").ravel().tolist())
+    return digests
+
+
+def _head(kind: bytes, size: int) -> bytes:
+    """Return what stands before a text of so many bytes in what is hashed."""
+    return len(kind).to_bytes(8, "big") + kind + size.to_bytes(8, "big")
+
+
+def _hashed(messages: Iterable[bytes]) -> _Digests:
+    whole = b"".join([sha256(message).digest() for message in messages])
+    return np.frombuffer(whole, ">u8")[::4].astype(np.uint64)
+
+
+#: Rows that are read at a time.
+ROWS: Final = 1 << 16
+
+
+class NotPlainError(Exception):
+    """Rows must be read one by one; never leaves the reading."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Usable rows as columns.
+
+    Attributes
+    ----------
+    ids, groups : Texts
+        Names of the n rows, and of what they belong to.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful, -1 = not labelled.
+    numbers : mapping of str to ndarray of float64, shape (n,)
+        Columns of scores; NaN where a cell is empty.
+    kept : mapping of str to Coded
+        Further columns.
+    digests : ndarray of uint64, shape (n,)
+        ``Example.digest`` as a number.
+    by_content, by_nothing : ndarray of bool, shape (n,)
+        Which rows are known by what they hold, and which by nothing; all others by their ids.
+    """
+
+    ids: TextColumn
+    groups: TextColumn
+    labels: NDArray[np.int8]
+    numbers: Mapping[str, NDArray[np.float64]]
+    kept: Mapping[str, Coded]
+    digests: NDArray[np.uint64]
+    by_content: NDArray[np.bool_]
+    by_nothing: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def only(self, rows: NDArray[np.bool_]) -> Block:
+        """Return some of the rows."""
+        if rows.all():
+            return self
+        return Block(
+            self.ids.only(rows),
+            self.groups.only(rows),
+            self.labels[rows],
+            {name: values[rows] for name, values in self.numbers.items()},
+            {name: cells.only(rows) for name, cells in self.kept.items()},
+            self.digests[rows],
+            self.by_content[rows],
+            self.by_nothing[rows],
+        )
+
+
+class ColumnReader:
+    """Turns batches into blocks, and what is not usable into what stands in the way.
+
+    Parameters
+    ----------
+    columns, needs, interpreter
+        Of the reading.
+    scores : collection of str
+        Which of the columns that are kept are scores.
+    repeated : ndarray of uint64, optional
+        Digests, rising, of which a row may be no other than an earlier one, by its id.
+
+    Raises
+    ------
+    NotPlainError
+        The rows hold texts, or something else that only a row of its own tells.
+    """
+
+    def __init__(
+        self,
+        columns: ColumnMapping,
+        needs: Needs,
+        interpreter: RowParser,
+        scores: Collection[str],
+        repeated: NDArray[np.uint64] | None = None,
+    ) -> None:
+        texts = {columns.by_field[field] for field in (*TEXT_FIELDS, "samples")}
+        if needs.require or needs.expect or needs.allow_none:
+            raise NotPlainError
+        if {ALL_COLUMNS, CHARACTERS} & {*needs.keep}:
+            raise NotPlainError
+        if len(columns.label_columns) > 1 or columns.labels.spans or columns.marks is not None:
+            raise NotPlainError
+        self._columns, self._needs, self._interpreter = columns, needs, interpreter
+        self._texts = {name.partition(".")[0] for name in texts}
+        self._scores = frozenset(scores)
+        self._coders = {name: Coder() for name in needs.keep if name not in self._scores}
+        self._repeated, self._seen = repeated, SourceIds()
+        self._seen_schema: Any = None
+
+    def __call__(self, batch: RowBatch) -> tuple[Block, list[RowProblem | Filtered]]:
+        """Return the usable rows, and the others in their order.
+
+        Raises
+        ------
+        NotPlainError
+            The batch holds something that only a row of its own tells.
+        """
+        rows = batch.rows
+        try:
+            validated(rows)
+        except DAMAGE as error:
+            raise NotPlainError from error
+        labels, odd = self._labels(rows)
+        try:
+            block = self._block(rows, labels, batch)
+        except (ValueError, OverflowError) as error:
+            # A date that Python does not have; texts of more than 2 GiB.
+            raise NotPlainError from error
+        left_out: list[RowProblem | Filtered] = []
+        if odd.any():
+            places = np.flatnonzero(odd)
+            odd_rows = rows.take(whole_array(places)).to_pylist()
+            for place, values in zip(places.tolist(), odd_rows, strict=True):
+                result = self._interpreter(SourceRow(batch.start + place, values, batch.file))
+                if not isinstance(result, RowProblem | Filtered):
+                    raise NotPlainError
+                left_out.append(result)
+        if self._repeated is not None:
+            block, again = self._once(block, ~odd & among(block.digests, self._repeated), batch)
+            odd[[problem.row - batch.start for problem in again]] = True
+            left_out = sorted([*left_out, *again], key=lambda result: result.row)
+        return block.only(~odd), left_out
+
+    def _once(
+        self, block: Block, suspects: NDArray[np.bool_], batch: RowBatch
+    ) -> tuple[Block, list[RowProblem]]:
+        """Return the rows by names of their own, and those whose id their file has already."""
+        names, again, renamed = block.ids, list[RowProblem](), dict[int, str]()
+        for row in np.flatnonzero(suspects).tolist():
+            name = names[row].as_py()
+            unique = self._seen.unique(name, batch.file)
+            if unique is None:
+                again.append(duplicate(batch.start + row, name, batch.file))
+            elif unique != name:
+                renamed[row] = unique
+        if not renamed:
+            return block, again
+        ids = names.renamed(renamed)
+        by_id = ~block.by_content & suspects
+        digests = block.digests.copy()
+        digests[by_id] = id_digests(ids.only(by_id))
+        return replace(block, ids=ids, digests=digests), again
+
+    def check(self, schema: Any) -> None:
+        """Refuse columns of which a cell is more than one value, and texts; count nothing.
+
+        Raises
+        ------
+        NotPlainError
+            The rows of a file with these columns must be read one by one.
+        """
+        if self._seen_schema is not None and schema.equals(self._seen_schema):
+            return
+        names = set(schema.names)
+        by_field = self._columns.by_field
+        used = [*self._columns.label_columns, by_field["id"], by_field["group"], *self._needs.keep]
+        paths = [name for name in used if name not in names and "." in name]
+        if self._texts & names or any(name.partition(".")[0] in names for name in paths):
+            raise NotPlainError
+        kinds = {name: kind_of(schema.field(name).type) for name in schema.names}
+        for name in (by_field["id"], by_field["group"]):
+            if kinds.get(name, "null") not in ("text", "whole", "null"):
+                raise NotPlainError
+        for name in self._scores:
+            if kinds.get(name, "null") not in ("whole", "float", "flag", "null"):
+                raise NotPlainError
+        for name in (*self._columns.label_columns, *self._coders):
+            if kinds.get(name, "null") not in ("text", "whole", "float", "flag", "null"):
+                raise NotPlainError
+        if self._interpreter.whole and "" in kinds.values():
+            raise NotPlainError
+        self._seen_schema = schema
+
+    def _labels(self, rows: Any) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+        """Return the labels, and which rows have none though they need one."""
+        column = self._columns.label_columns[0]
+        if column not in rows.schema.names:
+            values, codes = [None], np.zeros(rows.num_rows, np.int64)
+        else:
+            values, codes = coded(rows.column(column))
+        counts = np.bincount(codes, minlength=len(values)).tolist()
+        meanings = self._columns.labels.of_many(list(zip(values, counts, strict=True)))
+        if meanings is None:
+            raise NotPlainError
+        of_value = [meaning if isinstance(meaning, int) else -1 for meaning in meanings]
+        odd_value = [
+            isinstance(meaning, str) or (meaning is None and self._needs.labelled)
+            for meaning in meanings
+        ]
+        return np.array(of_value, np.int8)[codes], np.array(odd_value, np.bool_)[codes]
+
+    def _block(self, rows: Any, labels: NDArray[np.int8], batch: RowBatch) -> Block:
+        by_field, n = self._columns.by_field, rows.num_rows
+        names = TextColumn.of(_column(rows, by_field["id"]))
+        numbered = TextColumn.numbered(batch.file, batch.start, n)
+        ids = numbered if names is None else names.filled(numbered)
+        unnamed = np.ones(n, np.bool_) if names is None else names.missing()
+        by_content = np.zeros(n, np.bool_)
+        digests = np.zeros(n, np.uint64)
+        if unnamed.any() and self._interpreter.whole:
+            passed_over = {*self._columns.label_columns, *NUMBERING}
+            held = [
+                rows.column(place)
+                for place, name in enumerate(rows.schema.names)
+                if name not in passed_over
+            ]
+            digests, empty = content_digests(held, n)
+            by_content = unnamed & ~empty
+        by_id = ~by_content
+        if by_id.any():
+            digests[by_id] = id_digests(ids.only(by_id))
+        return Block(
+            ids,
+            TextColumn.of(_column(rows, by_field["group"])) or TextColumn.nothing(n),
+            labels,
+            {name: numbers_of(_column(rows, name), n) for name in self._scores},
+            {
+                name: Coded(coder.values, coder(*_cells(_column(rows, name), n)))
+                for name, coder in self._coders.items()
+            },
+            digests,
+            by_content,
+            unnamed & ~by_content,
+        )
+
+
+def among(numbers: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return which numbers are among others, which rise."""
+    places = np.minimum(np.searchsorted(known, numbers), max(0, len(known) - 1))
+    found: NDArray[np.bool_] = known[places] == numbers if len(known) else numbers != numbers
+    return found
+
+
+def _cells(column: Any, n: int) -> tuple[list[Any], NDArray[np.int64]]:
+    if column is None:
+        return [None], np.zeros(n, np.int64)
+    values, codes = coded(column)
+    return list(map(column_value, values)), codes
+
+
+def _column(rows: Any, name: str) -> Any:
+    return rows.column(name) if name in rows.schema.names else None
+
+
+#: Digests that become texts at a time.
+_AT_A_TIME: Final = 1 << 14
+
+
+class Digests(Sequence[str]):
+    """Digests as `Example.digest` writes them, of numbers of 8 bytes each.
+
+    >>> digests = Digests(np.array([1, 255], np.uint64))
+    >>> digests[1], list(digests)
+    ('00000000000000ff', ['0000000000000001', '00000000000000ff'])
+    """
+
+    def __init__(self, numbers: NDArray[np.uint64]) -> None:
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Digests: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        """Return one of them, or some."""
+        if isinstance(place, slice):
+            return Digests(self._numbers[place])
+        return f"{self._numbers[place]:016x}"
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield all of them."""
+        for start in range(0, len(self), _AT_A_TIME):
+            text = self._numbers[start : start + _AT_A_TIME].astype(">u8").tobytes().hex()
+            yield from (text[place : place + 16] for place in range(0, len(text), 16))
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether another sequence holds the same."""
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]

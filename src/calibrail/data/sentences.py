@@ -1,0 +1,563 @@
+"""Sentences of an answer as examples; files whose rows are sentences."""
+
+import json
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.aliases import aliases_of
+from calibrail.data.example import FAITHFUL, HALLUCINATED, Example, GivenSentence
+from calibrail.data.rows import FieldError
+from calibrail.data.spans import ENDS, STARTS, NumberedRows, first_of, place, whole
+from calibrail.data.values import column_value, parse_cell, value_at
+from calibrail.formatting import count
+from calibrail.text.sentences import answer_sentences
+
+#: Characters that stand before the sentences of an answer, added up over all of them.
+MOST_BEFORE: Final = 100_000_000
+
+_LONG: Final = "check it in parts: each sentence is judged after what stands before it"
+_EACH: Final = "give one for each of them, in their order"
+_LEFT_OUT: Final = (
+    "what no sentence holds is shown unjudged: give all sentences of the response, or leave "
+    "sentences out, so that they are found in its text"
+)
+#: A word, and no number of a list ("iv.").
+_WORD = re.compile(r"\b(?![ivxlc]+\b)[^\W\d_]{2,}", re.IGNORECASE)
+
+
+def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:
+    """Return an answer's sentences in order, as examples that any detector can score.
+
+    Each has the question and the contexts of its answer, the sentence as its response, and as
+    ``before`` what the answer says up to there: nothing of a sentence's score can depend on what
+    comes after it. Its label is 1 where it is unsupported. Ids are those of the answer with the
+    number of the sentence, counted from 1.
+
+    Parameters
+    ----------
+    example : Example
+        An answer. Its own sentences are taken where the data gives them, those of
+        `calibrail.text.sentences` otherwise. A column that holds a JSON list of as many
+        numbers as there are sentences gives each its own; another cell is left to all of them.
+    share : float
+        A sentence is unsupported where marked spans cover at least this share of its letters and
+        digits; 0 for any of them. A sentence without one counts all that is no white space.
+
+    Examples
+    --------
+    >>> answer = Example(response="It rained. The sun shone.", spans=((11, 18),), id="a")
+    >>> [(item.id, item.before, item.response, item.label) for item in sentence_examples(answer)]
+    [('a#1', '', 'It rained.', 0), ('a#2', 'It rained. ', 'The sun shone.', 1)]
+    """
+    given = sentences_of(example)
+    cells = {name: _numbers(cell, len(given)) for name, cell in example.columns.items()}
+    return [
+        sentence_example(example, item, number, share, columns=_columns(example, cells, number - 1))
+        for number, item in enumerate(given, start=1)
+    ]
+
+
+def sentence_example(
+    example: Example,
+    item: GivenSentence,
+    number: int,
+    share: float = 0.0,
+    *,
+    columns: Mapping[str, float | str | None] | None = None,
+) -> Example:
+    """Return one sentence of an answer, of which no more need be written than up to its end.
+
+    Parameters
+    ----------
+    example : Example
+        The answer.
+    item : GivenSentence
+        Where the sentence stands in it.
+    number : int
+        Which one it is, counted from 1.
+    share : float
+        As of `sentence_examples`.
+    columns : mapping, optional
+        Its own cells; left out, those of the answer.
+    """
+    cells = example.columns if columns is None else columns
+    return replace(
+        example,
+        response=example.response[item.start : item.end],
+        label=item.label if item.label is not None else _label(example, item, share),
+        id=f"{example.id}#{number}",
+        columns=dict(cells) | dict(item.columns),
+        content=None,
+        spans=None,
+        sentences=None,
+        before=example.response[: item.start],
+    )
+
+
+def sentences_of(example: Example) -> tuple[GivenSentence, ...]:
+    """Return the places of an answer's sentences: the data's own, or those of its text."""
+    if example.sentences is not None:
+        return example.sentences
+    found = answer_sentences(example.response)
+    return tuple(GivenSentence(item.start, item.end) for item in found)
+
+
+def n_split_differently(example: Example) -> bool:
+    """Return whether the data gives an answer other sentences than are found in its text.
+
+    >>> text = "It rained, the sun shone."
+    >>> halves = GivenSentence(0, 10), GivenSentence(11, 25)
+    >>> cut_otherwise(Example(response=text, sentences=halves))
+    True
+    """
+    if example.sentences is None:
+        return False
+    found = [item.text for item in answer_sentences(example.response)]
+    given = [example.response[item.start : item.end] for item in example.sentences]
+    # By what each says, since marks of lists and white space may stand on either side.
+    return _spelt(given) != _spelt(found)
+
+
+def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
+    """Refuse an answer whose sentences cannot each be judged, in labelled data and in production.
+
+    Parameters
+    ----------
+    example : Example
+        The answer.
+    columns : iterable of str
+        Columns that are read of each sentence: a list must hold a number for each.
+
+    Raises
+    ------
+    FieldError
+        What stands before its sentences adds up to more than `MOST_BEFORE`, a list has another
+        length, or sentences that the data gives leave words of the response out.
+    """
+    places = sentences_of(example)
+    if example.sentences is not None and (word := _left_out(example.response, places)):
+        seen = f"{count(len(places), 'sentence')}, none with {word!r:.40}"
+        raise FieldError("sentences", "words of the response are in none", seen, _LEFT_OUT)
+    if sum(place.start for place in places) > MOST_BEFORE:
+        seen = f"{count(len(example.response), 'character')} in {count(len(places), 'sentence')}"
+        raise FieldError("response", "too long to judge by sentence", seen, _LONG)
+    for name in columns:
+        numbers = listed(example.columns.get(name))
+        if numbers is not None and len(numbers) != len(places):
+            seen = f"{count(len(numbers), 'number')}, and the answer has "
+            seen += count(len(places), "sentence")
+            raise FieldError(name, "not one number for each sentence", seen, _EACH)
+
+
+def _spelt(texts: Iterable[str]) -> list[str]:
+    """Return the letters of each text, without the texts that have none."""
+    return [letters for text in texts if (letters := "".join(filter(str.isalpha, text)))]
+
+
+def _left_out(response: str, places: Iterable[GivenSentence]) -> str | None:
+    """Return the first word of a response that no sentence holds."""
+    ends = [0, *(item.end for item in places)]
+    starts = [*(item.start for item in places), len(response)]
+    gaps = (response[end:start] for end, start in zip(ends, starts, strict=True))
+    return next((found.group() for gap in gaps if (found := _WORD.search(gap))), None)
+
+
+def listed(cell: object) -> list[Any] | None:
+    """Return what a cell with a JSON list holds; None of any other cell."""
+    if not isinstance(cell, str) or not cell.lstrip().startswith("["):
+        return None
+    try:
+        held = json.loads(cell)
+    except (ValueError, RecursionError):
+        return None
+    return held if isinstance(held, list) else None
+
+
+def marked_characters(example: Example, start: int, end: int) -> tuple[int, int]:
+    """Return how many characters of a part of the response are marked, and how many there are.
+
+    White space is not counted; without spans nothing is marked.
+    """
+    return _covered(example, start, end, _written)
+
+
+def marked_letters(example: Example, start: int, end: int) -> tuple[int, int]:
+    """Return how many letters and digits of a part of the response are marked, and how many are."""
+    return _covered(example, start, end, _letters)
+
+
+def _covered(example: Example, start: int, end: int, size: Callable[[str], int]) -> tuple[int, int]:
+    text, spans = example.response, example.spans or ()
+    marked = sum(size(text[max(start, first) : min(end, last)]) for first, last in spans)
+    return marked, size(text[start:end])
+
+
+def sentence_labels(example: Example, share: float = 0.0) -> list[int | None]:
+    """Return the labels that `sentence_examples` gives.
+
+    >>> sentence_labels(Example(response="It rained. The sun shone.", spans=((11, 18),)))
+    [0, 1]
+    """
+    return [_label(example, item, share) for item in sentences_of(example)]
+
+
+def _label(example: Example, item: GivenSentence, share: float) -> int | None:
+    if item.label is not None or example.spans is None:
+        return item.label
+    marked, n = marked_letters(example, item.start, item.end)
+    if not n:
+        # Of signs alone, every one is what the sentence says.
+        marked, n = marked_characters(example, item.start, item.end)
+    # In whole numbers a share of exactly a half is a half.
+    return HALLUCINATED if marked and marked >= share * n else FAITHFUL
+
+
+def _written(text: str) -> int:
+    return sum(not character.isspace() for character in text)
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def _numbers(cell: Any, n: int) -> list[Any] | None:
+    """Return the numbers of a cell that holds a list of n, None of any other cell.
+
+    What is no finite number is a text that says where it stands.
+    """
+    numbers = listed(cell)
+    if numbers is None or len(numbers) != n:
+        return None
+    return [
+        item if _is_number(item) else f"number {place} of {n}: {item}"
+        for place, item in enumerate(numbers, start=1)
+    ]
+
+
+def _is_number(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _columns(
+    example: Example, cells: Mapping[str, list[Any] | None], row: int
+) -> dict[str, float | str | None]:
+    return {
+        name: cell if (numbers := cells[name]) is None else numbers[row]
+        for name, cell in example.columns.items()
+    }
+
+
+_TEXTS: Final = ("text", "sentence", "content", "claim")
+#: How a sentence calls its text and its place.
+NAMED: Final = (*_TEXTS, *STARTS, *ENDS)
+
+_SHAPE: Final = (
+    "write a list of texts or of {'text': ..., 'label': ...}, in the order in which they stand in "
+    "the answer"
+)
+_ORDER: Final = (
+    "sentences must stand in the response word for word, in their order, none within another"
+)
+
+_WORDS: Final = "give the text of every sentence, or leave out those without one"
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceCell:
+    """A sentence as a row gives it.
+
+    Parameters
+    ----------
+    text : str
+        Its words; empty where the offsets alone are known.
+    label : object
+        As it is stored.
+    start, end : int or None
+        Its place, where the row says so.
+    columns : mapping
+        What else is known of it.
+    row : int or None
+        Its own row, where rows are sentences.
+    """
+
+    text: str
+    label: object = None
+    start: int | None = None
+    end: int | None = None
+    columns: Mapping[str, object] = field(default_factory=dict)
+    row: int | None = None
+
+
+def given_in(value: object, labels: object) -> list[SentenceCell] | None:
+    """Return the sentences that a value lists, or None where it lists none.
+
+    Parameters
+    ----------
+    value : object
+        A list of texts, of ``[key, text]`` pairs, of objects with a ``text`` (and offsets, a label
+        and columns of their own), or of `Given` and `GivenSentence`; or what spells one.
+    labels : object
+        A list of as many labels, or of the keys of those that are unsupported; None where
+        sentences bring their own.
+
+    Examples
+    --------
+    >>> [(item.text, item.label) for item in given_in([["a", "One."], ["b", "Two."]], ["b"])]
+    [('One.', 0), ('Two.', 1)]
+    >>> given_in(["One.", "Two."], [1]) is None
+    True
+    """
+    value = parse_cell(value) if isinstance(value, str) else value
+    if not isinstance(value, list | tuple) or not value:
+        return None
+    labels = parse_cell(labels) if isinstance(labels, str) else labels
+    keys = [
+        item[0] if isinstance(item, list | tuple) and len(item) == 2 else None for item in value
+    ]
+    if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
+        texts: list[Any] = [item[1] for item in value]
+        if isinstance(labels, list) and all(
+            isinstance(item, str) and item in keys for item in labels
+        ):
+            labels = [int(key in labels) for key in keys]
+    else:
+        texts = list(value)
+    if labels is not None and (not isinstance(labels, list | tuple) or len(labels) != len(texts)):
+        return None
+    made = [_one(item) for item in texts]
+    sentences = [item for item in made if item is not None]
+    if len(sentences) < len(made):
+        return None
+    if labels is None:
+        return sentences
+    return [
+        SentenceCell(item.text, label, item.start, item.end, item.columns, item.row)
+        for item, label in zip(sentences, labels, strict=True)
+    ]
+
+
+def label_key_of(value: object) -> str | None:
+    """Return the key under which the sentences of a list have their label."""
+    value = parse_cell(value) if isinstance(value, str) else value
+    for item in value if isinstance(value, list | tuple) else ():
+        if isinstance(item, Mapping):
+            found = aliases_of("label", [str(key) for key in item])
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def joined(sentences: Sequence[SentenceCell]) -> str:
+    """Return the answer that sentences make where the row has no other."""
+    return " ".join(text for item in sentences if (text := item.text.strip()))
+
+
+def placed(
+    sentences: Sequence[SentenceCell],
+    response: str,
+    label_of: Callable[[SentenceCell], int | None],
+    keep: Sequence[str],
+) -> tuple[GivenSentence, ...]:
+    """Return sentences by their places in the answer.
+
+    Parameters
+    ----------
+    sentences : sequence of Given
+        In their order.
+    response : str
+        The answer.
+    label_of : callable
+        Reads a label.
+    keep : sequence of str
+        Which of their columns are kept.
+
+    Raises
+    ------
+    FieldError
+        One stands nowhere behind the one before it, or has no word.
+    """
+    at, result = 0, list[GivenSentence]()
+    for number, item in enumerate(sentences, start=1):
+        name = f"sentence {number} of {len(sentences)}"
+        if item.start is None and not item.text.strip():
+            raise FieldError("sentences", "empty", name, _WORDS, item.row)
+        if item.start is not None and item.end is not None:
+            start, end = item.start, item.end
+            there = response[start:end]
+            fits = at <= start < end <= len(response) and there.strip()
+            if item.text and fits and there.split() != item.text.split():
+                seen = f"{name}: {item.text[:40]!r}, there is {there[:40]!r}"
+                raise FieldError("sentences", "text is not at its offsets", seen, _ORDER, item.row)
+            found = (start, end) if fits else None
+        else:
+            found = place(item.text.strip(), response, at)
+        if found is None:
+            seen = f"{name}: {item.text[:60]!r}" if item.text else f"{name}: {item.start}"
+            raise FieldError("sentences", "not in the response", seen, _ORDER, item.row)
+        columns = {key: column_value(item.columns[key]) for key in keep if key in item.columns}
+        result.append(GivenSentence(*found, label_of(item), columns))
+        at = found[1]
+    return tuple(result)
+
+
+def _one(item: object) -> SentenceCell | None:
+    if isinstance(item, SentenceCell):
+        return item
+    if isinstance(item, GivenSentence):
+        return SentenceCell("", item.label, item.start, item.end, item.columns)
+    if isinstance(item, str):
+        return SentenceCell(item)
+    if not isinstance(item, Mapping):
+        return None
+    text = first_of(item, _TEXTS)
+    start, end = (whole(first_of(item, names)) for names in (STARTS, ENDS))
+    if not isinstance(text, str) and (start is None or end is None):
+        return None
+    key = label_key_of([item])
+    return SentenceCell(
+        text if isinstance(text, str) else "",
+        item.get(key) if key else None,
+        start if end is not None else None,
+        end,
+        {str(name): held for name, held in item.items()},
+    )
+
+
+def shape_error(value: object) -> FieldError:
+    """Return what is wrong with a value that is no list of sentences."""
+    return FieldError("sentences", "wrong type", value, _SHAPE)
+
+
+_UNDEFINED: Final = math.nan
+
+
+def cells_of_sentences(rows: Sequence[Mapping[str, object]], column: str | None) -> tuple[str, ...]:
+    """Return what the sentences that rows list say of themselves, text, place and label apart.
+
+    >>> cells_of_sentences([{"s": [{"text": "It rained.", "label": 0, "nli": 0.2}]}], "s")
+    ('nli',)
+    """
+    values = [] if column is None else [value_at(row, column) for row in rows]
+    names = dict.fromkeys(
+        name for value in values for item in given_in(value, None) or () for name in item.columns
+    )
+    passed_over = {*NAMED, *map(label_key_of, values)}
+    return tuple(name for name in names if name not in passed_over)
+
+
+class SentenceColumns:
+    """The numbers that columns hold for the sentences of a whole file, as a score reads them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns that answers and their sentences carry.
+
+    Attributes
+    ----------
+    set_aside : dict of str to int
+        Answers of which a column lists another number of values than they have sentences; they
+        cannot be used with it.
+    labels : array of int
+        1 for each unsupported sentence, 0 for a supported one.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.set_aside = dict.fromkeys(names, 0)
+        self.labels = array("b")
+        self._numbers = {name: array("d") for name in names}
+        self._usable = {name: array("b") for name in names}
+        self._of_sentences: set[str] = set()
+
+    def add(self, example: Example, labels: Sequence[int | None]) -> None:
+        """Take the cells of an answer, whose sentences have these labels."""
+        n = len(labels)
+        self.labels.extend(int(label == 1) for label in labels)
+        own = {name for item in sentences_of(example) for name in item.columns}
+        sentences: list[Example] | None = None
+        for name, numbers in self._numbers.items():
+            cell, usable = example.columns.get(name), True
+            if listed(cell) is None and name not in own:
+                numbers.extend([_number(cell)] * n)
+                self._usable[name].extend([1] * n)
+                continue
+            self._of_sentences.add(name)
+            try:
+                require_judgeable(example, (name,))
+            except FieldError:
+                self.set_aside[name] += 1
+                usable = False
+            sentences = sentences or sentence_examples(example)
+            numbers.extend(_number(item.columns.get(name)) for item in sentences)
+            self._usable[name].extend([usable] * n)
+
+    def values(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int8]]]:
+        """Return the numbers of each column and the labels beside them, of the answers it is for.
+
+        Columns that say nothing of single sentences, or hold no number, are left out; NaN stands
+        for a sentence without a number.
+        """
+        labels, result = np.array(self.labels, dtype=np.int8), {}
+        for name in (name for name in self._numbers if name in self._of_sentences):
+            usable = np.array(self._usable[name], dtype=bool)
+            numbers = np.array(self._numbers[name], dtype=np.float64)[usable]
+            if not np.isnan(numbers).all():
+                result[name] = numbers, labels[usable]
+        return result
+
+
+def _number(cell: object) -> float:
+    return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else _UNDEFINED
+
+
+class NumberLook:
+    """Looks for a column that numbers the sentences of answers, and for rows that defy it.
+
+    A column numbers them where it counts them from 0 or 1 in every other answer or more, whatever
+    the order of its rows.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns that sentences carry.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        # Answers, those that it counts, and those unsorted, with a gap, with a number twice.
+        self._seen = {name: [0, 0, 0, 0, 0] for name in names}
+
+    def add(self, example: Example) -> None:
+        """Take an answer with the cells of its sentences."""
+        places = sentences_of(example)
+        if len(places) < 2:
+            return
+        for name in list(self._seen):
+            cells = [item.columns.get(name) for item in places]
+            numbers = [cell for cell in cells if isinstance(cell, float) and cell.is_integer()]
+            if len(numbers) < len(cells) or min(numbers) < 0:
+                del self._seen[name]
+                continue
+            n_different = len(set(numbers))
+            whole = n_different == len(numbers)
+            seen = self._seen[name]
+            seen[0] += 1
+            seen[1] += whole and min(numbers) <= 1 and max(numbers) - min(numbers) < len(numbers)
+            seen[2] += numbers != sorted(numbers)
+            seen[3] += min(numbers) > 1 or max(numbers) - min(numbers) >= n_different
+            seen[4] += not whole
+
+    def finish(self) -> tuple[NumberedRows, ...]:
+        """Return the columns that number sentences, and how many answers are out of order."""
+        return tuple(
+            NumberedRows(name, n, unsorted, gaps, twice)
+            for name, (n, counted, unsorted, gaps, twice) in self._seen.items()
+            if counted and 2 * counted >= n
+        )

@@ -1,0 +1,699 @@
+"""CSV, Parquet, Arrow, frames in memory."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from decimal import Decimal
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.data.files import SUFFIXES, open_bytes, seekable, suffix_of
+from calibrail.data.rows import (
+    WHOLE_ROW,
+    RowProblem,
+    SourceRow,
+    TableItem,
+    own_values,
+    shorten,
+)
+from calibrail.data.values import DEPTH
+from calibrail.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+#: Rows at a time, and values where there are so many columns that they are more.
+_BATCH: Final = 1024
+_VALUES: Final = 1 << 22
+
+#: Values that become Python objects at a time.
+_CONVERTED: Final = 1 << 17
+
+#: What pyarrow raises, beside its own errors, where a file's bytes do not mean what they should.
+DAMAGE: Final = (
+    *(OSError, ValueError, ArithmeticError, LookupError, NotImplementedError, TypeError),
+    *(MemoryError, RecursionError, SystemError),
+)
+
+
+def parquet_rows(path: Path, columns: Collection[str] | None = None) -> Iterator[TableItem]:
+    """Yield the rows of a Parquet file, numbered from 1.
+
+    Parameters
+    ----------
+    path : Path
+        The file, plain or compressed with gzip or zstd.
+    columns : collection of str or None
+        The columns to read; a name such as ``metadata.label`` stands for its ``metadata``. None
+        reads all.
+
+    Raises
+    ------
+    DataError
+        The file is not Parquet, is damaged, or names a column twice.
+    """
+    return _batched(parquet_batches(path, columns))
+
+
+def parquet_batches(
+    path: Path, columns: Collection[str] | None = None, rows: int = _BATCH
+) -> Iterator[Any]:
+    """Yield the record batches of a Parquet file, so many rows at a time; see `parquet_rows`."""
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with seekable(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
+            chosen = _chosen(path, file.schema_arrow, columns)
+            size = max(1, min(rows, _VALUES // max(1, len(chosen))))
+            only = None if columns is None else chosen
+            for batch in file.iter_batches(batch_size=size, columns=only):
+                yield batch
+                number += batch.num_rows
+    except DAMAGE as error:
+        raise DataError(_unreadable(path, "Parquet", number, error)) from error
+
+
+def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[str]:
+    """Return the names of the columns to read; refuse two of one name, and endless nesting."""
+    names = chosen = list(schema.names)
+    if twice := _twice(names):
+        raise DataError(f"{path} names columns twice: {', '.join(twice[:10])}; rename one")
+    if columns is not None:
+        paths = [column.split(".") for column in columns]
+        wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
+        chosen = [name for name in names if name in wanted]
+    for name in chosen:
+        if _nesting(schema.field(name).type) > DEPTH:
+            raise DataError(f"{path}: column {name} is nested more than {DEPTH} deep; leave it out")
+    return chosen
+
+
+def _nesting(kind: Any) -> int:
+    depth, kinds = 0, [kind]
+    while kinds := [inner.field(i).type for inner in kinds for i in range(inner.num_fields)]:
+        depth += 1
+    return depth
+
+
+def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
+    """Return the Arrow files of a folder that ``datasets`` wrote with ``save_to_disk``.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; with several splits, it holds ``dataset_dict.json`` and a folder for each.
+    split : str or None
+        Which split, needed only where there are several.
+
+    Raises
+    ------
+    DataError
+        No such split, or the folder's own description cannot be read.
+    """
+    listing = folder / "dataset_dict.json"
+    chosen = None if split is None else str(split)
+    try:
+        if listing.is_file():
+            splits = [str(name) for name in json.loads(listing.read_text("utf-8"))["splits"]]
+            if chosen is None and len(splits) == 1:
+                chosen = splits[0]
+            if chosen not in splits:
+                raise DataError(
+                    f"{folder} holds the splits {', '.join(splits)}; choose one with the reader "
+                    f"option split (got {chosen!r})"
+                )
+            folder = folder / chosen
+        state = json.loads((folder / "state.json").read_text("utf-8"))
+        files = tuple(folder / str(item["filename"]) for item in state["_data_files"])
+        if absent := [file.name for file in files if not file.is_file()]:
+            raise DataError(f"{folder}: state.json names {shorten(absent[0])}, which is not there")
+        return files
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"{folder} is not a data set written by save_to_disk: {_first_line(error)}"
+        ) from error
+
+
+def saved_rows(
+    folder: Path, split: object = None, columns: Collection[str] | None = None
+) -> Iterator[TableItem]:
+    """Yield the rows of a folder written by ``save_to_disk``, numbered from 1 over its files.
+
+    Parameters
+    ----------
+    folder, split
+        As `saved_files` takes them.
+    columns : collection of str or None
+        As `parquet_rows` takes them.
+    """
+    return _batched(saved_batches(folder, split, columns))
+
+
+def saved_batches(
+    folder: Path,
+    split: object = None,
+    columns: Collection[str] | None = None,
+    rows: int = _BATCH,
+) -> Iterator[Any]:
+    """Yield the record batches of such a folder, so many rows at a time; see `saved_rows`."""
+    for batch in _stream_batches(saved_files(folder, split), columns):
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+def table_rows(source: object) -> Iterator[TableItem]:
+    """Yield the rows of a table in memory that offers itself to Arrow or for interchange.
+
+    Raises
+    ------
+    DataError
+        It is no table, or two of its columns have one name.
+    """
+    import pyarrow as pa
+
+    try:
+        if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+            table = pa.table(source)
+        else:
+            from pyarrow.interchange import from_dataframe
+
+            table = from_dataframe(source)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(
+            f"a {type(source).__name__} cannot be read as an Arrow table: {_first_line(error)}"
+        ) from error
+    names = table.column_names
+    if twice := _twice(names):
+        raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
+    yield from _batched(table.to_batches(max_chunksize=_BATCH))
+
+
+def validated(batch: Any) -> Any:
+    """Return a batch all of whose values can be read; raise one of `DAMAGE` else."""
+    batch.validate(full=True)
+    return batch
+
+
+def string_array(values: Sequence[str | None]) -> pa.Array:
+    """Return an Arrow string array; None becomes null, a lone surrogate a replacement character.
+
+    ``pyarrow.array`` imports pandas wherever it is installed: half a second and 60 MiB.
+
+    >>> string_array(["a", None, ""]).to_pylist()
+    ['a', None, '']
+    """
+    import pyarrow as pa
+
+    encoded = [b"" if value is None else value.encode("utf-8", "replace") for value in values]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
+    np.cumsum([len(item) for item in encoded], out=offsets[1:])
+    valid = np.array([value is not None for value in values], dtype=bool)
+    return pa.StringArray.from_buffers(
+        len(encoded), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded)), _bitmap(valid)
+    )
+
+
+def number_array(
+    values: NDArray[np.float64] | NDArray[np.int8], valid: NDArray[np.bool_]
+) -> pa.Array:
+    """Return an Arrow array of the same type, null where ``valid`` is False.
+
+    >>> number_array(np.array([1.5, np.nan]), np.array([True, False])).to_pylist()
+    [1.5, None]
+    """
+    import pyarrow as pa
+
+    kept = np.ascontiguousarray(np.where(valid, values, np.zeros(1, values.dtype)))
+    kind = pa.from_numpy_dtype(kept.dtype)
+    return pa.Array.from_buffers(kind, len(kept), [_bitmap(valid), pa.py_buffer(kept)])
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    return sorted(name for name, n in Counter(names).items() if n > 1)
+
+
+def _stream_batches(paths: Iterable[Path], columns: Collection[str] | None) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for path in paths:
+        number = 0
+        try:
+            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+                chosen = _chosen(path, reader.schema, columns)
+                for batch in reader:
+                    # What is mapped is read when it is used: damage must show here.
+                    batch.validate()
+                    yield batch.select(chosen)
+                    number += batch.num_rows
+        except DAMAGE as error:
+            raise DataError(_unreadable(path, "Arrow", number, error)) from error
+
+
+def _batched(batches: Iterable[Any]) -> Iterator[TableItem]:
+    number = 0
+    for batch in batches:
+        size = max(1, min(_BATCH, _CONVERTED // max(1, batch.num_columns)))
+        for start in range(0, batch.num_rows, size):
+            for values in _values(batch.slice(start, size)):
+                number += 1
+                if isinstance(values, dict):
+                    yield SourceRow(number, values)
+                else:
+                    yield RowProblem(number, WHOLE_ROW, *values)
+
+
+def _values(batch: Any) -> list[Any]:
+    """Return the values of every row, or why a row has none: reason, value, detail, remedy."""
+    try:
+        # Texts that are not UTF-8, and places of texts that lie outside their buffer.
+        rows: list[Any] = validated(batch).to_pylist()
+    except DAMAGE:
+        # A value of the batch cannot be read: find it, and lose no other row.
+        rows = [_single(batch.slice(i, 1)) for i in range(batch.num_rows)]
+    return rows
+
+
+def _single(row: Any) -> dict[str, object] | tuple[str, str, str, str]:
+    import pyarrow as pa
+
+    values: dict[str, object] = {}
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            column.validate(full=True)
+            values[name] = column[0].as_py()
+        except DAMAGE as error:
+            if pa.types.is_temporal(column.type):
+                # A date beyond the year 9999, or in no known time zone: the number that is stored.
+                width = pa.int32() if column.type.bit_width == 32 else pa.int64()
+                values[name] = column.view(width)[0].as_py()
+            elif isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
+                return "invalid UTF-8", "", f"in column {name}", "write the texts as UTF-8"
+            else:
+                detail = f"in column {name}: {_first_line(error)}"
+                return "unreadable value", "", detail, "write the file again"
+    return values
+
+
+def _unreadable(path: Path, kind: str, number: int, error: BaseException) -> str:
+    """Say what cannot be read, after how many rows, and why."""
+    where = f" from row {number + 1} on" if number else ""
+    return (
+        f"{path} cannot be read as {kind}{where}: {_first_line(error)}; if it was read before, "
+        "it is damaged: write or download it again"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+
+
+def _bitmap(valid: NDArray[np.bool_]) -> pa.Buffer | None:
+    import pyarrow as pa
+
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
+
+
+#: Rows of a frame that are turned into Python's own values at a time.
+_BLOCK: Final = 1024
+
+#: What every function that reads data takes, in words.
+ACCEPTED: Final = (
+    "a path, a pandas or polars DataFrame, an Arrow table, a dict of columns, or a list of dicts "
+    "or of Examples"
+)
+
+#: What pandas writes where nothing is, besides NaN.
+_ABSENT: Final = ("NAType", "NaTType")
+
+
+@runtime_checkable
+class Interchanged(Protocol):
+    """A data frame that offers itself by the interchange protocol alone."""
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> object:
+        """Return what the protocol asks for."""
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """What offers its rows to Arrow: a pyarrow or polars table, a query's result."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the capsule of a stream of record batches."""
+
+
+#: Data that is in memory.
+InMemory: TypeAlias = (
+    ArrowStream | Mapping[str, Sequence[Any]] | Iterable[Example] | Iterable[Mapping[str, Any]]
+)
+
+
+class MemoryRows:
+    """The rows of data in memory, with the digest of what has been read of them.
+
+    Attributes
+    ----------
+    format : str
+        ``examples``, ``rows``, ``columns`` or ``table``.
+    n : int or None
+        How many there are, where the source says so without being read.
+    """
+
+    def __init__(self, source: object) -> None:
+        self.format, self._open = _opened(source)
+        self.n = _length(source)
+        self._digest: str | None = None
+
+    def __call__(self) -> Iterator[TableItem]:
+        """Yield the rows from the first one on, numbered from 1, in Python's own values."""
+        hasher = hashlib.sha256()
+        for item in self._open():
+            if isinstance(item, SourceRow):
+                item = SourceRow(item.number, {str(k): native(v) for k, v in item.values.items()})
+                hasher.update(_canonical(item.values))
+            yield item
+        self._digest = hasher.hexdigest()
+
+    def digest(self) -> str | None:
+        """Return the SHA-256 of all rows; None before they were read to their end.
+
+        Rows that hold the same have the same digest, as a frame or as dicts; the order of columns
+        and cells that hold nothing make no difference.
+        """
+        return self._digest
+
+
+def describe(source: object) -> str:
+    """Return how reports and messages call data in memory.
+
+    >>> describe([{"label": 1}])
+    'rows in memory'
+    """
+    if isinstance(source, Mapping):
+        kind = "columns"
+    elif _is_table(source) or hasattr(source, "column_names"):
+        kind = type(source).__name__
+    else:
+        first = source[0] if isinstance(source, Sequence) and source else None
+        kind = "rows" if isinstance(first, Mapping) else "examples"
+    return f"{kind} in memory"
+
+
+def native(value: Any) -> Any:
+    """Return a value as a file would give it: Python's own types, None where nothing is.
+
+    >>> native(float("nan")), native({"scores": (1, Decimal("0.5"))})
+    (None, {'scores': [1, 0.5]})
+    """
+    if value is None or type(value) in (str, int, bool):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): native(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [native(item) for item in value]
+    if isinstance(value, Decimal):
+        return native(int(value) if value == value.to_integral_value() else float(value))
+    if type(value).__name__ in _ABSENT:
+        return None
+    for convert in ("tolist", "to_pylist", "to_list"):
+        if callable(method := getattr(value, convert, None)):
+            converted = method()
+            return converted if type(converted) is type(value) else native(converted)
+    return value
+
+
+def columns_of(**columns: Any) -> dict[str, list[Any]]:
+    """Return arguments that hold one value per answer as columns of one length.
+
+    Raises
+    ------
+    InputError
+        If one is no sequence, holds more than one value per answer, or is of another length; or if
+        indexes differ.
+    """
+    listed = {}
+    for name, values in _aligned(columns).items():
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            raise InputError(
+                f"{name} must be a list, an array or a column of a frame with one value per "
+                f"answer; got {_given(values)}"
+            )
+        if len(shape := getattr(values, "shape", ())) > 1 and tuple(shape)[1:] != (1,):
+            raise InputError(
+                f"{name} must hold one value per answer; got an array of shape {tuple(shape)}"
+            )
+        cells = native(values if hasattr(values, "__len__") else list(values))
+        cells = cells if isinstance(cells, list) else [native(cell) for cell in values]
+        listed[name] = [cell[0] if isinstance(cell, list) and shape else cell for cell in cells]
+    _same_length(listed)
+    return listed
+
+
+def _aligned(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns with those that have an index in the order of the first one's.
+
+    Raises
+    ------
+    InputError
+        If an index holds other names than the first, or, in another order, one twice.
+    """
+    aligned: dict[str, Any] = {}
+    first: tuple[str, Any] | None = None
+    for name, values in columns.items():
+        aligned[name] = values
+        if not hasattr(values, "iloc"):
+            continue
+        first = first or (name, values.index)
+        one, index = first[0], first[1]
+        if len(values) != len(index) or values.index.equals(index):
+            continue
+        if not (index.is_unique and values.index.is_unique and values.index.isin(index).all()):
+            raise InputError(
+                f"the indexes of {one} and {name} differ, so that it is unclear which values are "
+                f"one answer's; give both the same index, each name once, or {name}.to_numpy() and "
+                f"{one}.to_numpy() if their order is the same"
+            )
+        aligned[name] = values.reindex(index)
+    return aligned
+
+
+def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
+    """Return the kind of a source in memory, and what reads it.
+
+    Raises
+    ------
+    InputError
+        If it is of a type that is not read.
+    """
+    if _is_table(source):
+        return "table", lambda: _frame_rows(source) if _of_pandas(source) else table_rows(source)
+    if isinstance(source, Mapping):
+        if tables := [str(name) for name, held in source.items() if hasattr(held, "column_names")]:
+            raise InputError(
+                f"a {type(source).__name__} holds several tables ({', '.join(tables)}); give one "
+                f"of them, e.g. data[{tables[0]!r}]"
+            )
+        given = _aligned({str(name): values for name, values in source.items()})
+        columns = {name: _column(name, values) for name, values in given.items()}
+        _same_length(columns)
+        return "columns", lambda: _column_rows(columns)
+    if isinstance(source, str | bytes) or not isinstance(source, Iterable):
+        # A polars LazyFrame and its kin are no data yet.
+        remedy = "; collect() it first" if callable(getattr(source, "collect", None)) else ""
+        raise InputError(f"the data must be {ACCEPTED}; got {_given(source)}{remedy}")
+    items = iter(source)
+    first = list(islice(items, 1))
+    if first and not isinstance(first[0], Example | Mapping):
+        raise InputError(f"the data must be {ACCEPTED}; got {_given(source)} of {_given(first[0])}")
+    kind = "rows" if first and isinstance(first[0], Mapping) else "examples"
+    if kind == "examples":
+        return kind, lambda: _item_rows(chain(first, items))
+    # Whether dicts are a benchmark's rows takes a look before they are read.
+    rows = [*first, *items] if items is source else source
+    return kind, lambda: _item_rows(rows)
+
+
+def _length(source: object) -> int | None:
+    if isinstance(source, Mapping):
+        source = next(iter(source.values()), ())
+    if (n := getattr(source, "num_rows", None)) is not None:
+        return int(n) if isinstance(n, int) else None
+    return len(source) if isinstance(source, Sized) else None
+
+
+def _is_table(source: object) -> bool:
+    return _of_pandas(source) or isinstance(source, ArrowStream | Interchanged)
+
+
+def _of_pandas(source: object) -> bool:
+    return hasattr(source, "iloc") and hasattr(source, "columns")
+
+
+def _item_rows(items: Iterable[object]) -> Iterator[TableItem]:
+    """Yield dicts and examples, the latter under calibrail's own names."""
+    for number, item in enumerate(items, start=1):
+        if isinstance(item, Example):
+            yield SourceRow(number, own_values(item))
+        elif isinstance(item, Mapping):
+            yield SourceRow(number, item)
+        else:
+            remedy = "give a dict or an Example"
+            yield RowProblem(number, WHOLE_ROW, "wrong type", shorten(item), "", remedy)
+
+
+def _column_rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[TableItem]:
+    for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
+        yield SourceRow(number, dict(zip(columns, cells, strict=True)))
+
+
+def _frame_rows(frame: Any) -> Iterator[TableItem]:
+    """Yield the rows of a pandas DataFrame; Arrow would refuse a column of mixed types."""
+    names = [str(name) for name in frame.columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(
+            f"the DataFrame has several columns {twice[0]!r}; give every column its own name"
+        )
+    number = 0
+    for start in range(0, len(frame), _BLOCK):
+        part = frame.iloc[start : start + _BLOCK]
+        cells = [part.iloc[:, place].tolist() for place in range(len(names))]
+        for row in zip(*cells, strict=True):
+            number += 1
+            yield SourceRow(number, dict(zip(names, row, strict=True)))
+
+
+def _column(name: str, values: Any) -> Sequence[Any]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InputError(
+            f"a dict must hold a list or an array for every column; {name!r} holds "
+            f"{_given(values)}. Several rows are a list of dicts"
+        )
+    return values if isinstance(values, list | tuple) else list(values)
+
+
+def _same_length(columns: Mapping[str, Sequence[Any]]) -> None:
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise InputError(f"all columns must have one value per answer; their lengths: {listed}")
+
+
+def _given(value: object) -> str:
+    """Return what was given, as an error names it."""
+    kind = type(value)
+    if value is None:
+        return "None"
+    if isinstance(value, str | bytes | int | float):
+        return f"{shorten(value)} ({kind.__name__})"
+    if kind.__module__ in ("builtins", "__main__"):
+        return f"a {kind.__name__}"
+    return f"a {kind.__module__.partition('.')[0]} {kind.__name__}"
+
+
+def _canonical(values: Mapping[str, object]) -> bytes:
+    cells = {name: cell for name, cell in values.items() if cell is not None}
+    text = json.dumps(cells, sort_keys=True, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "surrogatepass") + b"\n"
+
+
+#: Characters that one cell may hold. An unclosed quote would swallow the rest of the file; past
+#: this size it costs its own row and no more.
+CELL_LIMIT: Final = 1 << 26
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def csv_rows(path: Path, delimiter: object = None) -> Iterator[TableItem]:
+    """Yield the records of a CSV file with a header, in constant memory.
+
+    Cells are texts; an empty cell is None. A byte order mark is passed over. Rows are numbered by
+    the line on which they start, so that the first one after the header is row 2.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    delimiter : str or None
+        A single character; by default a ``.tsv`` file is separated by tabs, others by commas.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened, or its header is empty or names a column twice.
+
+    Notes
+    -----
+    Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
+    """
+    delimiter = str(delimiter or ("\t" if suffix_of(path) == ".tsv" else _separator(path)))
+    if len(delimiter) != 1:
+        raise InputError(f"delimiter must be a single character; got {delimiter!r}")
+    if csv.field_size_limit() < CELL_LIMIT:
+        csv.field_size_limit(CELL_LIMIT)
+    with io.TextIOWrapper(open_bytes(path), "utf-8-sig", "surrogateescape", "") as stream:
+        reader = csv.reader(stream, delimiter=delimiter)
+        header = _header(path, reader)
+        while True:
+            number = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                remedy = "look for a quote that is never closed"
+                yield RowProblem(number, WHOLE_ROW, "broken CSV", "", str(error), remedy)
+                continue
+            if cells:
+                yield _row(number, header, cells)
+
+
+def _separator(path: Path) -> str:
+    """Return what parts the cells where the name does not tell: a tab, if the header has tabs."""
+    if suffix_of(path) in SUFFIXES:
+        return ","
+    with open_bytes(path) as stream:
+        first = stream.readline(4096)
+    return "\t" if first.count(b"\t") > first.count(b",") else ","
+
+
+def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
+    try:
+        header = [name.strip() for name in next(reader, [])]
+    except csv.Error as error:
+        raise DataError(f"{path} has no readable header: {error}") from error
+    if not any(header):
+        raise DataError(f"{path} is empty: its first line must name the columns")
+    if twice := sorted(name for name, n in Counter(header).items() if name and n > 1):
+        raise DataError(f"{path} names columns twice in its header: {', '.join(twice)}; rename one")
+    return [name or f"column_{i}" for i, name in enumerate(header, start=1)]
+
+
+def _row(number: int, header: list[str], cells: list[str]) -> TableItem:
+    if len(cells) != len(header):
+        detail = f"{len(cells)} where the header has {len(header)}"
+        remedy = "quote cells that hold the delimiter or a line break"
+        seen = shorten(cells)
+        return RowProblem(number, WHOLE_ROW, "wrong number of cells", seen, detail, remedy)
+    # Bytes that are not UTF-8 were decoded to surrogates, which no valid UTF-8 yields.
+    if (bad := next(filter(_SURROGATE.search, cells), None)) is not None:
+        remedy = "save the file as UTF-8"
+        return RowProblem(number, WHOLE_ROW, "invalid UTF-8", shorten(bad), "", remedy)
+    return SourceRow(number, {name: cell or None for name, cell in zip(header, cells, strict=True)})

@@ -1,0 +1,596 @@
+"""Spans, attributes, contents -> answers.
+
+The question is what went into the root, the contexts are what retrievers found, the answer is what
+came out of the root; where the root does not say, the model's own messages do.
+
+Frameworks log what goes in and out as they have it: a text, an object of fields, chat messages of
+any provider, LangChain's serialised objects, or JSON that spells one of these.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from calibrail.data.example import SeenIds
+from calibrail.data.rows import ParsedItem, RowProblem, SourceRow, TableItem
+from calibrail.data.traces._export import (
+    STEP,
+    Convert,
+    ExportNotes,
+    Verdict,
+    verdict_columns,
+)
+from calibrail.data.values import chunks_of, load_json, text_of
+
+Kind: TypeAlias = Literal["retriever", "reranker", "llm", "aside", "other"]
+
+#: Traces that are open at a time, and characters of their texts; the one that was met longest ago
+#: is closed where there are more.
+TRACES: Final = 10_000
+CHARACTERS: Final = 1 << 27
+
+
+@dataclass(slots=True)
+class Span:
+    """A step of a trace.
+
+    Parameters
+    ----------
+    trace, id : str
+        Of the trace and of the span.
+    parent : str or None
+        The span around it; of a root None.
+    kind : str
+        What it does; ``aside`` for what is no part of the answer, such as an evaluator.
+    start : str
+        When it began, in a form that sorts.
+    question, response : str or None
+        What went in and what came out.
+    documents : list of str or None
+        What was retrieved.
+    system : str or None
+        What the system's messages said.
+    session : str or None
+        The conversation that it belongs to.
+    name : str
+        Its name.
+    verdicts : list of (column, value)
+        What people and programs said of it.
+    """
+
+    trace: str
+    id: str
+    parent: str | None
+    kind: Kind
+    start: str = ""
+    question: str | None = None
+    response: str | None = None
+    documents: list[str] | None = None
+    system: str | None = None
+    session: str | None = None
+    name: str = ""
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def size(self) -> int:
+        """Return how many characters its texts hold."""
+        texts = (self.question, self.response, self.system, *(self.documents or ()))
+        return sum(len(text) for text in texts if text)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A verdict that stands in a row of its own: of a trace or, where that is not said, a span.
+
+    ``by`` says whose it is, or which record: of several under one name by one the last stands.
+    """
+
+    trace: str | None
+    span: str | None
+    verdict: Verdict
+    by: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A trace whose spans are still met."""
+
+    number: int
+    file: str
+    spans: list[Span] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    size: int = 0
+
+
+def answer_of(spans: Iterable[Span], verdicts: Iterable[Verdict] = ()) -> dict[str, object] | None:
+    """Return the answer that the spans of one trace make, or None where none gave any.
+
+    Parameters
+    ----------
+    spans : iterable of Span
+        All of them, in any order.
+    verdicts : iterable of (column, value)
+        On the trace as a whole.
+    """
+    ordered = sorted(spans, key=lambda span: span.start)
+    depths = _depths(ordered)
+    found = [span for span in ordered if span.kind == "retriever"]
+    # What a reranker leaves of the documents is what the model is given.
+    ranked = [span for span in ordered if span.kind == "reranker" and span.documents]
+    steps = [span for span in ordered if span.kind in ("llm", "other")]
+    # From the outermost step inwards; of those side by side a model speaks, and the last one.
+    tops = sorted(steps, key=lambda span: depths[id(span)])
+    last = sorted(reversed(steps), key=lambda span: (depths[id(span)], span.kind != "llm"))
+    response = _first(span.response for span in last)
+    if response is None:
+        return None
+    values: dict[str, object] = {
+        "id": ordered[0].trace,
+        "question": _first(span.question for span in (*tops, *found)),
+        "contexts": None,
+        "response": response,
+    }
+    sources = ranked[-1:] or found or [span for span in tops if span.documents]
+    if sources:
+        documents = (text for span in sources for text in span.documents or ())
+        values["contexts"] = list(dict.fromkeys(documents))
+    for name in ("session", "system", "name"):
+        if (value := _first(getattr(span, name) for span in (*tops, *ordered))) is not None:
+            values["group" if name == "session" else name] = value
+    said = (*verdicts, *(verdict for span in ordered for verdict in span.verdicts))
+    return values | verdict_columns(said)
+
+
+def _depths(spans: list[Span]) -> dict[int, int]:
+    """Return how many spans are around each one, by its identity; a circle has no end."""
+    by_id = {span.id: span for span in spans if span.id}
+    depths: dict[int, int] = {}
+    for span in spans:
+        path: list[Span] = []
+        at: Span | None = span
+        on_path: set[int] = set()
+        while at is not None and id(at) not in depths and id(at) not in on_path:
+            path.append(at)
+            on_path.add(id(at))
+            at = by_id.get(at.parent or "")
+        depth = depths.get(id(at), -1)
+        for inner in reversed(path):
+            depth += 1
+            depths[id(inner)] = depth
+    return depths
+
+
+def _first(texts: Iterable[str | None]) -> str | None:
+    return next((text for text in texts if text and text.strip()), None)
+
+
+def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> Convert:
+    """Return what reads spans in any order and joins those of one trace into one answer.
+
+    At most `TRACES` traces are open at a time. What comes after its trace was closed is set aside,
+    with the remedy; so is a verdict on what is not there.
+
+    Parameters
+    ----------
+    parts : callable
+        From the fields of a row to the spans and verdicts in it.
+    """
+
+    def convert(items: Iterable[TableItem], notes: ExportNotes) -> Iterator[ParsedItem]:
+        traces = _Traces(notes)
+        for item in items:
+            if isinstance(item, RowProblem):
+                yield item
+                continue
+            n = 0
+            for part in parts(item.values):
+                n += 1
+                yield from traces.add(part, item)
+            if not n:
+                yield notes.without(item.number, "a row without a span", item.file)
+        yield from traces.close()
+
+    return convert
+
+
+class _Traces:
+    """The traces that are open, in the order in which they were last met."""
+
+    def __init__(self, notes: ExportNotes) -> None:
+        self._notes = notes
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._trace_of: dict[str, str] = {}
+        self._waiting: dict[str, list[tuple[Mark, SourceRow]]] = {}
+        self._met = SeenIds()
+        self._size = 0
+
+    def add(self, part: Span | Mark, row: SourceRow) -> Iterator[ParsedItem]:
+        """Take in a part; yield what it is too late for, or what is closed to make room."""
+        if isinstance(part, Mark):
+            self._mark(part, row)
+            return
+        self._notes.n_parts += 1
+        trace = self._open.get(part.trace)
+        if trace is None:
+            if not self._met.add(part.trace):
+                yield _late(row)
+                return
+            trace = self._open[part.trace] = _Open(row.number, row.file)
+        self._open.move_to_end(part.trace)
+        trace.spans.append(part)
+        self._trace_of[part.id] = part.trace
+        size = part.size()
+        trace.size, self._size = trace.size + size, self._size + size
+        while len(self._open) > 1 and (len(self._open) > TRACES or self._size > CHARACTERS):
+            yield from self._ended(*self._open.popitem(last=False))
+
+    def close(self) -> Iterator[ParsedItem]:
+        """Yield what is still open, and the verdicts on what never came."""
+        while self._open:
+            yield from self._ended(*self._open.popitem(last=False))
+        for marks in self._waiting.values():
+            for mark, row in marks:
+                seen = f"{mark.verdict[0]} of {mark.trace or mark.span}"
+                yield RowProblem(row.number, "row", _NO_SPAN, seen, "", _TOGETHER, row.file)
+
+    def _mark(self, mark: Mark, row: SourceRow) -> None:
+        trace = mark.trace or self._trace_of.get(mark.span or "")
+        if trace is not None and trace in self._open:
+            self._open[trace].marks.append(mark)
+        else:
+            self._waiting.setdefault(trace or mark.span or "", []).append((mark, row))
+
+    def _ended(self, name: str, trace: _Open) -> Iterator[ParsedItem]:
+        self._size -= trace.size
+        for key in (name, *(span.id for span in trace.spans)):
+            self._trace_of.pop(key, None)
+            trace.marks += [mark for mark, _ in self._waiting.pop(key, ())]
+        turns = _turns(trace.spans)
+        for number, spans in enumerate(turns, 1):
+            values = answer_of(spans, _verdicts(trace, spans if len(turns) > 1 else None))
+            if values is None:
+                yield self._notes.without(trace.number, "a trace without an answer", trace.file)
+                continue
+            if len(turns) > 1:
+                # Answers of one conversation depend on one another.
+                values = {"group": name, **values, "id": f"{name}#{number}"}
+            yield self._notes.made(SourceRow(trace.number, values, trace.file))
+
+
+def _turns(spans: list[Span]) -> list[list[Span]]:
+    """Return the spans of each turn of a trace: of every root that asks and answers by itself.
+
+    What stands beside such roots belongs to the next one. Of a trace with one, or none, all spans
+    are one turn.
+    """
+    by_id = {span.id: span for span in spans if span.id}
+    roots = {id(span): span for span in spans}
+    for span in spans:
+        at, met = span, {id(span)}
+        while (above := by_id.get(at.parent or "")) is not None and id(above) not in met:
+            met.add(id(above))
+            at = above
+        roots[id(span)] = at
+    whole = {id(root): root for root in roots.values() if _answers(root)}
+    if len(whole) < 2:
+        return [spans]
+    order = sorted(whole.values(), key=lambda root: root.start)
+    turns: dict[int, list[Span]] = {id(root): [] for root in order}
+    for span in spans:
+        root = roots[id(span)]
+        after = (one for one in order if one.start >= root.start)
+        turns[id(root if id(root) in whole else next(after, order[-1]))].append(span)
+    return list(turns.values())
+
+
+def _answers(root: Span) -> bool:
+    """Say whether a step holds both a question and the answer to it."""
+    there = _first([root.question]) is not None and _first([root.response]) is not None
+    return there and root.kind in ("llm", "other")
+
+
+def _verdicts(trace: _Open, turn: list[Span] | None) -> Iterator[Verdict]:
+    """Yield the verdicts on a trace, each person's last; what is about a step says so.
+
+    Of one turn among several, those that name one of its spans.
+    """
+    kinds = {span.id: span.kind for span in trace.spans}
+    last = {(mark.verdict[0], mark.by or number): mark for number, mark in enumerate(trace.marks)}
+    here = None if turn is None else {span.id for span in turn}
+    for mark in last.values():
+        if here is not None and mark.span not in here:
+            continue
+        name, value = mark.verdict
+        kind = kinds.get(mark.span or "", "other")
+        # What is said of a retriever's work is said of no answer.
+        yield (name if kind in ("llm", "other") else f"{STEP}{kind}.{name}"), value
+
+
+_NO_SPAN: Final = "a verdict on no answer"
+_TOGETHER: Final = "read it together with the file that holds what it is about"
+
+
+def _late(row: SourceRow) -> RowProblem:
+    remedy = "sort the file by trace, or read it in parts"
+    return RowProblem(row.number, "row", "too far from its trace", "", "", remedy, row.file)
+
+
+#: How OTLP in JSON says of which type a value is.
+_SIMPLE: Final = ("stringValue", "boolValue", "doubleValue", "bytesValue")
+
+
+def attributes_of(value: object) -> dict[str, object]:
+    """Return attributes by name: from an object, or OTLP's list of keys and typed values.
+
+    >>> attributes_of([{"key": "n", "value": {"intValue": "3"}}]), attributes_of({"a.b": 1})
+    ({'n': 3}, {'a.b': 1})
+    """
+    if isinstance(value, dict):
+        return {str(key): item for key, item in value.items()}
+    if not isinstance(value, list):
+        return {}
+    return {
+        str(item["key"]): _typed(item.get("value"))
+        for item in value
+        if isinstance(item, dict) and "key" in item
+    }
+
+
+def _typed(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    for name in _SIMPLE:
+        if name in value:
+            return value[name]
+    if "intValue" in value:
+        text = str(value["intValue"])
+        return int(text) if text.lstrip("-").isdecimal() and len(text) < 20 else text
+    if "arrayValue" in value:
+        inner = value["arrayValue"]
+        items = inner.get("values") if isinstance(inner, dict) else None
+        return [_typed(item) for item in items] if isinstance(items, list) else []
+    if "kvlistValue" in value:
+        inner = value["kvlistValue"]
+        return attributes_of(inner.get("values") if isinstance(inner, dict) else None)
+    return None
+
+
+def nested(flat: Mapping[str, object]) -> dict[str, Any]:
+    """Return attributes with dots in their names as objects within objects, numbers as lists.
+
+    A name that is another one's beginning (``input`` beside ``input.value``) yields to it.
+
+    >>> nested({"docs.0.doc.text": "One.", "docs.1.doc.text": "Two.", "kind": "x"})
+    {'docs': [{'doc': {'text': 'One.'}}, {'doc': {'text': 'Two.'}}], 'kind': 'x'}
+    """
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        inner = tree
+        for part in path:
+            below = inner.get(part)
+            if type(below) is not dict:
+                below = inner[part] = {}
+            inner = below
+        if type(value) is not str:
+            value = _opened(value)
+        there = inner.get(last)
+        if isinstance(there, dict) and isinstance(value, dict):
+            there.update(value)
+        elif not isinstance(there, dict):
+            inner[last] = value
+    return {name: _listed(value) for name, value in tree.items()}
+
+
+def _opened(value: object) -> object:
+    """Return a value whose own names with dots are taken apart, too."""
+    if isinstance(value, dict):
+        return nested({str(key): item for key, item in value.items()})
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return [_opened(item) for item in value]
+    return value
+
+
+def _listed(value: object) -> object:
+    if type(value) is not dict or not value:
+        return value
+    if next(iter(value)).isdecimal() and all(n.isdecimal() and len(n) < 10 for n in value):
+        return [_listed(value[name]) for name in sorted(value, key=int)]
+    return {name: _listed(item) for name, item in value.items()}
+
+
+def down(tree: object, *names: str) -> Any:
+    """Return what stands at a path of names, or None.
+
+    >>> down({"input": {"value": "q"}}, "input", "value"), down({"input": "q"}, "input", "value")
+    ('q', None)
+    """
+    for name in names:
+        if type(tree) is not dict:
+            return None
+        tree = tree.get(name)
+    return tree
+
+
+def walked(value: object, *names: str) -> Iterator[Mapping[str, object]]:
+    """Yield the objects in lists within lists, as OTLP keeps its spans."""
+    if not isinstance(value, dict):
+        return
+    if not names:
+        yield value
+        return
+    for item in value.get(names[0]) or () if isinstance(value.get(names[0]), list) else ():
+        yield from walked(item, *names[1:])
+
+
+_QUESTION: Final = (
+    *("question", "query", "user_input", "user_query", "input", "inputs", "prompt", "messages"),
+    *("message", "text", "content", "input_text", "query_str", "value", "request"),
+)
+_RESPONSE: Final = (
+    *("answer", "response", "output", "outputs", "result", "output_text", "completion", "content"),
+    *("text", "messages", "message", "choices", "generations", "generated_text", "value"),
+    *("replies", "actual_output", "return_value"),
+)
+_DOCUMENTS: Final = (
+    *("documents", "docs", "contexts", "context", "retrieved_contexts", "retrieved_documents"),
+    *("source_documents", "source_nodes", "nodes", "results", "output", "outputs", "passages"),
+    *("chunks", "matches", "hits", "value", "result", "response"),
+)
+_USER: Final = ("user", "human", "humanmessage")
+_ASSISTANT: Final = ("assistant", "ai", "model", "aimessage", "aimessagechunk")
+_DEPTH: Final = 8
+
+
+def parsed(value: object) -> object:
+    """Return what JSON text spells if it is an object, a list or a quoted text; else the value.
+
+    >>> parsed('{"a": 1}'), parsed('"a"'), parsed("[1] says so")
+    ({'a': 1}, 'a', '[1] says so')
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text[:1] + text[-1:] not in ("{}", "[]", '""') or len(text) < 2:
+        return value
+    try:
+        return load_json(text)
+    except ValueError:
+        return value
+
+
+def question_in(value: object) -> str | None:
+    """Return the question in what went into a step: of messages, the user's last one.
+
+    >>> question_in({"messages": [{"role": "user", "content": "Who?"}]}), question_in({"k": 4})
+    ('Who?', None)
+    """
+    return _text(value, _QUESTION, _USER, _DEPTH)
+
+
+def response_in(value: object) -> str | None:
+    """Return the answer in what came out of a step: of messages, the assistant's last one.
+
+    >>> response_in({"choices": [{"message": {"role": "assistant", "content": "Ada."}}]})
+    'Ada.'
+    """
+    return _text(value, _RESPONSE, _ASSISTANT, _DEPTH)
+
+
+def system_in(value: object) -> str | None:
+    """Return the text of the system's messages, or None where there is none."""
+    value = parsed(value)
+    if isinstance(value, dict):
+        value = value.get("messages")
+    texts = [
+        text
+        for item in (value if isinstance(value, list) else ())
+        if _role(item) in ("system", "developer", "systemmessage")
+        and (text := _text(_message(item), ("content", "parts"), (), _DEPTH))
+    ]
+    return "\n".join(texts) or None
+
+
+def documents_in(value: object) -> list[str] | None:
+    """Return the texts of retrieved documents, or None where there is no list of them.
+
+    >>> documents_in({"documents": [{"page_content": "One.", "type": "Document"}, "Two."]})
+    ['One.', 'Two.']
+    """
+    value = parsed(value)
+    for _ in range(_DEPTH):
+        if not isinstance(value, dict):
+            break
+        inner = next((value[key] for key in _DOCUMENTS if value.get(key) is not None), None)
+        if inner is None:
+            text = _document(value)
+            return None if text is None else [text]
+        value = parsed(inner)
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    if not isinstance(value, list):
+        return None
+    texts = [_document(parsed(item)) for item in value]
+    return [text for text in texts if text and text.strip()]
+
+
+def _document(item: object) -> str | None:
+    for _ in range(_DEPTH):
+        if not isinstance(item, dict):
+            break
+        inner = next((item[key] for key in ("kwargs", "document", "node") if item.get(key)), None)
+        if inner is None:
+            break
+        item = parsed(inner)
+    if isinstance(item, list):
+        return " ".join(chunks_of(item) or ()) or None
+    return text_of(item)
+
+
+def _text(value: object, keys: Sequence[str], roles: Sequence[str], depth: int) -> str | None:
+    value = parsed(value)
+    if isinstance(value, str) or not depth:
+        return value if isinstance(value, str) and value.strip() else None
+    if isinstance(value, dict):
+        value = _message(value)
+        if isinstance(parts := value.get("parts"), list):
+            return _parts(parts)
+        for key in keys:
+            if value.get(key) is not None:
+                text = _text(value[key], keys, roles, depth - 1)
+                if text is not None:
+                    return text
+        rest = [item for item in value.values() if item is not None]
+        return _text(rest[0], keys, roles, depth - 1) if len(rest) == 1 else None
+    if not isinstance(value, list) or not value:
+        return None
+    if all(isinstance(item, str) for item in value):
+        return value[-1] if len(value) == 1 else " ".join(value)
+    if any(_role(item) for item in value):
+        spoken = [item for item in value if _role(item) in roles]
+        texts = (_text(item, ("content",), roles, depth - 1) for item in reversed(spoken))
+        return next((text for text in texts if text), None)
+    if all(isinstance(item, dict) and "type" in item for item in value):
+        return _parts(value)
+    return _text(value[-1 if roles is _USER else 0], keys, roles, depth - 1)
+
+
+def _parts(parts: Iterable[object]) -> str | None:
+    """Return the text of a message's parts; calls of tools, pictures and thoughts hold none."""
+    texts = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and part.get("type", "text") in (
+            *("text", "output_text", "input_text"),
+        ):
+            text = part.get("text", part.get("content"))
+            texts.append(text if isinstance(text, str) else "")
+    return "".join(texts) if any(text.strip() for text in texts) else None
+
+
+def _message(item: object) -> Mapping[str, object]:
+    """Return a message's own fields: LangChain keeps them in ``kwargs``, OpenInference apart."""
+    if not isinstance(item, dict):
+        return {}
+    for key in ("kwargs", "message"):
+        if isinstance(inner := item.get(key), dict):
+            return inner
+    return item
+
+
+def _role(item: object) -> str:
+    """Return who speaks in a message, in lower case, or an empty text where it is none."""
+    if not isinstance(item, dict):
+        return ""
+    path = item.get("id")
+    if isinstance(item.get("kwargs"), dict) and isinstance(path, list) and path:
+        return str(path[-1]).lower()
+    message = _message(item)
+    for key in ("role", "type"):
+        role = message.get(key)
+        if isinstance(role, str) and (
+            key == "role" or role in ("human", "ai", "system", "tool") or "Message" in role
+        ):
+            return role.lower()
+    return ""

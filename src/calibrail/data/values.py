@@ -1,0 +1,345 @@
+"""What a cell holds: JSON text, nested paths, texts, chunks."""
+
+import ast
+import json
+import math
+import re
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+#: Lists and objects within one another. What walks down a value takes a few frames a level, of
+#: which Python has a thousand.
+DEPTH: Final = 100
+
+
+class JsonLimitError(ValueError):
+    """A text is nested deeper, or holds a longer number, than is read; says which."""
+
+
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def load_json(text: str) -> object:
+    """Return the value that a JSON text spells.
+
+    Lone surrogates in escapes become U+FFFD, since no other program could write them out again.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON.
+    JsonLimitError
+        It holds a number of more digits than Python will parse, or is nested more than `DEPTH`
+        deep.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        value = _TOO_DEEP
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        digits = sys.get_int_max_str_digits()
+        raise JsonLimitError(f"a number of more than {digits:,} digits") from error
+    value = _shallow(text, value)
+    if _SURROGATE.search(text):
+        escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        return json.loads(escaped.decode("utf-16", "replace"))
+    return value
+
+
+def load_literal(text: str) -> object:
+    """Return the value that a text spells in Python's own notation; errors as `load_json`."""
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    except (RecursionError, MemoryError):
+        value = _TOO_DEEP
+    value = _shallow(text, value)
+    if "\\" in text:
+        # Refuses half of a surrogate pair, with a ValueError.
+        json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
+    return value
+
+
+def _shallow(text: str, value: object) -> object:
+    # Counting characters is quick; few rows have as many brackets.
+    brackets = text.count("[") + text.count("{") + text.count("(")
+    if value is _TOO_DEEP or (brackets > DEPTH and _deep(value)):
+        raise JsonLimitError(f"lists or objects nested more than {DEPTH} deep")
+    return value
+
+
+def _deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEPTH + 1):
+        nested = [item for item in level if isinstance(item, (list, tuple, dict))]
+        if not nested:
+            return False
+        level = [
+            inner
+            for item in nested
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return True
+
+
+_TOO_DEEP: Final = object()
+
+
+# Names are listed this deep, and this many of one row: tables may be wide; and so many messages.
+_DEPTH: Final = 5
+_LISTED: Final = 1000
+_MESSAGES: Final = 6
+
+
+def value_at(values: Mapping[str, object], column: str) -> object:
+    """Return what a row holds under a column, which may be a path of names and positions.
+
+    A column of that very name wins. On the way down, a name is looked up in every element of a
+    list, a number is a position in it, and a cell of JSON text is what it spells. A name may hold
+    points itself. What is not there is None.
+
+    >>> row = {"meta": {"label": 1}, "annotations": [{"label": "good"}, {"label": "bad"}]}
+    >>> value_at(row, "meta.label"), value_at(row, "annotations.label"), value_at(row, "a.b")
+    (1, ['good', 'bad'], None)
+    >>> value_at({"attributes": {"input.value": "q"}}, "attributes.input.value")
+    'q'
+    """
+    if column in values or "." not in column:
+        return values.get(column)
+    return _down(values, column.split("."))
+
+
+def _down(value: object, parts: list[str]) -> object:
+    for position, part in enumerate(parts):
+        if isinstance(value, str):
+            value = _parsed(value)
+        if isinstance(value, Mapping):
+            if part in value:
+                value = value[part]
+                continue
+            # Names may hold points themselves, as those of a span's attributes do.
+            for end in range(position + 2, len(parts) + 1):
+                if (name := ".".join(parts[position:end])) in value:
+                    return _down(value[name], parts[end:])
+            return None
+        if isinstance(value, list) and part.isdecimal():
+            value = value[int(part)] if int(part) < len(value) else None
+        elif isinstance(value, list):
+            return [_down(item, parts[position:]) for item in value]
+        else:
+            return None
+    return value
+
+
+def _parsed(cell: str) -> object:
+    if cell.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return load_json(cell)
+    except ValueError:
+        return None
+
+
+def nested_names(values: Mapping[str, object]) -> list[str]:
+    """Return the columns of a row, with the paths that lead into its objects, spelt as text or not.
+
+    >>> nested_names({"id": 1, "meta": {"label": 1}, "spans": [{"start": 0}]})
+    ['id', 'meta.label', 'spans', 'spans.start']
+    """
+    names: list[str] = []
+    for name in _names(values, "", _DEPTH):
+        names.append(name)
+        if len(names) == _LISTED:
+            break
+    return names
+
+
+def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[str]:
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        opened = _parsed(value) if isinstance(value, str) and prefix == "" else value
+        listed = isinstance(opened, list)
+        inner = opened[0] if isinstance(opened, list) and opened else opened
+        below = isinstance(inner, Mapping) and bool(inner) and depth > 1
+        if not below or listed:
+            yield path
+        if not below or not isinstance(inner, Mapping):
+            continue
+        if isinstance(opened, list) and {"role", "content"} <= inner.keys():
+            # Of messages each has its place.
+            for place, item in enumerate(opened[:_MESSAGES]):
+                if isinstance(item, Mapping):
+                    yield from _names(item, f"{path}.{place}.", 1)
+            continue
+        yield from _names(inner, f"{path}.", depth - 1)
+
+
+#: Where an object holds its text, the first that it has.
+_TEXT_KEYS: Final = (
+    *("text", "content", "contents", "page_content", "passage", "passage_text", "chunk", "body"),
+    *("snippet", "paragraph", "sentence", "sentences", "document", "context", "claim", "answer"),
+)
+
+#: Names of texts that an object numbers, such as ``doc_1``.
+_NUMBERED: Final = re.compile(r"\d$")
+
+# The key of a sentence in a list of pairs, such as 0a, is short and has no space.
+_KEY_LENGTH: Final = 6
+
+
+def text_of(value: object) -> str | None:
+    r"""Return the text that a value holds, or None where it holds none.
+
+    A list of sentences is joined; of ``[key, text]`` pairs the keys are left out; an object is its
+    text, below its title where it has one.
+
+    >>> text_of(["One.", "Two."]), text_of([["0a", "One."], ["0b", "Two."]])
+    ('One. Two.', 'One. Two.')
+    >>> text_of({"title": "Rome", "text": "A city."}), text_of(7)
+    ('Rome\nA city.', None)
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        found = next((value[key] for key in _TEXT_KEYS if value.get(key) is not None), None)
+        return _titled(value.get("title"), text_of(found))
+    if isinstance(value, (list, tuple)):
+        if _keyed(value):
+            value = [pair[1] for pair in value]
+        elif len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], (list, tuple)):
+            return _titled(value[0], text_of(value[1]))
+        parts = [item if isinstance(item, str) else text_of(item) for item in value]
+        return None if None in parts else " ".join(part.strip() for part in parts if part)
+    return None
+
+
+def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
+    r"""Return the texts that a value lists, or None where it holds anything else.
+
+    Parameters
+    ----------
+    value : object
+        A text; a list of texts, of objects with texts, of lists of sentences; or one object, whose
+        texts may be listed in it, or numbered.
+    cells : bool
+        Whether a list or an object may be spelt in a text, as JSON or as Python prints it.
+
+    Examples
+    --------
+    >>> chunks_of([{"title": "Rome", "text": "A city."}, ["One.", "Two."]])
+    ('Rome\nA city.', 'One. Two.')
+    >>> chunks_of({"title": ["Rome"], "sentences": [["One.", "Two."]]})
+    ('Rome\nOne. Two.',)
+    >>> chunks_of({"doc_1": "One.", "doc_2": "Two."}), chunks_of({"url": "x"})
+    (('One.', 'Two.'), None)
+    """
+    if isinstance(value, str):
+        spelt = parse_cell(value) if cells else None
+        listed = None if spelt is None else chunks_of(spelt)
+        return (value,) if listed is None else listed
+    if isinstance(value, Mapping):
+        titles, texts = value.get("title"), next(filter(None, map(value.get, _TEXT_KEYS)), None)
+        if not isinstance(titles, list) or not isinstance(texts, list):
+            text = text_of(value)
+            if text is None and value and all(map(_NUMBERED.search, map(str, value))):
+                return chunks_of(list(value.values()))
+            return None if text is None else (text,)
+        value = [{"title": t, "text": s} for t, s in zip(titles, texts, strict=False)]
+    if not isinstance(value, (list, tuple)):
+        return None
+    if all(isinstance(item, str) for item in value):
+        return tuple(value)
+    if _keyed(value):
+        value = [pair[1] for pair in value]
+    texts = [text_of(item) for item in value]
+    return None if None in texts else tuple(text for text in texts if text is not None)
+
+
+def parse_cell(cell: str) -> object:
+    """Return the list or object that a cell spells in JSON or Python, or None.
+
+    >>> parse_cell("['a', 'b']"), parse_cell("[c]"), parse_cell("text")
+    (['a', 'b'], None, None)
+    """
+    text = cell.strip()
+    if text[:1] + text[-1:] not in ("[]", "{}"):
+        return None
+    for parse in (load_json, load_literal):
+        try:
+            value = parse(text)
+        except ValueError:
+            continue
+        return value if isinstance(value, (list, dict)) else None
+    return None
+
+
+def _titled(title: object, text: str | None) -> str | None:
+    return f"{title}\n{text}" if text and isinstance(title, str) and title.strip() else text
+
+
+def _keyed(items: Sequence[object]) -> bool:
+    """Say whether a list holds ``[key, text]`` pairs, with a key of its own each."""
+    keys = {
+        item[0]
+        for item in items
+        if isinstance(item, (list, tuple))
+        and len(item) == 2
+        and isinstance(item[0], str)
+        and isinstance(item[1], str)
+        and len(item[0]) <= _KEY_LENGTH
+        and item[0].isalnum()
+    }
+    return bool(items) and len(keys) == len(items)
+
+
+#: Tables may have thousands of numbers a row: a number's four bytes take a tenth of the time of its
+#: shortest digits.
+_FLOAT32: Final = struct.Struct(">f")
+
+
+def spelling(value: object) -> str:
+    """Return a value as it is compared across files: 0.5, 0.50 and a float32 of it are the same.
+
+    >>> spelling(" 0.50 ") == spelling(0.5), spelling(0.10000000149011612) == spelling(0.1)
+    (True, True)
+    >>> spelling(7.0), spelling(" a "), spelling(None)
+    ('7', 'a', '')
+    """
+    known = column_value(value)
+    if known is None:
+        return ""
+    if isinstance(known, str):
+        return known.strip()
+    if known.is_integer():
+        return str(int(known))
+    # What a float32 is too small for is a whole number.
+    return _FLOAT32.pack(known).hex()
+
+
+def column_value(value: object) -> float | str | None:
+    """Return a further column's value: a number where it is or spells one, else a text, or None.
+
+    Empty cells, null and NaN are None; true and false are 1.0 and 0.0; lists and objects become
+    JSON text.
+
+    >>> column_value("0.5"), column_value("1_0"), column_value(""), column_value("fit")
+    (0.5, '1_0', None, 'fit')
+    """
+    if type(value) is float:
+        return None if math.isnan(value) else value
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and "_" in value):
+        return str(value)
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return str(value)
+    return None if math.isnan(number) else number

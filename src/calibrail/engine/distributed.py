@@ -1,0 +1,647 @@
+"""Send scores to shards, collect results."""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.data.tables import string_array
+from calibrail.engine.local import (
+    BLOCK,
+    concat_tables,
+    keys_of,
+    model_name,
+    score_blocks,
+    score_here,
+)
+from calibrail.engine.shards import (
+    Job,
+    Shard,
+    ShardRun,
+    ShardStore,
+    digest_of,
+    digests,
+    opened_store,
+    read_result,
+    to_examples,
+    to_table,
+    told,
+)
+from calibrail.errors import CalibrailError, DataError, ModelError
+from calibrail.models.embeddings import Encoder
+from calibrail.models.hardware import installed_versions
+from calibrail.models.llm.chat import RemoteModel
+from calibrail.models.window_models import PairModel
+from calibrail.options.fields import optional, spell_option
+from calibrail.options.runtime import EngineOptions
+from calibrail.scores.base import DetectorFailure, Score
+from calibrail.scores.custom import CustomScore
+from calibrail.scores.detector import state_bytes, with_state
+from calibrail.scores.registry import ColumnScore, ScoreSpec, build, key_of, scale_of
+from calibrail.scores.source_digest import sources
+from calibrail.scores.table import Cost, ScoreTable
+from calibrail.serialization import plain
+
+#: Key of the metadata of a result.
+_BESIDE: Final = b"calibrail"
+
+
+@dataclass(frozen=True, slots=True)
+class SerialisedScore:
+    """A score as it travels: what builds it, and what it must turn out to be.
+
+    Attributes
+    ----------
+    name : str
+        The registered name.
+    params, fingerprint : str
+        JSON.
+    state : bytes or None
+        What it has learnt.
+    versions : str
+        JSON; the libraries that can change its last digits, and the source of what is not ours.
+    """
+
+    name: str
+    params: str
+    fingerprint: str
+    state: bytes | None
+    versions: str
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits that tell it from every score that could give another value."""
+        parts = (self.name, self.params, self.fingerprint, self.versions)
+        return digest_of([*(part.encode() for part in parts), self.state or b""])[:32]
+
+    def opened(self) -> Score:
+        """Build the score where it has arrived.
+
+        Raises
+        ------
+        ModelError
+            If this machine would compute other values: other weights, or other libraries.
+        """
+        score = build(ScoreSpec(self.name, json.loads(self.params)))
+        if self.state is not None:
+            score = with_state(score, self.state)
+        if (here := serialise_score(score)) != self:
+            differing = [
+                f"{what} here {ours}, there {theirs}"
+                for what, ours, theirs in (
+                    ("fingerprint", here.fingerprint, self.fingerprint),
+                    ("versions", here.versions, self.versions),
+                )
+                if ours != theirs
+            ]
+            raise ModelError(
+                f"a worker would compute another {self.name} than this run: "
+                f"{'; '.join(differing) or 'its parameters differ'}; install the same there"
+            )
+        return score
+
+
+def serialise_score(score: Score) -> SerialisedScore:
+    """Return a score as it travels."""
+
+    def written(value: Any) -> str:
+        return json.dumps(plain(value), sort_keys=True)
+
+    return SerialisedScore(
+        score.name,
+        written(score.params),
+        written(score.fingerprint()),
+        state_bytes(score),
+        written(versions_of(score)),
+    )
+
+
+def versions_of(score: Score) -> dict[str, str]:
+    """Return what computes a score here: libraries, and the source of what is not calibrail's."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    return {"python": python, **installed_versions(), **sources(_foreign(score))}
+
+
+def is_portable(score: Score) -> bool:
+    """Return whether a score can be computed elsewhere."""
+    return local_only_reason(score) is None
+
+
+def local_only_reason(score: Score) -> str | None:
+    """Return why this process computes a score, whatever the engine; None where any other can.
+
+    One that asks endpoints is computed here, wherever the others are: one budget, one limit to the
+    calls at a time and one cache of answers then hold for all of them. So is one that no name leads
+    to, one that remembers more than its state, and a column of the data, which costs nothing.
+    """
+    if any(isinstance(model, RemoteModel) for model in getattr(score, "models", ())):
+        return "it asks an endpoint, whose answers have a cache of their own"
+    if isinstance(score, ColumnScore):
+        return "it is a column of the data"
+    if why := getattr(score, "stays_here", None):
+        return str(why)
+    try:
+        named = type(build(ScoreSpec(score.name, score.params)))
+        if named is not type(score):
+            return f"the name {score.name} builds a {named.__qualname__}, which it is not"
+        serialise_score(score).opened()
+    except (CalibrailError, TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def reads_texts_alone(score: Score) -> bool:
+    """Return whether nothing but texts can change a score's values.
+
+    What another package's score reads is not known: it may read the id, too.
+    """
+    return not getattr(score, "columns", ()) and not _foreign(score)
+
+
+def _foreign(score: Score) -> list[str]:
+    """Return the modules outside calibrail that a score, or one of its members, comes from."""
+    named = score.params.get("detector") if isinstance(score, CustomScore) else None
+    modules = [type(score).__module__, *([] if named is None else [named.partition(":")[0]])]
+    members = getattr(score, "members", None)
+    for member in members.values() if isinstance(members, Mapping) else ():
+        modules += _foreign(member)
+    return sorted({name for name in modules if name.partition(".")[0] != "calibrail"})
+
+
+@lru_cache(maxsize=8)
+def _opened(scores: tuple[SerialisedScore, ...]) -> tuple[Score, ...]:
+    return tuple(score.opened() for score in scores)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTask:
+    """Computes scores of a shard.
+
+    Parameters
+    ----------
+    scores : tuple of Sent
+        The scores.
+    """
+
+    scores: tuple[SerialisedScore, ...]
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits that tell these scores from others."""
+        return digest_of(score.digest.encode() for score in self.scores)[:32]
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Return a column of values a score, and of reasons where it is undefined somewhere."""
+        examples, scores, tell = to_examples(table), _opened(self.scores), told.get()
+
+        def progress(done: int) -> None:
+            if tell is not None:
+                tell(done / max(1, len(examples)))
+
+        models = dict(zip(map(key_of, scores), map(_models, scores), strict=True))
+        pairs = {name: model for used in models.values() for name, model in used.items()}
+        before = _n_cut(pairs)
+        scored, cut = score_here(examples, scores, progress=progress)
+        n_cut = {name: n - before[name] for name, n in _n_cut(pairs).items()}
+        names = dict(zip(map(key_of, scores), (item.digest for item in self.scores), strict=True))
+        beside = {
+            names[cost.score]: {
+                "seconds": cost.seconds,
+                "seconds_opening": cost.seconds_opening,
+                "passes": cost.forward_passes,
+                "shared_with": [names[key] for key in cost.shared_with],
+                "cut": [text for text in sorted(cut) if text.partition(":")[0] in used],
+                "n_cut": {name: n for name, n in n_cut.items() if name in used},
+                "failed": sum(
+                    isinstance(why, DetectorFailure) for why in scored.reasons[cost.score].values()
+                ),
+            }
+            for cost, used in ((cost, models[cost.score]) for cost in scored.costs)
+        }
+        arrays: dict[str, pa.Array] = {}
+        for key, name in names.items():
+            arrays[name] = pa.array(scored.columns[key])
+            if reasons := scored.reasons[key]:
+                rows = range(len(examples))
+                arrays[f"{name}__reason"] = string_array([reasons.get(row) for row in rows])
+        return pa.table(arrays).replace_schema_metadata({_BESIDE: json.dumps(beside).encode()})
+
+
+def _models(score: Score) -> dict[str, Any]:
+    """Return the models of a score of which some inputs may be too long, by name."""
+    models = getattr(score, "models", ())
+    return {model_name(model): model for model in models if isinstance(model, Encoder | PairModel)}
+
+
+def _n_cut(models: Mapping[str, Any]) -> dict[str, int]:
+    pairs = ((name, model) for name, model in models.items() if isinstance(model, PairModel))
+    return {name: model.n_truncated for name, model in pairs}
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """What is known of one shard's scores.
+
+    Attributes
+    ----------
+    values : mapping of str to ndarray of float64, shape (n,)
+        By the digest of the score.
+    reasons : mapping of str to mapping of int to str
+        Why a score is undefined, by digest and row of the shard.
+    beside : mapping of str to mapping
+        What each score cost when it was computed, and what its models could not read whole.
+    """
+
+    values: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    reasons: dict[str, dict[int, str]] = field(default_factory=dict)
+    beside: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def add(self, table: pa.Table, wanted: Iterable[str], n: int, *, failures: bool = True) -> None:
+        """Take the wanted scores of a result for n rows that are not known yet.
+
+        Without ``failures`` only those that did not fail on any row: another time they may not.
+        """
+        if table.num_rows != n:
+            return
+        beside = json.loads((table.schema.metadata or {}).get(_BESIDE, b"{}"))
+        for name in wanted:
+            if name in self.values or name not in beside:
+                continue
+            if beside[name]["failed"] and not failures:
+                continue
+            self.values[name] = table[name].combine_chunks().to_numpy()
+            why = (
+                table[reason].to_pylist()
+                if (reason := f"{name}__reason") in table.column_names
+                else ()
+            )
+            self.reasons[name] = {row: text for row, text in enumerate(why) if text is not None}
+            self.beside[name] = beside[name]
+
+    def costs(self, names: Mapping[str, str], n: int) -> Iterator[Cost]:
+        """Yield what each score cost for n rows; ``names`` gives the key of each digest."""
+        for digest, key in names.items():
+            spent = self.beside[digest]
+            shared = tuple(names[other] for other in names if other in spent["shared_with"])
+            # What was kept before openings were timed holds them in its seconds.
+            opening = spent.get("seconds_opening", 0.0)
+            yield Cost(
+                key,
+                n,
+                spent["seconds"],
+                spent["passes"],
+                shared,
+                seconds_opening=opening,
+            )
+
+    @property
+    def cut(self) -> set[str]:
+        """The texts that an encoder could not read whole."""
+        return {text for part in self.beside.values() for text in part["cut"]}
+
+    @property
+    def n_cut(self) -> int:
+        """Pairs whose short side was not read to its end; scores that share a model share them."""
+        by_model: dict[str, int] = {}
+        for name, n in (item for part in self.beside.values() for item in part["n_cut"].items()):
+            by_model[name] = max(n, by_model.get(name, 0))
+        return sum(by_model.values())
+
+
+_LOCAL: Final = EngineOptions()
+
+_current: ContextVar[EngineOptions] = ContextVar("engine", default=_LOCAL)
+
+#: What was said within the innermost ``use_engine``, and to whom it is said.
+_said: ContextVar[frozenset[str]] = ContextVar("said", default=frozenset())
+_say: ContextVar[Callable[[str], None] | None] = ContextVar("say", default=None)
+
+
+def engine() -> EngineOptions:
+    """Return where scoring runs: as the innermost ``use_engine`` says, or in this process."""
+    return _current.get()
+
+
+@contextmanager
+def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
+    """Say where everything that is scored within the block is scored.
+
+    Processes are spawned, so that a script that uses them needs ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    options : EngineOptions, optional
+        Where; in this process when left out.
+
+    Examples
+    --------
+    >>> with use_engine(EngineOptions(engine="processes", workers=2)) as used:
+    ...     pass  # calibrate(..., "rad"), compare(...), audit(...)
+    >>> used.workers
+    2
+    """
+    chosen = optional(options, EngineOptions, "options")
+    token, before = _current.set(chosen), _said.set(frozenset())
+    try:
+        yield chosen
+    finally:
+        _current.reset(token)
+        _said.reset(before)
+
+
+@contextmanager
+def in_this_process() -> Iterator[None]:
+    """Score, within the block, in this process: what a shard is made of is not cut again."""
+    with use_engine(_LOCAL):
+        yield
+
+
+def say_once(sentence: str) -> None:
+    """Say what a user should know of the engine, once within ``use_engine``: a warning."""
+    if sentence in _said.get():
+        return
+    _said.set(_said.get() | {sentence})
+    if (say := _say.get()) is None:
+        warnings.warn(sentence, UserWarning, stacklevel=4)
+    else:
+        say(f"warning: {sentence}")
+
+
+@contextmanager
+def telling_of_engine(say: Callable[[str], None]) -> Iterator[None]:
+    """Say to a callable, within the block, what would be a warning."""
+    token = _say.set(say)
+    try:
+        yield
+    finally:
+        _say.reset(token)
+
+
+def score_examples(
+    examples: Iterable[Example],
+    scores: Sequence[Score],
+    *,
+    keep: Sequence[str] = (),
+    block: int = BLOCK,
+    progress: Callable[[int], None] | None = None,
+) -> ScoreTable:
+    """Score examples by the engine in use (see ``use_engine``).
+
+    Every engine gives the same values: to the byte where a score is exact arithmetic, within its
+    tolerance where a network computes it.
+
+    Parameters
+    ----------
+    examples : iterable of Example
+        Consumed once.
+    scores : sequence of Score
+        Each may be named once.
+    keep : sequence of str
+        Columns of the examples to return as they are.
+    block : int
+        Examples that run through models together at most.
+    progress : callable, optional
+        Called with the number of examples scored so far.
+
+    Raises
+    ------
+    InputError
+        If a score is named twice, ``block`` is not positive, or a score returns another number of
+        values than it was given examples.
+    DataError
+        If a shard failed; what was done is kept where the engine keeps shards.
+    """
+    tables: list[ScoreTable] = []
+    made = score_parts(examples, scores, tables.append, keep=keep, block=block, progress=progress)
+    return concat_tables(made, tables)
+
+
+def score_parts(
+    examples: Iterable[Example],
+    scores: Sequence[Score],
+    take: Callable[[ScoreTable], None],
+    *,
+    keep: Sequence[str] = (),
+    block: int = BLOCK,
+    progress: Callable[[int], None] | None = None,
+) -> ScoreTable:
+    """Score examples as `score_examples` does, and hand over the parts of the table in order.
+
+    Parameters
+    ----------
+    take : callable
+        Called with each part, whose reasons are by the row of the whole table.
+
+    Returns
+    -------
+    ScoreTable
+        Without rows: what the scores cost, what was cut, and their scales.
+    """
+    keys_of(scores)
+    options = engine()
+    plan = _ScoringPlan.of(scores) if options.apart else None
+    if plan is None or not plan.sent:
+        return score_blocks(examples, scores, take, keep=keep, block=block, progress=progress)[0]
+    with opened_store(options) as store:
+        scoring = _Scoring(plan, list(scores), tuple(keep), store, take)
+        what = [{"score": key, "digest": item.digest} for key, item in plan.sent.items()]
+        scoring.run = ShardRun(store, options, what, progress, scoring.release)
+        return scoring.score(examples)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoringPlan:
+    """Which scores are computed where.
+
+    Attributes
+    ----------
+    sent : dict of str to Sent
+        By key, those that can be computed anywhere.
+    reading : frozenset of str
+        Those among them that may read more than texts: cells of the data, or the id.
+    here : list of Score
+        Those that are computed by this process.
+    """
+
+    sent: dict[str, SerialisedScore]
+    reading: frozenset[str]
+    here: list[Score]
+
+    @classmethod
+    def of(cls, scores: Sequence[Score]) -> "_ScoringPlan":
+        reasons = [(score, local_only_reason(score)) for score in scores]
+        for score, why in reasons:
+            # That a column is not computed needs no word.
+            if why is not None and not isinstance(score, ColumnScore):
+                say_once(
+                    f"{key_of(score)} is computed by the process that you started, and not kept, "
+                    f"despite {_asked(engine())}: {why}"
+                )
+        away = [score for score, why in reasons if why is None]
+        sent_by_key = {key_of(score): serialise_score(score) for score in away}
+        return cls(
+            sent_by_key,
+            frozenset(key_of(score) for score in away if not reads_texts_alone(score)),
+            [score for score in scores if key_of(score) not in sent_by_key],
+        )
+
+    def wanted(self, *, reading: bool) -> list[SerialisedScore]:
+        """Return the scores that may read more than texts, or those that read texts alone."""
+        return [item for key, item in self.sent.items() if (key in self.reading) == reading]
+
+
+def _asked(options: EngineOptions) -> str:
+    """Return the options by which scores are computed elsewhere, or kept."""
+    given = dict[str, str]()
+    if options.engine != "local":
+        given["engine"] = options.engine
+    if options.shards is not None:
+        given["shards"] = str(options.shards)
+    return " and ".join(spell_option(EngineOptions, name, value) for name, value in given.items())
+
+
+class _Scoring:
+    """One pass over examples, shard by shard.
+
+    Parameters
+    ----------
+    plan : _Plan
+        Which scores are computed where.
+    scores : list of Score
+        All of them, in the order of the columns.
+    keep : tuple of str
+        Columns of the examples that stay.
+    store : ShardStore
+        Where results stand.
+    take : callable
+        Gets the parts of the table, in order.
+    """
+
+    run: ShardRun
+
+    def __init__(
+        self,
+        plan: _ScoringPlan,
+        scores: list[Score],
+        keep: tuple[str, ...],
+        store: ShardStore,
+        take: Callable[[ScoreTable], None],
+    ) -> None:
+        self._plan, self._scores, self._keep = plan, scores, keep
+        self._store, self._take = store, take
+        self._keys = list(map(key_of, scores))
+        self._scales = dict(zip(self._keys, map(scale_of, scores), strict=True))
+        self._names = {item.digest: key for key, item in plan.sent.items()}
+        # What is known of the shards that were not handed over yet.
+        self._parts: dict[int, tuple[ScoreTable, Known]] = {}
+        self._costs: dict[str, Cost] = {}
+        self._cut: set[str] = set()
+        # Results that this run has asked for.
+        self._made: set[Path] = set()
+        self._n = self._n_cut = 0
+
+    def score(self, examples: Iterable[Example]) -> ScoreTable:
+        """Score the examples; return what it cost."""
+        self.run.run(self._jobs(examples))
+        made, _ = score_here((), self._scores, keep=self._keep)
+        return replace(
+            made,
+            costs=tuple(self._costs.get(cost.score, cost) for cost in made.costs),
+            n_truncated=len(self._cut),
+            n_cut=self._n_cut,
+        )
+
+    def release(self, number: int) -> None:
+        """Hand over the part of the table that is a shard, and forget it."""
+        shard = self.run.shards[number]
+        part, known = self._parts.pop(number)
+        self._complete(shard, known)
+        self._take(self._whole(part, known))
+        for cost in (*known.costs(self._names, shard.n), *part.costs):
+            before = self._costs.get(cost.score)
+            self._costs[cost.score] = cost if before is None else before + cost
+        self._cut |= known.cut
+        self._n_cut += known.n_cut + part.n_cut
+        self._n += shard.n
+
+    def _jobs(self, examples: Iterable[Example]) -> Iterator[Job]:
+        """Cut shards, compute here what is computed here, and yield what is not known yet."""
+        for number, shard, batch in self.run.cut(examples):
+            # Answers of endpoints are asked for once, in whichever shard the question stands.
+            part, cut = score_here(batch, self._plan.here, keep=self._keep, forget=not number)
+            self._cut |= cut
+            rows = to_table(batch, cells=bool(self._plan.reading))
+            by_texts, by_all = digests(rows)
+            shard.digest = by_texts
+            known = Known()
+            self._parts[number] = part, known
+            tasks = [
+                (digest, task)
+                for digest, reading in ((by_texts, False), (by_all, True))
+                if (task := self._missing(shard, known, digest, self._plan.wanted(reading=reading)))
+            ]
+            shard.waiting = len(tasks)
+            if not tasks:
+                self.run.finished(shard)
+            for digest, task in tasks:
+                path = self._store.put_input(f"{number}-{digest}", rows)
+                shard.results.append(result := self._store.result(digest, task.key))
+                yield Job(number, task, path, result, shard.n)
+
+    def _missing(
+        self, shard: Shard, known: Known, digest: str, wanted: list[SerialisedScore]
+    ) -> ScoreTask | None:
+        """Take what is known of a shard; return what computes the rest."""
+        names = [item.digest for item in wanted]
+        stood = self._store.results(digest) if wanted else []
+        for path in stood:
+            before = len(known.values)
+            if (table := read_result(path)) is None or table.num_rows != shard.n:
+                path.unlink(missing_ok=True)
+                continue
+            # What failed in an earlier run is tried again.
+            known.add(table, names, shard.n, failures=path in self._made)
+            if len(known.values) > before:
+                shard.results.append(path)
+        missing = tuple(item for item in wanted if item.digest not in known.values)
+        if not missing:
+            return None
+        task = ScoreTask(missing)
+        result = self._store.result(digest, task.key)
+        if result in stood and result not in self._made:
+            result.unlink(missing_ok=True)
+        self._made.add(result)
+        return task
+
+    def _complete(self, shard: Shard, known: Known) -> None:
+        """Read what was computed of a shard."""
+        names = [item.digest for item in self._plan.sent.values()]
+        for path in shard.results:
+            if any(name not in known.values for name in names):
+                if (table := read_result(path)) is None:
+                    raise DataError(
+                        f"{path} was damaged or removed while this ran; run the same command again"
+                    )
+                known.add(table, names, shard.n)
+
+    def _whole(self, part: ScoreTable, known: Known) -> ScoreTable:
+        """Return one shard's part of the table, its rows numbered on from those before."""
+        digests = {key: item.digest for key, item in self._plan.sent.items()}
+        values = {**part.columns, **{key: known.values[name] for key, name in digests.items()}}
+        reasons = {**part.reasons, **{key: known.reasons[name] for key, name in digests.items()}}
+        numbered = {
+            key: {self._n + row: why for row, why in reasons[key].items()} for key in self._keys
+        }
+        columns = {key: values[key] for key in self._keys}
+        return replace(part, columns=columns, reasons=numbered, scales=self._scales)

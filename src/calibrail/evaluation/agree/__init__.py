@@ -1,1 +1,0 @@
-"""What do labels of a judge say once people have labelled a few answers?"""

@@ -1,1 +1,0 @@
-"""What does a detector's result rest on: length, new words, strata, copies, one angle?"""

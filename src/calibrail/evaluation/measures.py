@@ -1,0 +1,280 @@
+"""Measures on the test part; baselines beside."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from calibrail.conformal import Bound, Calibration, ClusteredCalibration, coverage_band
+from calibrail.conformal.bounds import MeanBound
+from calibrail.conformal.rule import Rule
+from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.errors import InputError
+from calibrail.evaluation.removal import RemovalOutcome
+from calibrail.evaluation.sample import CLASSES, Sample
+from calibrail.evaluation.stats.auroc import auroc, auroc_difference
+from calibrail.evaluation.stats.intervals import Mask, Measure, accuracy, ranked_values, wilson
+from calibrail.evaluation.stats.tests import (
+    ClassMoments,
+    Welch,
+    cohens_d,
+    median_overlap,
+    moments,
+    overlap,
+    welch,
+)
+from calibrail.serialization import Record
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageBand(Record):
+    """Where the number of caught test hallucinations plausibly lies if the promise's model holds.
+
+    Parameters
+    ----------
+    lowest, highest : int
+        Caught counts out of ``n`` between which a BetaBinomial draw falls with ``confidence``.
+    n : int
+        Hallucinated test examples.
+    confidence : float
+        Level of the band.
+    inside : bool
+        Whether the observed count lies in it.
+    lower, upper : float
+        The ends as shares of ``n``.
+    method : str
+        How it was computed.
+    """
+
+    lowest: int
+    highest: int
+    n: int
+    confidence: float
+    inside: bool
+    lower: float
+    upper: float
+    method: str = "beta-binomial"
+
+
+@dataclass(frozen=True, slots=True)
+class TestMetrics(Record):
+    """Every measure of a threshold and its score on the test part.
+
+    Parameters
+    ----------
+    n_hallucinated, n_faithful : int
+        Test examples per class.
+    coverage, fpr, accuracy : Bound
+        Shares caught, flagged wrongly and decided right, with Wilson intervals.
+    coverage_band : Band or None
+        Where chance alone puts the caught count; None where everything is flagged.
+    auroc, overlap, median_overlap, cohens_d : Measure
+        Separation of the classes, independent of the threshold. Cohen's d is over defined scores.
+    means : mapping of str to Moments
+        Under ``"hallucinated"`` and ``"faithful"``, over defined scores.
+    welch : Welch
+        Test of equal means.
+    freed, kept_supported, emptied, untouched, reviewed : Bound and MeanBound, or None
+        Where sentences are removed: what a reader gets (``trimmed.Delivered``). ``coverage`` is
+        then the share of hallucinated answers whose unsupported sentences all reach the threshold,
+        ``fpr`` that of faithful answers of which one does, ``accuracy`` that of answers of which
+        exactly what is unsupported is removed; the classes of the other measures are those of
+        sentences.
+    """
+
+    n_hallucinated: int
+    n_faithful: int
+    coverage: Bound
+    coverage_band: CoverageBand | None
+    fpr: Bound
+    accuracy: Bound
+    auroc: Measure
+    overlap: Measure
+    median_overlap: Measure
+    means: Mapping[str, ClassMoments]
+    cohens_d: Measure
+    welch: Welch
+    freed: Bound | None = None
+    kept_supported: MeanBound | None = None
+    emptied: Bound | None = None
+    untouched: Bound | None = None
+    reviewed: Bound | None = None
+
+    later = ("freed", "kept_supported", "emptied", "untouched", "reviewed")
+
+    @classmethod
+    def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float) -> Self:
+        """Measure what a rule flags, and how its score ranks."""
+        test = sample.rows(TEST)
+        ranked = sample.by_class(ranked_values(sample.values, rule.undefined))
+        values = sample.by_class(sample.values)
+        coverage, fpr = sample.bounds(flagged, confidence)
+        return cls(
+            n_hallucinated=coverage.n,
+            n_faithful=fpr.n,
+            coverage=coverage,
+            coverage_band=_band(rule, coverage, confidence),
+            fpr=fpr,
+            accuracy=accuracy(flagged[test], sample.labels[test], confidence),
+            auroc=auroc(*ranked, confidence=confidence),
+            overlap=overlap(*ranked, confidence=confidence),
+            median_overlap=median_overlap(*ranked),
+            means=dict(zip(CLASSES, map(moments, values), strict=True)),
+            cohens_d=cohens_d(*values),
+            welch=welch(*values),
+        )
+
+    @classmethod
+    def by_sentence(
+        cls, rule: Rule, trimmed: RemovalOutcome, flagged: Mask, confidence: float
+    ) -> Self:
+        """Measure what a rule removes of answers, and how its score ranks their sentences.
+
+        ``flagged`` says which answers reach their threshold. Sentences of one answer are not
+        independent: what would take them for that has no interval.
+        """
+        sample, outcomes = trimmed.sample, trimmed.outcomes
+        coverage, fpr = sample.bounds(flagged, confidence)
+        part = trimmed.sentences.of_answers(sample.rows(TEST))
+        scores = part.columns[trimmed.key]
+        classes = scores[part.labels == 1], scores[part.labels == 0]
+        ranked = tuple(ranked_values(item, rule.undefined) for item in classes)
+        shared = overlap(*ranked, confidence=confidence)
+        if shared.estimate is not None:
+            shared = Measure(shared.estimate, None, None, "sentences pooled")
+        right = outcomes.freed & ~(outcomes.kept < 1.0) & ~outcomes.reviewed
+        test = sample.rows(TEST)
+        return cls(
+            n_hallucinated=coverage.n,
+            n_faithful=fpr.n,
+            coverage=coverage,
+            coverage_band=_band(rule, coverage, confidence),
+            fpr=fpr,
+            accuracy=wilson(int(np.sum(right & test)), int(np.sum(test)), confidence),
+            auroc=trimmed.auroc(confidence),
+            overlap=shared,
+            median_overlap=median_overlap(*ranked),
+            means=dict(zip(CLASSES, map(moments, classes), strict=True)),
+            cohens_d=cohens_d(*classes),
+            welch=Welch(None, None, None, "sentences_of_one_answer"),
+            **{
+                item.name: getattr(delivered, item.name)
+                for delivered in (trimmed.delivered(confidence),)
+                for item in fields(delivered)
+            },
+        )
+
+
+def _band(rule: Rule, coverage: Bound, confidence: float) -> CoverageBand | None:
+    calibration, n = rule.calibration, coverage.n
+    # The law of the band is that of one threshold from independent examples.
+    alone = rule.groups is None and rule.chosen is None
+    clustered = isinstance(calibration, ClusteredCalibration)
+    if not alone or clustered or calibration.flag_all or not n:
+        return None
+    lowest, highest = coverage_band(calibration, n, confidence)
+    inside = lowest <= coverage.count <= highest
+    return CoverageBand(lowest, highest, n, confidence, inside, lowest / n, highest / n)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineResult(Record):
+    """One detector, calibrated and tested on the rows of the detector that a report is about.
+
+    Parameters
+    ----------
+    name : str
+        Name of the score.
+    threshold : float or None
+        None where it could not be calibrated, and where everything is flagged.
+    n_calibration : int
+        Hallucinated calibration examples.
+    coverage, fpr : Bound or None
+        On the test part with Wilson intervals; None where it could not be calibrated.
+    auroc : Measure
+        On the test part.
+    auroc_difference : Measure or None
+        This row's AUROC minus the reported detector's, DeLong's paired interval. None in a table
+        without a detector to compare with.
+    beats_detector : bool
+        See ``row``.
+    detector_beats : bool
+        The interval of ``auroc_difference`` lies entirely below zero.
+    reason : str or None
+        Why it could not be calibrated.
+    score : mapping or None
+        The detector's specification, as in a report; None for a baseline.
+    """
+
+    name: str
+    threshold: float | None
+    n_calibration: int
+    coverage: Bound | None
+    fpr: Bound | None
+    auroc: Measure
+    auroc_difference: Measure | None = None
+    beats_detector: bool = False
+    detector_beats: bool = False
+    reason: str | None = None
+    score: Mapping[str, Any] | None = None
+
+    @property
+    def unclear(self) -> bool:
+        """Whether neither is shown to be better."""
+        return not self.beats_detector and not self.detector_beats
+
+
+def baseline_result(
+    name: str,
+    other: Sample,
+    like: Calibration,
+    detector: Sample,
+    detector_fpr: Bound,
+    confidence: float = 0.95,
+) -> BaselineResult:
+    """Return a detector calibrated by the promise of ``like``, tested beside the reported one.
+
+    Rule: a row *beats the detector* when DeLong's paired interval of the AUROC difference lies
+    entirely above zero AND its observed FPR, calibrated to the same target, is lower. A row that
+    cannot be calibrated beats nothing. *The detector beats a row* when the interval lies entirely
+    below zero. Otherwise the two are not told apart.
+
+    Parameters
+    ----------
+    name, other : str and Sample
+        Name and scores of the row.
+    like : Calibration
+        Gives the target, the guarantee and the policy for undefined scores.
+    detector, detector_fpr : Sample and Bound
+        The reported detector, and its FPR on the test part.
+    confidence : float
+        Level of the intervals.
+    """
+    test = other.rows(TEST)
+    ranked, beside = (ranked_values(item.values, like.undefined) for item in (other, detector))
+    difference = auroc_difference(ranked[test], beside[test], other.labels[test], confidence)
+    bare = BaselineResult(
+        name,
+        threshold=None,
+        n_calibration=len(other.scores(CALIBRATION, 1)),
+        coverage=None,
+        fpr=None,
+        auroc=auroc(*other.by_class(ranked), confidence=confidence),
+        auroc_difference=difference,
+        detector_beats=difference.lies_below(0.0),
+    )
+    try:
+        promise = replace(like.promise, allow_flag_all=False)
+        calibration = other.calibrated(promise)
+    except InputError as error:
+        return replace(bare, reason=str(error))
+    flagged = calibration.flags(other.values, other.tolerance)
+    coverage, fpr = other.bounds(flagged, confidence)
+    return replace(
+        bare,
+        threshold=calibration.threshold,
+        coverage=coverage,
+        fpr=fpr,
+        beats_detector=difference.lies_above(0.0) and fpr.count < detector_fpr.count,
+    )

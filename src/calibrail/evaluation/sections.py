@@ -1,0 +1,362 @@
+"""Attainable, baselines, clustering, curve, risks, review."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import betaincinv
+
+from calibrail.conformal import (
+    DECISIONS,
+    Bound,
+    Calibration,
+    ClassCounts,
+    ClusteredCalibration,
+    exact_bound,
+    least_withheld,
+)
+from calibrail.conformal.bounds import interval, proof_level, simultaneous_bounds
+from calibrail.conformal.certificate import Verdict
+from calibrail.conformal.risk_control import Risk
+from calibrail.conformal.rule import Rule
+from calibrail.conformal.sequential.betting import lowest_limit
+from calibrail.data.splits import TEST
+from calibrail.evaluation.sample import CLASSES, Sample
+from calibrail.evaluation.stats.auroc import auroc, auroc_difference
+from calibrail.evaluation.stats.intervals import Floats, Measure, ranked_values, wilson
+from calibrail.evaluation.stats.tests import rank_correlation
+
+#: A score with at most this many distinct calibration values has few thresholds to choose from.
+FEW_DISTINCT: Final = 20
+#: A promise this much above the target is another promise.
+GAP: Final = 0.02
+
+
+def attainable(
+    calibration: Calibration, sample: Sample, confidence: float
+) -> dict[str, Any] | None:
+    """Return every threshold that the score offers, with its promise and what it does on the test.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The threshold in use and the calibration scores.
+    sample : Sample
+        Its test part is looked at.
+    confidence : float
+        Of the intervals.
+
+    Returns
+    -------
+    dict or None
+        None where any target can be aimed at. Else, all thresholds of a score with few values, or
+        those about a gap that ties leave in one with many: ``target``,
+        ``is_attainable`` (whether a threshold promises the target and not much more, short of
+        flagging everything), and
+        ``steps``: ``threshold``, ``promise`` (largest coverage that the guarantee gives it),
+        ``coverage`` and ``fpr`` on the test part, ``is_used``.
+    """
+    distinct, repeats = np.unique(calibration.scores, return_counts=True)
+    n_distinct = len(distinct)
+    if not n_distinct:
+        return None
+    # Undefined scores count as caught or missed by the policy, before any threshold.
+    missed = calibration.n_undefined if calibration.undefined == "pass" else 0
+    below = np.cumsum(repeats) - repeats + missed
+    target, slack = 1.0 - calibration.alpha, max(GAP, 2.0 / (calibration.n + 1))
+    if n_distinct > FEW_DISTINCT or 2 * n_distinct > len(calibration.scores):
+        # Many values, and yet nothing between two of them where most answers share one.
+        used_at = int(np.searchsorted(distinct, calibration.threshold))
+        if isinstance(calibration, ClusteredCalibration):
+            # Between two scores of many the answers of a large group leave a gap, too.
+            return None
+        if calibration.flag_all or used_at >= n_distinct:
+            return None
+        if 1.0 - _least_alpha(int(below[used_at]), calibration) - target <= slack:
+            return None
+        near_it = slice(max(0, used_at - 1), used_at + 2)
+        distinct, below = distinct[near_it], below[near_it]
+    values = sample.values + sample.tolerance
+    undefined = np.isnan(values) & (calibration.undefined != "pass")
+    steps, is_attainable = [], False
+    for threshold, n_below in zip(distinct.tolist(), below.tolist(), strict=True):
+        reached = values >= threshold
+        coverage, fpr = sample.bounds(reached | undefined, confidence)
+        promise = 1.0 - _least_alpha(n_below, calibration)
+        is_used = not calibration.flag_all and threshold == calibration.threshold
+        # A threshold that no answer stays below keeps any promise, and detects nothing.
+        if is_used and promise - target <= slack and not reached[sample.rows(TEST)].all():
+            is_attainable = True
+        step = {"threshold": threshold, "promise": promise, "is_used": is_used}
+        steps.append({**step, "coverage": coverage.to_dict(), "fpr": fpr.to_dict()})
+    section = {"target": target, "is_attainable": is_attainable, "n_distinct": n_distinct}
+    return {**section, "steps": steps}
+
+
+def _least_alpha(below: int, calibration: Calibration) -> float:
+    """Return the smallest alpha at which a threshold with so many scores below it is allowed."""
+    n = calibration.n
+    if isinstance(calibration, ClusteredCalibration):
+        return calibration.least_alpha(below)
+    if calibration.guarantee == "anytime":
+        goal = -math.log(calibration.delta or 0.1)
+        return 1.0 - float(lowest_limit(n - below, below, goal))
+    if calibration.guarantee == "pac":
+        return float(betaincinv(below + 1, n - below, 1.0 - (calibration.delta or 0.1)))
+    if calibration.guarantee == "paper":
+        return below / (n + 1)
+    return (below + 1) / (n + 1)
+
+
+def confounds(
+    sample: Sample, baselines: Mapping[str, Floats], *, undefined: str, confidence: float
+) -> dict[str, Any] | None:
+    """Return how closely each baseline goes with the score, and how well it ranks beside it.
+
+    A baseline ranks either way round: one whose AUROC is 0.2 separates the classes as 0.8 does.
+    It ranks ``better`` or ``worse`` than the score where DeLong's paired interval of the difference
+    of the AUROCs lies on one side of zero, and ``as well`` where it does not.
+
+    Parameters
+    ----------
+    sample : Sample
+        Its test part is looked at.
+    baselines : mapping of str to ndarray of float64, shape (n,)
+        Trivial scores of the same examples.
+    undefined : {"flag", "review", "pass"}
+        Policy for undefined scores.
+    confidence : float
+        Level of every interval.
+
+    Returns
+    -------
+    dict or None
+        ``n``, ``auroc``, ``rows`` (``name``, ``n``, ``auroc``, ``reversed``, ``spearman``,
+        ``ranks``). None without baselines, or where the test part lacks a class.
+    """
+    test = sample.rows(TEST)
+    values, labels = sample.values[test], sample.labels[test]
+    if not baselines or not (labels == 1).any() or not (labels == 0).any():
+        return None
+    ranked = ranked_values(sample.values, undefined)
+    rows = []
+    for name, column in baselines.items():
+        other = ranked_values(column, undefined)
+        area = auroc(*sample.by_class(other), confidence=confidence)
+        turned = area.estimate is not None and area.estimate < 0.5
+        turn = -1.0 if turned else 1.0
+        difference = auroc_difference(turn * other[test], ranked[test], labels, confidence)
+        both = ~np.isnan(values) & ~np.isnan(column[test])
+        spearman = rank_correlation(values[both], column[test][both], confidence)
+        rows.append(
+            {
+                "name": name,
+                "n": int(both.sum()),
+                "auroc": area.to_dict(),
+                "reversed": turned,
+                "spearman": spearman.to_dict(),
+                "ranks": _ranks(difference),
+            }
+        )
+    area = auroc(*sample.by_class(ranked), confidence=confidence)
+    return {"n": int(test.sum()), "auroc": area.to_dict(), "rows": rows}
+
+
+def _ranks(difference: Measure) -> str:
+    if difference.lies_above(0.0):
+        return "better"
+    return "worse" if difference.lies_below(0.0) else "as well"
+
+
+def clustering(
+    calibration: ClusteredCalibration, sample: Sample, confidence: float
+) -> dict[str, Any]:
+    """Return the threshold that counts each group once beside the naive one, on the test part.
+
+    Parameters
+    ----------
+    calibration : ClusteredCalibration
+        From the hallucinated calibration examples.
+    sample : Sample
+        Its test part is looked at.
+    confidence : float
+        Level of every interval.
+    """
+
+    def measured(rule: Calibration) -> dict[str, Any]:
+        coverage, fpr = sample.bounds(rule.flags(sample.values, sample.tolerance), confidence)
+        threshold = None if rule.flag_all else rule.threshold
+        return {"threshold": threshold, "coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
+
+    return {
+        "n": calibration.n,
+        "n_clusters": calibration.n_clusters,
+        "largest": int(np.bincount(calibration.clusters).max(initial=0)),
+        "each_group_once": measured(calibration),
+        "naive": measured(calibration.naive()),
+    }
+
+
+#: Thresholds of the curve that a report holds at most.
+MOST: Final = 120
+
+
+def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dict[str, Any] | None:
+    """Return coverage and FPR at thresholds over the whole range, in bands that hold for all.
+
+    The bands (Berk-Jones; each class at half of the error) hold together at every threshold with
+    ``confidence``: a reader may look first and choose a threshold afterwards, and the bounds at
+    the chosen one stand.
+
+    Parameters
+    ----------
+    sample : Sample
+        Its test part is looked at.
+    undefined : {"flag", "review", "pass"}
+        Policy for undefined scores.
+    confidence : float
+        Of both bands together.
+
+    Returns
+    -------
+    dict or None
+        None where the test part lacks a class or every score in it is undefined.
+    """
+    classes = [np.sort(part) for part in sample.by_class(ranked_values(sample.values, undefined))]
+    distinct = np.unique(np.concatenate(classes))
+    distinct = distinct[np.isfinite(distinct)]
+    if not len(distinct) or not all(map(len, classes)):
+        return None
+    if len(distinct) > MOST:
+        # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
+        distinct = distinct[np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)]
+    rates = {}
+    for name, scores in zip(("coverage", "fpr"), classes, strict=True):
+        n = len(scores)
+        counts = n - np.searchsorted(scores, distinct)
+        lower, upper = simultaneous_bounds(counts, n, 1.0 - (1.0 - confidence) / 2.0)
+        ends = {"estimate": counts / n, "lower": lower, "upper": upper}
+        rates[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
+    about = {"thresholds": distinct.tolist(), "confidence": confidence, "method": "berk-jones"}
+    return {**about, **rates}
+
+
+def risk_bounds(
+    risks: Sequence[Risk], counts: ClassCounts, confidence: float
+) -> list[dict[str, Any]]:
+    """Return each risk with its exact bound, and whether it is shown to be kept.
+
+    Parameters
+    ----------
+    risks : sequence of Risk
+        The promises.
+    counts : Counts
+        What is flagged.
+    confidence : float
+        Of the bounds together (Bonferroni), and of the claim that all risks are kept.
+    """
+    caught, alarms, n_faithful = counts.caught, counts.false_alarms, counts.n_faithful
+    n = counts.n_hallucinated + n_faithful
+    shares = {
+        "precision": (caught, caught + alarms),
+        "recall": (caught, counts.n_hallucinated),
+        "accuracy": (caught + n_faithful - alarms, n),
+        "fpr": (alarms, n_faithful),
+        "abstention": (caught + alarms, n),
+    }
+    level = 1.0 - (1.0 - confidence) / len(risks)
+    measured = []
+    for risk in risks:
+        bound = exact_bound(*shares[risk.name], level)
+        # All risks have to be shown to be kept, so each may take the whole error.
+        lower, upper = interval(*shares[risk.name], proof_level(confidence))
+        state = shown(bound, risk.relation, risk.level, (float(lower), float(upper)))
+        measured.append({**risk.to_dict(), "test": bound.to_dict(), "shown": state})
+    return measured
+
+
+def shown(
+    bound: Bound, relation: str, level: float, proof: tuple[float, float] | None = None
+) -> str:
+    """Return whether a limit is shown to be kept (``within``), ``exceeded``, or ``open``.
+
+    Parameters
+    ----------
+    bound : Bound
+        Its ends show that the limit is broken.
+    relation : {">=", "<="}
+        Which side of the limit is good.
+    level : float
+        The limit.
+    proof : (float, float), optional
+        The interval whose ends show that the limit is kept; that of ``bound`` when left out.
+    """
+    proof = proof or (bound.lower, bound.upper)
+    if (proof[0] >= level) if relation == ">=" else (proof[1] <= level):
+        return "within"
+    broken = (bound.upper < level) if relation == ">=" else (bound.lower > level)
+    return "exceeded" if broken else "open"
+
+
+def risk_verdict(measured: Sequence[dict[str, Any]]) -> Verdict:
+    """Return the verdict about measured risks: all shown to be kept, one broken, or neither."""
+    states = {item["shown"] for item in measured}
+    if "exceeded" in states:
+        return "rejected"
+    return "inconclusive" if "open" in states else "certified"
+
+
+def three_way_review(
+    rule: Rule, groups: Sequence[str] | None, sample: Sample, confidence: float
+) -> dict[str, Any]:
+    """Return the shares of both classes that pass, go to review and are flagged on the test part.
+
+    The shares that the promises are about (hallucinated answers that pass, faithful ones that are
+    flagged) have exact bounds; the shares that cost (review) have Wilson intervals.
+
+    Parameters
+    ----------
+    rule : Rule
+        With an upper threshold.
+    groups : sequence of str or None
+        Group of each example, where the rule has groups.
+    sample : Sample
+        Its test part is looked at.
+    confidence : float
+        Level of every interval.
+    """
+    assert rule.upper is not None
+    decided = rule.decide(sample.values, groups, sample.tolerance)
+    counts = {
+        name: {decision: int(np.sum(part == code)) for code, decision in enumerate(DECISIONS)}
+        for name, part in zip(CLASSES, sample.by_class(decided), strict=True)
+    }
+    hallucinated, faithful = counts.values()
+    n_h, n_f = sum(hallucinated.values()), sum(faithful.values())
+    n, passed = n_h + n_f, hallucinated["pass"] + faithful["pass"]
+    base_rate = n_h / n if n else 0.0
+    alpha, beta = rule.calibration.alpha, rule.upper.alpha
+    missed = exact_bound(hallucinated["pass"], n_h, confidence)
+    blocked = exact_bound(faithful["flag"], n_f, confidence)
+    threshold = rule.calibration.threshold
+    shares = {
+        "review": (hallucinated["review"] + faithful["review"], n),
+        "released_hallucinated": (hallucinated["pass"], passed),
+        "withheld": (n - passed, n),
+    }
+    return {
+        "alpha": alpha,
+        "beta": beta,
+        "pass_below": None if rule.calibration.flag_all else threshold,
+        "flag_above": max(-rule.upper.threshold, threshold),
+        "by_group": rule.groups is not None,
+        "needs_review": -rule.upper.threshold >= threshold,
+        "counts": counts,
+        "missed": missed.to_dict(),
+        "blocked": blocked.to_dict(),
+        **{name: wilson(*share, confidence).to_dict() for name, share in shares.items()},
+        "base_rate": base_rate,
+        "least_withheld": least_withheld(base_rate, alpha),
+        "shown": {"pass": shown(missed, "<=", alpha), "flag": shown(blocked, "<=", beta)},
+    }

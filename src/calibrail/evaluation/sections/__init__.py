@@ -1,1 +1,0 @@
-"""What does a report say beyond its main measures, one section a file?"""

@@ -1,1 +1,0 @@
-"""What does a threshold keep of its promise on other answers?"""

@@ -1,0 +1,562 @@
+"""Correlation, separation, McNemar, overlap, inverted labels.
+
+scipy has the coefficients (the tests hold ours against them), but no influence of the examples,
+which intervals for answers in groups rest on, and no partial correlation.
+
+statsmodels has McNemar's exact test; for answers that share groups it has none.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+import numpy as np
+from scipy.special import gammaln, ndtr, ndtri, stdtr
+from scipy.stats import rankdata
+
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.intervals import (
+    Codes,
+    Estimated,
+    Floats,
+    Ints,
+    Mask,
+    Measure,
+    chained,
+    missing,
+)
+from calibrail.options.fields import share
+from calibrail.serialization import Record
+
+#: Why two columns have no correlation.
+CONSTANT: Final = "one_is_constant"
+
+
+def spearman(x: Floats, y: Floats) -> Estimated | None:
+    """Return Spearman's rank correlation (midranks) with each example's influence.
+
+    The influence counts that an example also moves the ranks of all others. None where one of the
+    two does not vary.
+
+    Examples
+    --------
+    >>> spearman(np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, 30.0, 20.0, 40.0])).value
+    0.8
+    """
+    if len(x) < 3:
+        return None
+    u, v = (_centred_ranks(column) / len(x) for column in (x, y))
+    both, var_x, var_y = _covariance(u, v), _covariance(u, u), _covariance(v, v)
+    if var_x.value <= 0.0 or var_y.value <= 0.0:
+        return None
+    root = math.sqrt(var_x.value * var_y.value)
+    value = _clip(both.value / root)
+    slopes = 1.0 / root, -value / (2.0 * var_x.value), -value / (2.0 * var_y.value)
+    return chained(value, tuple(zip((both, var_x, var_y), slopes, strict=True)))
+
+
+def pearson(x: Floats, y: Floats) -> Estimated | None:
+    """Return Pearson's correlation with each example's influence; None without variation.
+
+    Values are scaled first, so that large ones do not overflow.
+    """
+    if len(x) < 3:
+        return None
+    scaled = []
+    for column in (x, y):
+        small = column / (float(np.abs(column).max()) or 1.0)
+        centred = small - small.mean()
+        spread = math.sqrt(float(np.mean(centred**2)))
+        if spread <= 1e-15:
+            return None
+        scaled.append(centred / spread)
+    u, v = scaled
+    value = _clip(float(np.mean(u * v)))
+    return Estimated(value, (u * v - value * (u**2 + v**2) / 2.0) / len(x))
+
+
+def partial(xy: Estimated | None, xz: Estimated | None, yz: Estimated | None) -> Estimated | None:
+    """Return the correlation of x and y given z, from the three pairwise ones.
+
+    r = (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2)(1 - r_yz^2)). None if z is x or y, or where one of
+    the three does not vary.
+    """
+    if xy is None or xz is None or yz is None:
+        return None
+    left, right = 1.0 - xz.value**2, 1.0 - yz.value**2
+    if min(left, right) < 1e-12:
+        return None
+    root = math.sqrt(left * right)
+    value = _clip((xy.value - xz.value * yz.value) / root)
+    xz_slope = -yz.value / root + value * xz.value / left
+    yz_slope = -xz.value / root + value * yz.value / right
+    return chained(value, ((xy, 1.0 / root), (xz, xz_slope), (yz, yz_slope)))
+
+
+def rank_correlation(x: Floats, y: Floats, confidence: float = 0.95) -> Measure:
+    """Return Spearman's rank correlation of answers that stand alone, with its interval.
+
+    On Fisher's scale with variance (1 + r^2/2)/(n - 3): Bonett and Wright, "Sample size
+    requirements for estimating Pearson, Kendall and Spearman correlations", 2000.
+
+    Examples
+    --------
+    >>> rank_correlation(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0])).estimate
+    0.8
+    """
+    method, n = "spearman, bonett-wright", len(x)
+    if n < 3:
+        return missing(method, "few_have_both", confidence)
+    u, v = _centred_ranks(x), _centred_ranks(y)
+    scale = math.sqrt(float(u @ u) * float(v @ v))
+    if scale == 0.0:
+        return missing(method, CONSTANT, confidence)
+    value = _clip(float(u @ v) / scale)
+    if n < 4 or abs(value) > 1.0 - 1e-12:
+        return Measure(value, None, None, method, confidence)
+    half = float(ndtri((1.0 + confidence) / 2.0)) * math.sqrt((1.0 + value**2 / 2.0) / (n - 3))
+    lower, upper = (math.tanh(math.atanh(value) + side * half) for side in (-1.0, 1.0))
+    return Measure(value, lower, upper, method, confidence)
+
+
+def _clip(value: float) -> float:
+    return max(-1.0, min(1.0, value))
+
+
+def _centred_ranks(column: Floats) -> Floats:
+    ranks: Floats = rankdata(column) - (len(column) + 1) / 2.0
+    return ranks
+
+
+def _covariance(u: Floats, v: Floats) -> Estimated:
+    """Return the covariance of two columns of centred ranks, and what each example does to it."""
+    n = len(u)
+    value = float(u @ v) / n
+    above = _above(u, v) + _above(v, u)
+    return Estimated(value, (u * v + above - 3.0 * value) / n)
+
+
+def _above(ranks: Floats, weights: Floats) -> Floats:
+    """Return, per example, the mean weight of those ranked above it (ties count half)."""
+    order = np.argsort(ranks, kind="stable")
+    running = np.append(0.0, np.cumsum(weights[order]))
+    low, upto = (running[np.searchsorted(ranks[order], ranks, end)] for end in ("left", "right"))
+    result: Floats = (running[-1] - (low + upto) / 2.0) / len(ranks)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMoments(Record):
+    """Mean and standard deviation of one class's defined scores.
+
+    Parameters
+    ----------
+    n : int
+        Number of defined scores.
+    mean : float or None
+        None where there is no score.
+    sd : float or None
+        Sample standard deviation (divisor n - 1); None with fewer than two scores, or where it
+        is too large to hold.
+    """
+
+    n: int
+    mean: float | None
+    sd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Welch(Record):
+    """Welch's t-test of "both classes have the same mean score", two-sided.
+
+    Parameters
+    ----------
+    statistic, df, p_value : float or None
+        t (positive where hallucinated answers score higher), the Welch-Satterthwaite degrees of
+        freedom, and the p-value; all three None where the test cannot be computed.
+    reason : str or None
+        Why it cannot.
+    """
+
+    statistic: float | None
+    df: float | None
+    p_value: float | None
+    reason: str | None = None
+
+
+def moments(values: Floats) -> ClassMoments:
+    """Return n, mean and standard deviation of the defined scores in ``values``.
+
+    Examples
+    --------
+    >>> moments(np.array([1.0, 2.0, 3.0, np.nan]))
+    Moments(n=3, mean=2.0, sd=1.0)
+    """
+    defined = values[~np.isnan(values)]
+    if len(defined) == 0:
+        return ClassMoments(0, None, None)
+    scale, mean, variance = _scaled_moments(defined)
+    sd = scale * math.sqrt(variance)
+    known = len(defined) > 1 and math.isfinite(sd)
+    return ClassMoments(len(defined), scale * mean, sd if known else None)
+
+
+def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
+    """Return (mean S_h - mean S_f) / pooled SD over the defined scores (Cohen, 1988).
+
+    Positive where hallucinated answers score higher. The pooled variance weighs each class's
+    sample variance with n - 1.
+
+    Examples
+    --------
+    >>> cohens_d(np.array([1.0, 3.0]), np.array([0.0, 2.0])).estimate
+    0.7071067811865475
+    """
+    method = "pooled-sd"
+    scaled = _scaled_pair(hallucinated, faithful)
+    if isinstance(scaled, str):
+        return missing(method, scaled)
+    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = scaled
+    pooled = ((n_h - 1) * var_h + (n_f - 1) * var_f) / (n_h + n_f - 2)
+    if pooled <= 0.0:
+        return missing(method, "constant_within_classes")
+    value = (mean_h - mean_f) / math.sqrt(pooled)
+    if not math.isfinite(value):
+        return missing(method, "value_too_large")
+    return Measure(float(value), None, None, method)
+
+
+def welch(hallucinated: Floats, faithful: Floats) -> Welch:
+    """Return Welch's t-test between the classes' defined scores (Welch, 1947)."""
+    scaled = _scaled_pair(hallucinated, faithful)
+    if isinstance(scaled, str):
+        return Welch(None, None, None, scaled)
+    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = scaled
+    part_h, part_f = var_h / n_h, var_f / n_f
+    total = part_h + part_f
+    if total <= 0.0:
+        return Welch(None, None, None, "constant_within_classes")
+    share_h, share_f = part_h / total, part_f / total
+    df = 1.0 / (share_h**2 / (n_h - 1) + share_f**2 / (n_f - 1))
+    statistic = (mean_h - mean_f) / math.sqrt(total)
+    if not math.isfinite(statistic):
+        return Welch(None, None, None, "statistic_too_large")
+    p_value = min(1.0, 2.0 * float(stdtr(df, -abs(statistic))))
+    return Welch(statistic, df, p_value)
+
+
+_Triple = tuple[int, float, float]
+
+
+def _scaled_pair(hallucinated: Floats, faithful: Floats) -> tuple[_Triple, _Triple] | str:
+    """Return (n, mean, variance) per class on one common scale, or why they are missing."""
+    defined = [values[~np.isnan(values)] for values in (hallucinated, faithful)]
+    for name, values in zip(("hallucinated", "faithful"), defined, strict=True):
+        if len(values) < 2:
+            return f"few_defined_{name}"
+    common = max(float(np.abs(values).max()) for values in defined) or 1.0
+    triples = []
+    for values in defined:
+        scale, mean, variance = _scaled_moments(values)
+        ratio = scale / common
+        triples.append((len(values), ratio * mean, ratio * ratio * variance))
+    return triples[0], triples[1]
+
+
+def _scaled_moments(values: Floats) -> tuple[float, float, float]:
+    """Return scale, mean/scale and variance/scale², exact where all values are equal."""
+    scale, low = float(np.abs(values).max()) or 1.0, float(values.min())
+    if low == float(values.max()):
+        return scale, low / scale, 0.0
+    scaled = values / scale
+    return scale, float(np.mean(scaled)), float(np.var(scaled, ddof=1))
+
+
+#: Up to this many discordant answers in groups the sign-flip test adds up every outcome.
+_MOST_FLIPS: Final = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar(Record):
+    """Faithful answers that only one of two thresholds flags.
+
+    Attributes
+    ----------
+    only_first, only_second : int
+        False alarms of one and not the other.
+    p_value, p_adjusted : float
+        Two-sided, for these thresholds; the second is corrected for the family (Holm).
+    method : str
+        ``mcnemar-exact``, or ``mcnemar-groups-flipped`` where answers share groups.
+    """
+
+    only_first: int
+    only_second: int
+    p_value: float
+    p_adjusted: float
+    method: str
+
+
+def mcnemar(first: Mask, second: Mask, groups: Ints) -> McNemar:
+    """Test whether two thresholds flag faithful answers equally often.
+
+    Under the null hypothesis, exchanging the two thresholds within a group changes nothing: each
+    group's surplus d = (only first) - (only second) is as likely to be -d. The p-value is the
+    share of all sign patterns whose sum is at least as far from zero, added up exactly (up to
+    4,000 discordant answers in larger groups; beyond, their normal limit with continuity
+    correction). With one answer a group this is McNemar's exact test.
+
+    Parameters
+    ----------
+    first, second : ndarray of bool, shape (n,)
+        Decisions about the same faithful answers.
+    groups : ndarray of int64, shape (n,)
+        What answers share.
+
+    Examples
+    --------
+    >>> first = np.array([True] * 6 + [False])
+    >>> second = np.array([False] * 6 + [True])
+    >>> mcnemar(first, second, np.arange(7)).p_value, mcnemar(first, second, np.zeros(7)).p_value
+    (0.125, 1.0)
+    """
+    from statsmodels.stats.contingency_tables import mcnemar as exact
+
+    only_first, only_second = int(np.sum(first & ~second)), int(np.sum(second & ~first))
+    _, member = np.unique(groups, return_inverse=True)
+    signs = first.astype(np.int64) - second
+    surplus = np.bincount(member, weights=signs).astype(np.int64)
+    if len(surplus) == len(signs):
+        p = float(exact([[0, only_first], [only_second, 0]], exact=True).pvalue)
+        return McNemar(only_first, only_second, p, p, "mcnemar-exact")
+    p = min(1.0, _flipped(surplus[surplus != 0]))
+    return McNemar(only_first, only_second, p, p, "mcnemar-groups-flipped")
+
+
+def _flipped(surplus: Ints) -> float:
+    """Return the share of sign patterns whose sum is at least as far from zero as the one seen."""
+    observed = abs(int(surplus.sum()))
+    sizes, repeats = np.unique(np.abs(surplus), return_counts=True)
+    total = int(sizes @ repeats)
+    if observed == 0:
+        return 1.0
+    if total > _MOST_FLIPS:
+        # Sums lie two greatest common divisors apart; half of that is the continuity correction.
+        nearer = observed - float(np.gcd.reduce(sizes))
+        return 2.0 * float(ndtr(-nearer / math.sqrt(float(sizes**2 @ repeats))))
+    mass = np.ones(1)
+    for size, m in zip(sizes.tolist(), repeats.tolist(), strict=True):
+        k = np.arange(m + 1)
+        log_mass = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1) - m * math.log(2.0)
+        spread = np.zeros(size * m + 1)
+        spread[::size] = np.exp(log_mass)
+        mass = np.convolve(mass, spread)
+    sums = 2 * np.arange(total + 1) - total
+    return float(mass[np.abs(sums) >= observed].sum())
+
+
+#: At most this many bins, so that one outlier cannot make the grid outgrow memory.
+MAX_BINS = 2048
+#: A score with no more distinct values than this is compared value by value, without a grid.
+MAX_ATOMS = 32
+
+#: Values that are looked up at a time.
+_AT_A_TIME: Final = 1 << 20
+
+_METHOD: Final = "upper bound, DKW"
+
+
+def overlap(
+    hallucinated: Floats,
+    faithful: Floats,
+    *,
+    confidence: float = 0.95,
+) -> Measure:
+    """Return the overlapping coefficient, the shared area of the two densities, 0 to 1.
+
+    Both samples are counted on one Freedman-Diaconis grid of the pooled scores (Scott's width
+    where the middle half of them is tied; at most ``MAX_BINS`` bins) and the smaller of the two
+    shares is summed over the bins. A score of at most ``MAX_ATOMS`` distinct values needs no
+    grid: each value is a bin. Undefined scores, as infinite values, have a bin of their own.
+
+    The interval is one-sided. No event differs more in probability between the classes than the
+    area that they do not share, so the overlap is at most 1 - sup|F_h - F_f|; the largest distance
+    of the two empirical distribution functions is off by more than the bands of both (Dvoretzky,
+    Kiefer and Wolfowitz, with Massart's constant, 1990; each at half the error) with probability
+    at most 1 - confidence, whatever the distributions. Nothing bounds the overlap from below: two
+    samples may come from distributions that share no value at all. The estimate itself lies too
+    low where the classes are alike, since on a grid two samples of one distribution differ.
+
+    Parameters
+    ----------
+    hallucinated, faithful : ndarray of float64, shapes (m,) and (n,)
+        Scores per class without NaN (see ``ranked_values``).
+    confidence : float
+        Level of the upper bound.
+
+    Returns
+    -------
+    Measure
+        With ``lower`` None, and the reason.
+
+    Examples
+    --------
+    >>> overlap(np.array([1.0, 2.0]), np.array([2.0, 3.0])).estimate
+    0.5
+    """
+    m, n = len(hallucinated), len(faithful)
+    if m == 0 or n == 0:
+        return missing(_METHOD, "one_class", confidence)
+    counts_h, counts_f = _common_counts(hallucinated, faithful)
+    estimate = _clip_overlap(float(np.minimum(counts_h / m, counts_f / n).sum()))
+    # Each band errs with half of what is allowed, on either side of its distribution function.
+    log_error = math.log(4.0 / (1.0 - share(confidence, "confidence")))
+    bands = math.sqrt(log_error / (2.0 * m)) + math.sqrt(log_error / (2.0 * n))
+    upper = _clip_overlap(1.0 - _largest_distance(hallucinated, faithful) + bands)
+    return Measure(
+        estimate, None, max(estimate, upper), _METHOD, confidence, "densities_unbounded_below"
+    )
+
+
+def _largest_distance(hallucinated: Floats, faithful: Floats) -> float:
+    """Return the largest distance of the two empirical distribution functions."""
+    ordered, largest = (np.sort(hallucinated), np.sort(faithful)), 0.0
+    for start, values in product(range(0, max(map(len, ordered)), _AT_A_TIME), ordered):
+        at = values[start : start + _AT_A_TIME]
+        reached = [np.searchsorted(part, at, side="right") / len(part) for part in ordered]
+        largest = max(largest, float(np.abs(reached[0] - reached[1]).max(initial=0.0)))
+    return largest
+
+
+def median_overlap(hallucinated: Floats, faithful: Floats) -> Measure:
+    """Return min(P(S_f > median S_h), P(S_h < median S_f)), as the paper's public code does.
+
+    It is 0.5 for equal continuous distributions and 0 for separated ones, and not an area; kept
+    so that published figures can be compared.
+
+    Examples
+    --------
+    >>> median_overlap(np.array([1.0, 2.0, 3.0]), np.array([0.0, 2.5, 1.0])).estimate
+    0.0
+    """
+    method = "median-crossing"
+    if len(hallucinated) == 0 or len(faithful) == 0:
+        return missing(method, "one_class")
+    crossed_f = float(np.mean(faithful > _median(hallucinated)))
+    crossed_h = float(np.mean(hallucinated < _median(faithful)))
+    return Measure(min(crossed_f, crossed_h), None, None, method)
+
+
+def _median(values: Floats) -> float:
+    """Return the median; between two infinite or huge middle values, without overflow."""
+    ordered = np.sort(values)
+    low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
+    if math.isinf(low) or math.isinf(high):
+        return low if low == high or math.isinf(low) else high
+    return low / 2.0 + high / 2.0
+
+
+def _common_counts(hallucinated: Floats, faithful: Floats) -> tuple[Ints, Ints]:
+    """Return the two classes' counts per bin of a common grid."""
+    classes = hallucinated, faithful
+    atoms = _few_values(classes)
+    if atoms is not None:
+        places = (np.searchsorted(atoms, values) for values in classes)
+        one, other = (np.bincount(place, minlength=len(atoms)) for place in places)
+        return one, other
+    pooled = np.concatenate([values[np.isfinite(values)] for values in classes])
+    bin_of, bins = _grid(pooled)
+    del pooled
+    one, other = (_counts(values, bin_of, bins) for values in classes)
+    return one, other
+
+
+def _few_values(classes: Iterable[Floats]) -> Floats | None:
+    """Return the different values, rising, where these are few."""
+    atoms = np.zeros(0)
+    for values in classes:
+        for start in range(0, len(values), _AT_A_TIME):
+            atoms = np.unique(np.append(atoms, values[start : start + _AT_A_TIME]))
+            if len(atoms) > MAX_ATOMS:
+                return None
+    return atoms
+
+
+def _counts(values: Floats, bin_of: Callable[[Floats], Ints], bins: int) -> Ints:
+    """Return the number of values per bin; infinite ones have two of their own."""
+    counts = np.zeros(bins + 2, np.int64)
+    for start in range(0, len(values), _AT_A_TIME):
+        part = values[start : start + _AT_A_TIME]
+        counts += np.bincount(bin_of(part[np.isfinite(part)]), minlength=bins + 2)
+        counts[bins:] += (part == np.inf).sum(), (part == -np.inf).sum()
+    return counts
+
+
+def _grid(values: Floats) -> tuple[Callable[[Floats], Ints], int]:
+    """Return what finds a value's bin on the Freedman-Diaconis grid of all, and their number."""
+    largest = float(np.abs(values).max())
+    scaled = values / largest  # so that no difference can overflow
+    lowest, span = float(scaled.min()), float(np.ptp(scaled))
+    quarter, three_quarters = np.quantile(scaled, [0.25, 0.75])
+    width = 2.0 * float(three_quarters - quarter) / len(scaled) ** (1 / 3)
+    if width <= 0.0:
+        width = 3.49 * float(np.std(scaled)) / len(scaled) ** (1 / 3)
+    bins = max(1, math.ceil(min(span / width, MAX_BINS))) if width > 0.0 else 1
+
+    def bin_of(some: Floats) -> Ints:
+        if span <= 0.0:
+            return np.zeros(len(some), dtype=np.int64)
+        position = np.floor((some / largest - lowest) / span * bins).astype(np.int64)
+        return np.minimum(position, bins - 1)
+
+    return bin_of, bins
+
+
+def _clip_overlap(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
+
+#: Scores of what an answer has that its contexts lack: higher where more is made up.
+OVERLAPS: Final = ("novelty", "rouge_l")
+#: Both must lie below one half with this one-sided confidence, and below ``FAR``.
+CONFIDENCE: Final = 0.999
+FAR: Final = 0.45
+
+
+def look_inverted(scores: Mapping[str, Floats], labels: Codes) -> dict[str, Measure] | None:
+    """Return the AUROCs of the overlap scores where both say that labels are inverted, else None.
+
+    The criterion: for `novelty` and for `rouge_l` the AUROC is below 0.45, and its one-sided
+    99.9 % confidence bound (DeLong) below 0.5, so that answers called faithful share less with
+    their contexts than those called hallucinated. Labels that are right can look like this where
+    hallucinated answers copy and faithful ones paraphrase; that is a suspicion, and no proof.
+
+    Parameters
+    ----------
+    scores : mapping of str to ndarray of float64, shape (n,)
+        The scores by name, NaN where undefined; without both of `OVERLAPS` nothing is said.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+
+    Examples
+    --------
+    >>> values = np.linspace(0.0, 1.0, 80)
+    >>> sorted(look_inverted({"novelty": values, "rouge_l": values}, values < 0.5))
+    ['novelty', 'rouge_l']
+    >>> look_inverted({"novelty": values, "rouge_l": values}, values > 0.5) is None
+    True
+    """
+    areas = {}
+    for name in OVERLAPS:
+        values = scores.get(name)
+        if values is None:
+            return None
+        there = ~np.isnan(values)
+        classes = (values[there & (labels == label)] for label in (1, 0))
+        area = auroc(*classes, confidence=2.0 * CONFIDENCE - 1.0)
+        if area.estimate is None or area.estimate >= FAR or not area.lies_below(0.5):
+            return None
+        areas[name] = area
+    return areas

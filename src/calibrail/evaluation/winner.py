@@ -1,0 +1,521 @@
+"""Winner on data that did not choose it; matched coverage; sweep.
+
+The test part is halved by group.
+
+- Calibration and the first half together **choose**. At the coverage that all were calibrated to,
+  the detector with the lowest FPR is the candidate. It wins if it separates from every other
+  detector and from every baseline at the stated confidence, by tests that are Holm-adjusted within
+  each of these two families and set every threshold anew in every draw (``false_alarms``): so
+  calibration answers may take part, and the luck of one calibration is not taken for merit.
+- The second half **confirms**, for the threshold at hand. It had no part in the choice, so its
+  exact bounds (Clopper-Pearson) certify the winner without bias, and McNemar's test says whether
+  the winner's threshold flags fewer faithful answers than those of the runner-up and of the best
+  baseline. Where it says the opposite of one of them, there is no winner. Without a winner this
+  half is not looked at.
+
+How often is a detector named that is not the best? To be named, it has to separate from the best
+one, too, which a two-sided test at level e allows at most with probability e / 2. With several
+equally good detectors each may be that one, but each has to separate from all others as well;
+simulated, the share stays below e (a test holds that).
+
+A ``pac`` threshold is not certified by construction here: its error holds for one detector named in
+advance, not for the one of several that happened to flag least.
+
+Thresholds calibrated to one target still catch different shares of the test answers: chance moves
+them, and ties push them up. Here every threshold is set on the test answers themselves, so that all
+detectors catch the same share. That describes this data; it is no promise, and decides nothing.
+
+A detector with few distinct values (a yes/no judge) cannot reach every coverage. What it can reach
+is listed, and the others are compared with it *there*.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import betainc, ndtri
+
+from calibrail.conformal import Bound, certify_counts, minimum_n
+from calibrail.conformal import rank as rank_of
+from calibrail.conformal.threshold import decimal
+from calibrail.data.splits import CALIBRATION, FIT, TEST, split
+from calibrail.data.splits import CALIBRATION as FIRST
+from calibrail.errors import InputError
+from calibrail.evaluation.candidates import (
+    Candidate,
+    Candidates,
+    FalseAlarms,
+    PairedTest,
+    paired_tests,
+)
+from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.intervals import Codes, Floats, Ints, Mask, wilson
+from calibrail.options import Promise, Requirement
+from calibrail.serialization import Record
+
+#: Halves of the test part, as ``halve`` names them; 0 = not for testing.
+CHOOSING: Final = 1
+CONFIRMING: Final = 2
+#: More than this many times the data is no advice.
+_MOST_TIMES: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Winner(Record):
+    """What the two halves of the test part say about who is best.
+
+    Attributes
+    ----------
+    name : str or None
+        The winner; None where the data that chooses does not separate the candidate from all, or
+        the data that confirms contradicts it.
+    candidate : str or None
+        The detector with the lowest FPR at the same coverage; None where none can be compared.
+    runner_up, best_baseline : str or None
+        The next detector, and the best baseline.
+    ahead_of, not_separated : tuple of str
+        From whom the data separates the candidate, and from whom it does not.
+    halves : mapping
+        Under ``choosing`` and ``confirming``, the number of examples of each class; the seed; the
+        rank of every threshold among the hallucinated examples that choose, or among their groups
+        where thresholds count groups.
+    choosing : tuple of PairedTest
+        Every other score against the candidate, the nearest first.
+    baseline_tests : tuple of PairedTest
+        Every detector against the best baseline, on the data that chooses.
+    confirming : tuple of PairedTest
+        Runner-up and best baseline against the winner, thresholds as they are, on the confirming
+        half.
+    confirmed : bool or None
+        Whether the confirming half separates the winner from both; None without a winner.
+    contradicted_by : tuple of str
+        Whose thresholds flag fewer faithful answers of the confirming half than the candidate's,
+        beyond chance: then nobody wins.
+    fpr : mapping of str to Bound
+        On the confirming half (Wilson), of the winner and those in ``confirming``.
+    certificate : mapping or None
+        The winner's exact bounds and verdict on the confirming half.
+    times : float or None
+        By about which factor the data would have to grow to separate the candidate from all
+        others, if the differences seen are the true ones; None where it separates, or where no
+        sensible amount would do.
+    level : float
+        Adjusted p-values up to it separate: 1 - confidence.
+    """
+
+    name: str | None = None
+    candidate: str | None = None
+    runner_up: str | None = None
+    best_baseline: str | None = None
+    ahead_of: tuple[str, ...] = ()
+    not_separated: tuple[str, ...] = ()
+    halves: Mapping[str, Any] = field(default_factory=dict)
+    choosing: tuple[PairedTest, ...] = ()
+    baseline_tests: tuple[PairedTest, ...] = ()
+    confirming: tuple[PairedTest, ...] = ()
+    confirmed: bool | None = None
+    contradicted_by: tuple[str, ...] = ()
+    fpr: Mapping[str, Bound] = field(default_factory=dict)
+    certificate: Mapping[str, Any] | None = None
+    times: float | None = None
+    level: float = 0.05
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what decides, JSON-able; the tests stand under ``paired`` in a comparison."""
+        tests = ("choosing", "baseline_tests", "confirming")
+        return {key: value for key, value in Record.to_dict(self).items() if key not in tests}
+
+
+def halve(
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    groups: NDArray[np.int64],
+    seed: int = 0,
+) -> NDArray[np.int8]:
+    """Return which half of the test part each example belongs to; no group is torn apart.
+
+    Examples
+    --------
+    >>> codes = np.array([1, 2, 2, 2, 2], dtype=np.int8)
+    >>> halves = halve(np.array([0, 1, 0, 1, 0]), codes, np.array([0, 1, 1, 2, 2]))
+    >>> sorted(halves.tolist()), bool(halves[1] == halves[2] != halves[3])
+    ([0, 1, 1, 2, 2], True)
+    """
+    halves = np.zeros(len(labels), dtype=np.int8)
+    test = codes == TEST
+    if test.any():
+        sides = split(labels[test], groups[test], seed=seed, calibration_share=0.5)
+        halves[test] = np.where(sides == FIRST, CHOOSING, CONFIRMING)
+    return halves
+
+
+def find_winner(candidates: Candidates, required: Requirement) -> Winner:
+    """Choose on one half of the test part, confirm on the other.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Detectors and baselines that could be calibrated; a baseline never wins. One minus their
+        ``confidence`` bounds the probability of naming a detector that is not the best.
+    required : Requirement
+        What the certificate requires; without a limit on the FPR nothing is certified.
+    """
+    labels, split = candidates.labels, candidates.split
+    halves = halve(labels, split, candidates.groups, candidates.seed)
+    choosing, confirming = (halves == CHOOSING) | (split == CALIBRATION), halves == CONFIRMING
+    alarms = FalseAlarms(candidates, choosing)
+    result = Winner(
+        halves={
+            "seed": candidates.seed,
+            "rank": alarms.rank,
+            "choosing": _sizes(labels[choosing]),
+            "confirming": _sizes(labels[confirming]),
+        }
+    )
+
+    def cost(item: Candidate) -> tuple[float, float]:
+        """Return the FPR at the same coverage, then the AUROC, the lowest for the best."""
+        seen = choosing & candidates.ranking
+        area = auroc(*(item.ranked[seen & (labels == label)] for label in (1, 0))).estimate
+        return alarms.fpr[item.name], 0.0 if area is None else -area
+
+    detectors = [item for item in candidates if not item.baseline]
+    if not detectors or alarms.rank == 0:
+        return result
+    order = sorted(candidates, key=cost)
+    best, *others = (item for item in order if not item.baseline)
+    runner_up = others[0] if others else None
+    baseline = next((item for item in order if item.baseline), None)
+    level = float(1 - decimal(candidates.confidence))
+    tests = paired_tests(candidates, best, order, choosing, alarms)
+    behind = tuple(item.name for item in tests if not _ahead(item, level))
+    result = replace(
+        result,
+        candidate=best.name,
+        runner_up=runner_up.name if runner_up else None,
+        best_baseline=baseline.name if baseline else None,
+        ahead_of=tuple(item.name for item in tests if _ahead(item, level)),
+        not_separated=behind,
+        choosing=tests,
+        baseline_tests=paired_tests(candidates, baseline, [best, *others], choosing, alarms)
+        if baseline
+        else (),
+        level=level,
+    )
+    if behind or not tests:
+        return replace(result, times=_times(tests, level))
+    rivals = [item for item in (runner_up, baseline) if item is not None]
+    confirmed = paired_tests(candidates, best, rivals, confirming)
+    sample = Sample(
+        np.zeros(len(labels)),
+        labels,
+        np.where(confirming, TEST, FIT).astype(np.int8),
+        candidates.groups,
+        independent=candidates.independent,
+    )
+    result = replace(
+        result,
+        confirming=confirmed,
+        contradicted_by=tuple(item.name for item in confirmed if _ahead(item, level, sign=-1)),
+        fpr={
+            item.name: sample.bounds(item.flagged, candidates.confidence)[1]
+            for item in (best, *rivals)
+        },
+    )
+    if result.contradicted_by:
+        return result
+    # Each group counts once where answers of one class share groups.
+    certificate = certify_counts(sample.one_per_group(best.flagged), required).to_dict()
+    once = candidates.thinned or (not candidates.independent and sample.n_sharing(confirming) > 0)
+    counted = "one answer of each group and class" if once else "every answer"
+    return replace(
+        result,
+        name=best.name,
+        confirmed=all(_ahead(item, level) for item in confirmed),
+        certificate={**certificate, "counted": counted},
+    )
+
+
+def _sizes(labels: Codes) -> dict[str, int]:
+    n_hallucinated = int(labels.sum())
+    return {"n_hallucinated": n_hallucinated, "n_faithful": len(labels) - n_hallucinated}
+
+
+def _ahead(test: PairedTest, level: float, sign: int = 1) -> bool:
+    """Return whether the reference raises fewer false alarms than ``test.name``, beyond chance.
+
+    With ``sign`` -1, whether it raises more.
+    """
+    return sign * (test.fpr.estimate or 0.0) > 0.0 and test.fpr.p_adjusted <= level
+
+
+def _times(tests: Sequence[PairedTest], level: float) -> float | None:
+    """Return by how much the data would have to grow for 80 % power against the closest rival."""
+    # The normal deviate that gave a p-value grows with the square root of the data.
+    needed = -float(ndtri(level / 2.0)) + float(ndtri(0.8))
+    factors = [1.0]
+    for test in tests:
+        if _ahead(test, level):
+            continue
+        if not test.fpr.estimate or test.fpr.estimate < 0.0 or test.fpr.p_value >= 1.0:
+            return None
+        observed = -float(ndtri(test.fpr.p_value / 2.0))
+        factors.append((needed / observed) ** 2 if observed > 0.0 else math.inf)
+    return max(factors) if 1.0 < max(factors) <= _MOST_TIMES else None
+
+
+#: A score with at most this many distinct test values has its attainable coverages listed.
+FEW_VALUES: Final = 20
+#: Coverages at which detectors are compared, at most; the target is always one of them.
+_MOST_LEVELS: Final = 5
+#: Coverages nearer to each other than this are one level.
+_NEAR: Final = 0.05
+#: Where more of the hallucinated scores than this, and at least so many, share one value, a
+#: threshold is not moved there.
+_TIED: Final = 0.05
+_LEAST_TIED: Final = 5
+
+
+def matched_coverage(candidates: Candidates, target: float) -> dict[str, Any]:
+    """Return every candidate's FPR at the same coverage of the test answers.
+
+    Coverages compared: the target, and for each detector that cannot come near the target short of
+    flagging everything, the highest coverage that it does reach.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Detectors and baselines, and the level of the intervals (see ``_interval``).
+    target : float
+        Coverage that all were calibrated to.
+
+    Returns
+    -------
+    dict
+        ``levels``, each with ``coverage``, ``set_by`` (the detector whose reach it is, None for
+        the target) and ``rows``; ``attainable``, for each candidate with few distinct values.
+        Both are empty where the test part lacks a class or nothing is compared.
+    """
+    test = candidates.split == TEST
+    caught, faithful = (test & (candidates.labels == label) for label in (1, 0))
+    m, confidence = int(caught.sum()), candidates.confidence
+    result: dict[str, Any] = {"levels": [], "attainable": [], "confidence": confidence}
+    if m == 0 or not faithful.any() or not len(candidates):
+        return result
+    short: dict[float, str] = {}
+    for item in candidates:
+        share = 0.0 if item.baseline else _reach(item.ranked[caught], item.ranked[faithful])
+        if 0.0 < share < target - 1.0 / m:
+            short.setdefault(share, item.name)
+    # Of levels close to each other the lowest serves all.
+    levels = sorted(short, reverse=True)
+    lower = [c for c, below in zip(levels, [*levels[1:], -1.0], strict=False) if c - below > _NEAR]
+    for coverage in (target, *lower[: _MOST_LEVELS - 1]):
+        # 1e-9 keeps 0.1 * 30 = 3.0000000000000004 from being more than 3.
+        missed = math.floor((1.0 - coverage) * m + 1e-9)
+        rows = _rows(candidates, test, min(1 + missed, m), 1.0 - coverage)
+        result["levels"].append(
+            {"coverage": coverage, "set_by": short.get(coverage), "missed": missed, "rows": rows}
+        )
+    for item in candidates:
+        values = np.unique(item.ranked[test])
+        if len(values) <= FEW_VALUES:
+            classes = item.ranked[caught], item.ranked[faithful]
+            attained = [_at(value, *classes, confidence) for value in values.tolist()]
+            result["attainable"].append(
+                {"name": item.name, "baseline": item.baseline, "at": attained}
+            )
+    return result
+
+
+def _reach(hallucinated: Floats, faithful: Floats) -> float:
+    """Return the highest coverage at which some faithful answer passes; 0 where none can."""
+    ladder = np.concatenate([hallucinated, faithful])
+    above = ladder[ladder > faithful.min()]
+    return float(np.mean(hallucinated >= above.min())) if len(above) else 0.0
+
+
+def _rows(candidates: Candidates, test: Mask, rank: int, share: float) -> list[dict[str, Any]]:
+    labels, groups = candidates.labels[test], candidates.groups[test]
+    positive, negative = labels == 1, labels == 0
+    sizes = _independent(groups[positive]), _independent(groups[negative])
+    rows = []
+    for item in candidates:
+        classes = item.ranked[test][positive], item.ranked[test][negative]
+        ladder = np.sort(classes[0])
+        at = _at(float(ladder[rank - 1]), *classes, candidates.confidence)
+        at["fpr"] |= _interval(ladder, classes[1], rank, share, sizes, candidates.confidence)
+        cost = {"threshold": at["threshold"], "attained": at["coverage"], "fpr": at["fpr"]}
+        rows.append({"name": item.name, "baseline": item.baseline, **cost})
+    return sorted(rows, key=lambda row: (row["fpr"]["estimate"], -row["attained"]["estimate"]))
+
+
+def _interval(
+    ladder: Floats,
+    faithful: Floats,
+    rank: int,
+    share: float,
+    sizes: tuple[float, float],
+    confidence: float,
+) -> dict[str, Any]:
+    """Return the interval of the FPR at the threshold that misses a share of all hallucinations.
+
+    Other hallucinated answers would have set another threshold, other faithful ones would have
+    been flagged. The distribution-free interval of the quantile, between two order statistics
+    (interpolated: Hutson, "Calculating nonparametric confidence intervals for quantiles using
+    fractional order statistics", 1999), gives the FPR at either end; Wilson's interval holds at
+    the threshold seen. The distances of the two from the estimate are combined as the square root
+    of the sum of their squares (MOVER: Zou and Donner, 2008).
+
+    Where even the lowest score lies above the quantile too often, nothing bounds the threshold
+    from below, nor the FPR from above. Where ties leave no other threshold, Wilson's interval
+    stands alone.
+
+    Parameters
+    ----------
+    ladder : ndarray of float64, shape (m,)
+        Scores of hallucinated answers, ascending.
+    faithful : ndarray of float64, shape (n,)
+        Scores of faithful answers.
+    rank : int
+        Of the threshold on the ladder.
+    share : float
+        Share of hallucinated answers that the threshold is to miss.
+    sizes : (float, float)
+        Independent answers of each class.
+    confidence : float
+        Level of the interval.
+    """
+    m, fpr = len(ladder), float(np.mean(faithful >= ladder[rank - 1]))
+    n_hallucinated, n_faithful = sizes
+    fixed = wilson(round(fpr * n_faithful), max(1, round(n_faithful)), confidence)
+    lower, upper = min(fpr, fixed.lower), max(fpr, fixed.upper)
+    if _tied(ladder, float(ladder[rank - 1])):
+        return {"lower": lower, "upper": upper, "method": "wilson", "reason": None}
+    tail, method = (1.0 - confidence) / 2.0, "order statistics and wilson, mover"
+    first, last = _quantile_ranks(n_hallucinated, share, tail)
+    flagged = 1.0 - np.searchsorted(np.sort(faithful), ladder, side="left") / len(faithful)
+    scale = (m + 1) / (n_hallucinated + 1)
+    low, high = np.interp([last * scale, first * scale], np.arange(1, m + 1), flagged).tolist()
+    least = 0.0 if last > n_hallucinated else min(fpr, low)
+    lower = max(0.0, fpr - math.hypot(fpr - lower, fpr - least))
+    if first < 1.0:
+        needed = math.ceil(math.log(tail) / math.log1p(-share))
+        return {"lower": lower, "upper": None, "method": method, "reason": f"few_to_miss:{needed}"}
+    upper = min(1.0, fpr + math.hypot(upper - fpr, max(fpr, high) - fpr))
+    return {"lower": lower, "upper": upper, "method": method, "reason": None}
+
+
+def _quantile_ranks(n: float, share: float, tail: float) -> tuple[float, float]:
+    """Return the ranks, of n, between which the quantile lies but for the tail on either side."""
+
+    def rank(error: float) -> float:
+        # The chance that at least so many of n lie below the quantile falls from 1 to 0.
+        edge = 1e-9
+        return float(brentq(lambda k: betainc(k, n + 1.0 - k, share) - error, edge, n + 1.0 - edge))
+
+    return rank(1.0 - tail), rank(tail)
+
+
+def _independent(groups: Ints) -> float:
+    """Return how many independent answers groups of answers are worth at least.
+
+    The square of the sum of the groups' sizes over the sum of their squares (Kish, 1965): what is
+    left where the answers of a group are all alike.
+    """
+    sizes = np.unique(groups, return_counts=True)[1].astype(np.float64)
+    return float(sizes.sum() ** 2 / (sizes @ sizes))
+
+
+def _tied(hallucinated: Floats, threshold: float) -> bool:
+    """Return whether ties at the threshold, or just below it, make coverage jump."""
+    below = hallucinated[hallucinated < threshold].max(initial=-math.inf)
+    least = max(_LEAST_TIED, _TIED * len(hallucinated))
+    return any(np.sum(hallucinated == value) >= least for value in (threshold, below))
+
+
+def _at(
+    threshold: float, hallucinated: Floats, faithful: Floats, confidence: float
+) -> dict[str, Any]:
+    """Return coverage and FPR of a threshold with Wilson's intervals."""
+    shares = {
+        name: wilson(int(np.sum(values >= threshold)), len(values), confidence).to_dict()
+        for name, values in (("coverage", hallucinated), ("fpr", faithful))
+    }
+    # Where the undefined answers alone decide, there is none.
+    return {"threshold": threshold if math.isfinite(threshold) else None, **shares}
+
+
+#: Tolerated miss rates from 1 % to 20 %, as the Semantic Illusion paper sweeps them.
+ALPHAS: Final = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
+
+
+def alpha_sweep(
+    samples: Mapping[str, Sample],
+    promise: Promise,
+    baselines: Collection[str] = (),
+    alphas: Sequence[float] = ALPHAS,
+    confidence: float = 0.95,
+) -> list[dict[str, Any]]:
+    """Return, for each tolerated miss rate, every score's threshold, coverage and FPR.
+
+    Each target is calibrated by itself; its promise holds for one target named in advance, not for
+    the best of the sweep.
+
+    Parameters
+    ----------
+    samples : mapping of str to Sample
+        Scores of the same answers.
+    promise : Promise
+        Everything but its alpha holds for every target.
+    baselines : collection of str
+        Which of ``samples`` are baselines.
+    alphas : sequence of float
+        Tolerated miss rates.
+    confidence : float
+        Level of the (Wilson) intervals.
+
+    Returns
+    -------
+    list of dict
+        One entry an alpha, ascending: ``alpha``, ``n``, ``rank`` (0 = cannot be promised with n
+        calibration examples), ``minimum_n``, ``counted`` (what these three count, ``answers`` or
+        ``groups``) and ``rows``; a row without a threshold has a reason.
+    """
+    first = next(iter(samples.values()))
+    calibrating = first.rows(CALIBRATION, 1)
+    n, counted = int(calibrating.sum()), "answers"
+    if promise.clustered and first.groups is not None:
+        n, counted = len(np.unique(first.groups[calibrating])), "groups"
+    targets = []
+    for alpha in sorted(set(alphas)):
+        rank = rank_of(n, alpha, promise.guarantee, promise.delta)
+        rows = [
+            {"name": name, "baseline": name in baselines}
+            | _row(sample, replace(promise, alpha=alpha), confidence)
+            for name, sample in samples.items()
+            if rank
+        ]
+        needed = minimum_n(alpha, promise.guarantee, promise.delta)
+        head = {"alpha": alpha, "n": n, "rank": rank, "minimum_n": needed, "counted": counted}
+        targets.append({**head, "rows": rows})
+    return targets
+
+
+def _row(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any]:
+    try:
+        calibration = sample.calibrated(promise)
+    except InputError as error:
+        return {"threshold": None, "coverage": None, "fpr": None, "reason": str(error)}
+    coverage, fpr = sample.bounds(calibration.flags(sample.values, sample.tolerance), confidence)
+    return {
+        "threshold": calibration.threshold,
+        "coverage": coverage.to_dict(),
+        "fpr": fpr.to_dict(),
+        "reason": None,
+    }

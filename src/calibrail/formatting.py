@@ -1,0 +1,131 @@
+"""Numbers, counts and lists in plain words, and the representation of results."""
+
+from importlib import import_module
+from typing import Any, ClassVar
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with at most one decimal, e.g. ``0.934`` as ``93.4%``.
+
+    A share that is not 0 or 1 never reads as 0% or 100%.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.934), percent(0.99999)
+    ('95%', '93.4%', '> 99.9%')
+    """
+    if 0.0 < share < 0.0005:
+        return "< 0.1%"
+    if 0.9995 <= share < 1.0:
+        return "> 99.9%"
+    return f"{100.0 * share:.1f}".removesuffix(".0") + "%"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a score or a measure with four significant digits, or all digits before the point.
+
+    Examples
+    --------
+    >>> number(0.123456), number(12.0), number(-2e-9), number(11068.42)
+    ('0.1235', '12', '-2e-09', '11,068')
+    """
+    large = 10.0**digits <= abs(value) < 1e15
+    return f"{value:,.0f}" if large else f"{value:.{digits}g}"
+
+
+def count(value: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun, e.g. ``1 example`` or ``1,200 examples``.
+
+    Examples
+    --------
+    >>> count(1, "example"), count(1200, "example")
+    ('1 example', '1,200 examples')
+    """
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time with three digits at least, in a unit in which it is easy to read.
+
+    Examples
+    --------
+    >>> duration(2230.4), duration(287.0), duration(1.5), duration(0.0123), duration(2e-6)
+    ('2,230 s', '287 s', '1.5 s', '12.3 ms', '2 µs')
+    """
+    if seconds >= 99.95:
+        return f"{seconds:,.0f} s"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} \N{MICRO SIGN}s"
+
+
+def listed(names: list[str]) -> str:
+    """Return names as an enumeration: ``a``, ``a and b``, ``a, b and c``.
+
+    Examples
+    --------
+    >>> listed(["length", "novelty", "rouge_l"])
+    'length, novelty and rouge_l'
+    """
+    if len(names) < 2:
+        return "".join(names)
+    return ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def spoken_time(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> spoken_time(8.2), spoken_time(100), spoken_time(720), spoken_time(9000)
+    ('9 s', '100 s', '12 min', '2.5 h')
+    """
+    if seconds < 120.0:
+        return f"{int(seconds) + (seconds % 1 > 0)} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
+
+
+def spoken_bytes(n: int) -> str:
+    """Return an amount of memory with two or three digits.
+
+    >>> spoken_bytes(345_000), spoken_bytes(850_400_000), spoken_bytes(31_200_000_000)
+    ('1 MB', '850 MB', '31 GB')
+    """
+    if n < 1e9:
+        return f"{max(1.0, n / 1e6):.0f} MB"
+    return f"{n / 1e9:.1f} GB" if n < 1e10 else f"{n / 1e9:,.0f} GB"
+
+
+class Shown:
+    """Gives a result a short ``repr``, a short page and Markdown, from its command's document.
+
+    A result knows the name of its document, never the document: the rooms below ``report`` stay
+    below it.
+    """
+
+    __slots__ = ()
+
+    #: The module of ``report/documents`` that says what this is.
+    shown_as: ClassVar[str]
+
+    def shown(self) -> tuple[Any, ...]:
+        """Return what the document is made from."""
+        return (self.to_dict(),)  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        """Return a few lines, the verdict first."""
+        lines: str = _notebook().lines(type(self).__name__, self.shown_as, self.shown())
+        return lines
+
+    def _repr_html_(self) -> str:
+        """Return the result as a notebook shows it: a short page, in a frame of its own."""
+        page: str = _notebook().frame(type(self).__name__, self.shown_as, self.shown())
+        return page
+
+    def markdown(self) -> str:
+        """Return the result as Markdown that a comment on a pull request holds: ``--markdown``."""
+        text: str = _notebook().comment(self.shown_as, self.shown())
+        return text
+
+
+def _notebook() -> Any:
+    return import_module("calibrail.report.html")

@@ -1,0 +1,614 @@
+"""Decisions by sentence: removal from an answer, and checks while it is written.
+
+A sentence is judged as soon as it is over, by what `check` judges it by: its place, its text, what
+stands before it. The highest score so far only rises, so that an answer is stopped at its first
+sentence at or above the threshold, and `check` would not let it pass either, whatever followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from calibrail.conformal.groups import LENGTH, reads_length
+from calibrail.data.example import Example, GivenSentence
+from calibrail.data.rows import FieldError
+from calibrail.data.sentences import (
+    require_judgeable,
+    sentence_example,
+    sentence_examples,
+    sentences_of,
+)
+from calibrail.errors import GuardrailError, InputError
+from calibrail.formatting import count
+from calibrail.guardrail.cause import SCORED, Cause
+from calibrail.guardrail.decision import (
+    NOTHING_LEFT,
+    Decision,
+    Outcome,
+    Removed,
+    RowDecision,
+    reason_of_trimming,
+)
+from calibrail.options import Promise
+from calibrail.options.guarantee import Undefined
+from calibrail.scores.base import JSON, Scale, Score, Scores, scored_alone
+from calibrail.scores.registry import ColumnScore, spell
+from calibrail.scores.worst_sentence import WorstSentence, companion_scores, shift_offsets
+from calibrail.text.removal import trim
+from calibrail.text.sentences import Sentence, SentenceStream
+from calibrail.text.structure import SentencePlace, joins
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.runtime import Guardrail
+
+
+def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]:
+    """Return the sentences of an answer, each with its own cell of the columns that are read.
+
+    Raises
+    ------
+    InputError
+        If a cell holds a list of another number of values than the answer has sentences, or the
+        answer is too long: what stands before each sentence is a part of it.
+    """
+    _require_judgeable(answer, columns)
+    return sentence_examples(answer)
+
+
+def refuse_long(answer: Example) -> None:
+    """Refuse an answer whose sentences cannot each be judged after what stands before it.
+
+    Raises
+    ------
+    InputError
+        The remedy is named.
+    """
+    _require_judgeable(answer)
+
+
+def _require_judgeable(answer: Example, columns: Sequence[str] = ()) -> None:
+    try:
+        require_judgeable(answer, columns)
+    except FieldError as bad:
+        of_text = bad.field in ("response", "sentences")
+        whose = "the answer" if of_text else f"column {bad.field}"
+        what = f"{whose} holds {bad.value}: {bad.reason}; {bad.remedy}"
+        raise InputError(what) from None
+
+
+def trimmed(
+    answer: Example,
+    sentences: Sequence[Example],
+    verdicts: Sequence[RowDecision],
+    *,
+    threshold: float | None,
+    undefined: Undefined,
+    scale: Scale,
+) -> Decision:
+    """Return the decision about an answer from the verdicts on its sentences, none an error.
+
+    Parameters
+    ----------
+    answer : Example
+        The answer.
+    sentences : sequence of Example
+        What `sentences_to_judge` made of it.
+    verdicts : sequence of Verdict
+        One a sentence.
+    threshold : float or None
+        That of the answer's group.
+    undefined : {"flag", "review", "pass"}
+        The policy for a sentence without a score: it is removed, its answer is for people, or it
+        stays.
+    scale : Scale
+        In which numbers the detector's user knows its score.
+    """
+    places = sentences_of(answer)
+    scored = [verdict for verdict in verdicts if verdict.score is not None]
+    worst = max(scored, key=lambda verdict: verdict.score or 0.0, default=None)
+    asked = np.array([verdict.outcome == "flag" for verdict in verdicts], dtype=np.bool_)
+    shown: str | None = answer.response if places or undefined == "pass" else ""
+    tear, also = None, tuple[int, ...]()
+    if asked.any():
+        left = trim(answer.response, places, asked, joins(answer.response, places))
+        shown, tear, also = left.text, left.review, left.also_removed
+    outcome: Undefined = "flag" if asked.any() else "pass"
+    if not places:
+        outcome = undefined
+    if tear is not None or any(verdict.outcome == "review" for verdict in verdicts):
+        outcome = "review"
+    removed = tuple(
+        Removed(
+            start=place.start,
+            end=place.end,
+            text=sentence.response,
+            score=verdict.score,
+            p_value=verdict.p_value,
+            reason=NOTHING_LEFT if row in also else verdict.reason,
+        )
+        for row, (place, sentence, verdict) in enumerate(
+            zip(places, sentences, verdicts, strict=True)
+        )
+        if asked[row] or row in also
+    )
+    reason = reason_of_trimming(
+        outcome,
+        n=len(places),
+        n_removed=len(removed),
+        n_undefined=len(places) - len(scored),
+        worst=None if worst is None else worst.reason,
+        tear=tear,
+        policy=undefined,
+    )
+    return Decision(
+        answer.id,
+        outcome,
+        None if worst is None else worst.score,
+        threshold,
+        None if worst is None else worst.p_value,
+        reason,
+        _evidence(places, sentences, verdicts),
+        scale,
+        text=None if outcome == "review" else shown,
+        removed=removed,
+        cause=Cause("score_undefined") if worst is None else SCORED,
+    )
+
+
+def _evidence(
+    places: Sequence[SentencePlace], sentences: Sequence[Example], verdicts: Sequence[RowDecision]
+) -> Mapping[str, JSON] | None:
+    """Return what the score of each sentence rests on, by its place in the answer."""
+    items: list[JSON] = []
+    for place, sentence, verdict in zip(places, sentences, verdicts, strict=True):
+        item: dict[str, JSON] = {
+            "text": sentence.response,
+            "start": place.start,
+            "end": place.end,
+            "value": verdict.score,
+        }
+        if verdict.score is None:
+            item["reason"] = verdict.reason
+        if verdict.evidence:
+            item["evidence"] = shift_offsets(verdict.evidence, place.start)
+        items.append(item)
+    return {"kind": "sentences", "items": items} if items else None
+
+
+_REMEDY: Final = (
+    "calibrate with --unit sentence, or with --score worst_sentence:detector={}, and export that"
+)
+
+
+class Parts(Protocol):
+    """Judges one sentence of an answer after the other, and then the answer."""
+
+    #: Whether an answer is stopped at a sentence without a score that does not pass.
+    stops_at_undefined: bool
+
+    def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
+        """Return the verdict on the next sentence of an answer, which is written up to its end."""
+
+    def may_show(self) -> bool:
+        """Return whether what was judged would pass if the answer ended here."""
+
+    def decision(self, answer: Example) -> Decision:
+        """Return the decision of ``check`` about an answer with the first of these sentences."""
+
+
+def parts_of(guardrail: Guardrail, asked: Example) -> Parts:
+    """Return what judges sentences as a guardrail does.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        The guardrail.
+    asked : Example
+        The answer, of which nothing is written yet.
+
+    Raises
+    ------
+    GuardrailError
+        If it cannot.
+    """
+    score = guardrail.score
+    if why := why_no_parts(score, guardrail.config.promise):
+        raise GuardrailError(why)
+    if isinstance(score, WorstSentence) and guardrail.unit == "answer":
+        return _Worst(guardrail, score, asked)
+    return _Sentences(guardrail, asked)
+
+
+def why_no_parts(score: Score, promise: Promise) -> str | None:
+    """Return why a guardrail of a score cannot judge sentence by sentence; None where it can."""
+    if (column := _column(score)) is not None:
+        return (
+            f"this guardrail reads the column {column}, which nobody has computed while an answer "
+            "is still being written; " + _REMEDY.format("NAME")
+        )
+    if reads_length(promise.by):
+        return (
+            "this guardrail's thresholds depend on how long an answer is, which nobody knows while "
+            f"it is being written; calibrate without {LENGTH} among the groups (by)"
+        )
+    if promise.unit == "sentence" or isinstance(score, WorstSentence):
+        return None
+    return (
+        f"this guardrail judges whole answers by {score.name}, so that it cannot say anything of "
+        "one that is still being written; " + _REMEDY.format(spell(score))
+    )
+
+
+def _column(score: Score) -> str | None:
+    """Return the column that a score, or a member of it, is read from."""
+    if isinstance(score, ColumnScore):
+        return score.column
+    members: Any = getattr(score, "members", None)
+    found = map(_column, members.values()) if isinstance(members, Mapping) else ()
+    return next((name for name in found if name is not None), None)
+
+
+class _Sentences:
+    """Sentences of which those that reach the threshold are removed."""
+
+    stops_at_undefined = True
+
+    def __init__(self, guardrail: Guardrail, asked: Example) -> None:
+        self._guardrail = guardrail
+        self._judged: list[tuple[Example, RowDecision]] = []
+        self._alone = guardrail.judge.alone_costs_no_more(asked)
+
+    def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
+        sentence = sentence_example(answer, place, len(self._judged) + 1)
+        (verdict,) = self._guardrail.judge.of([sentence], alone=self._alone)
+        self._judged.append((sentence, verdict))
+        return verdict
+
+    def may_show(self) -> bool:
+        return True
+
+    def decision(self, answer: Example) -> Decision:
+        judged = self._judged[: len(answer.sentences or ())]
+        sentences, verdicts = [item for item, _ in judged], [verdict for _, verdict in judged]
+        return self._guardrail.of_sentences(answer, sentences, verdicts)
+
+
+class _Worst:
+    """Sentences of which the highest score is that of the answer."""
+
+    stops_at_undefined = False
+
+    def __init__(self, guardrail: Guardrail, score: WorstSentence, asked: Example) -> None:
+        self._guardrail, self._score = guardrail, score
+        self._alone = guardrail.judge.alone_costs_no_more(asked)
+        self._judged: list[tuple[Example, Scores | BaseException]] = []
+        self._passes = guardrail.config.policy.undefined == "pass"
+
+    def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
+        judge = self._guardrail.judge
+        sentence = sentence_example(answer, place, len(self._judged) + 1)
+        member = self._score.member
+        try:
+            scores = scored_alone(member, sentence) if self._alone else member.score([sentence])
+        except Exception as error:
+            self._judged.append((sentence, error))
+            return judge.failed(sentence, error)
+        # Otherwise only the answer's own digits are shown to be certain, once, at its end.
+        certain = self._alone or judge.holds(sentence, scores)
+        (verdict,) = judge.judged([sentence], scores, alone=certain)
+        self._judged.append((sentence, verdict.error or scores))
+        # Sentences without a score do not count beside one that has one.
+        self._passes = self._passes or verdict.score is not None
+        return verdict
+
+    def may_show(self) -> bool:
+        return self._passes
+
+    def decision(self, answer: Example) -> Decision:
+        guardrail, parts = self._guardrail, list[Scores]()
+        judged = self._judged[: len(answer.sentences or ())]
+        for _, scores in judged:
+            if isinstance(scores, BaseException):
+                return guardrail.failed(answer, scores)
+            parts.append(scores)
+        if not judged or self._score.lacking([answer]):
+            (verdict,) = guardrail.judge.of([answer])
+            return guardrail.of_answer(answer, verdict)
+        scored = companion_scores(answer, [sentence for sentence, _ in judged], parts)
+        (verdict,) = guardrail.judge.judged([answer], scored, alone=self._alone)
+        return guardrail.of_answer(answer, verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceVerdict:
+    """What a guardrail says of one sentence of an answer.
+
+    Attributes
+    ----------
+    number : int
+        Which one it is, counted from 1.
+    start, end : int
+        Its characters in the answer, half open.
+    text : str
+        What it says.
+    outcome : {"pass", "flag", "review", "error"}
+        By the threshold, or by the policies for undefined scores and for failures.
+    score, threshold, p_value : float or None
+        As those of a decision, of this sentence.
+    reason : str
+        Why, in one sentence.
+    stop : bool
+        Whether the answer is stopped here, or was before: nothing from this sentence on is shown.
+    """
+
+    number: int
+    start: int
+    end: int
+    text: str
+    outcome: Outcome
+    score: float | None
+    threshold: float | None
+    p_value: float | None
+    reason: str
+    stop: bool
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+class StreamCheck:
+    """An answer that is still being written; made by ``Guardrail.stream_check``.
+
+    Feed tokens, show what `release` returns, and stop the model where a verdict says so; or let
+    `show` and `ashow` do all of that. For one thread at a time.
+
+    Attributes
+    ----------
+    decision : Decision or None
+        The decision about the answer once it has ended.
+    stopped : SentenceVerdict or None
+        The verdict that stopped it.
+
+    Examples
+    --------
+    >>> check = guardrail.stream_check(contexts=["Tungsten has the symbol W."])  # doctest: +SKIP
+    >>> for text in check.show(model.stream(prompt)):  # doctest: +SKIP
+    ...     print(text, end="")
+    >>> check.decision.outcome  # doctest: +SKIP
+    'pass'
+    """
+
+    def __init__(self, guardrail: Guardrail, asked: Example) -> None:
+        for name in guardrail.columns:
+            cell = asked.columns.get(name)
+            if isinstance(cell, str) and cell.lstrip().startswith("["):
+                raise InputError(
+                    f"column {name} holds a list, and how many sentences there will be is not "
+                    "known; give one value for all of them"
+                )
+        self._parts = parts_of(guardrail, asked)
+        self._guardrail, self._asked = guardrail, asked
+        self._splitter = SentenceStream()
+        self._written: list[str] = []
+        self._places: list[GivenSentence] = []
+        #: Sentences that `split` and `end` have returned, and `judge` has not been given.
+        self._waiting: deque[Sentence] = deque()
+        #: Characters that may be shown, and those that `release` has returned.
+        self._passed = self._released = 0
+        self._failed = False
+        self.stopped: SentenceVerdict | None = None
+        self.decision: Decision | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the detector failed, so that no further sentence is judged."""
+        return self._failed
+
+    @property
+    def n_sentences(self) -> int:
+        """How many sentences were judged."""
+        return len(self._places)
+
+    @property
+    def text(self) -> str:
+        """What has been written so far."""
+        if len(self._written) > 1:
+            self._written[:] = ["".join(self._written)]
+        return self._written[0] if self._written else ""
+
+    def feed(self, token: str) -> list[SentenceVerdict]:
+        """Take the next piece of the answer; return the verdicts on the sentences it ends.
+
+        Raises
+        ------
+        InputError
+            If it is no text, or the answer has ended.
+        """
+        return list(self._judged(self.split(token)))
+
+    def split(self, token: str) -> list[Sentence]:
+        """Take the next piece; return the sentences it ends, to be given to `judge` in order.
+
+        The two do what `feed` does; the first takes no time, the second what the detector takes.
+        """
+        if not isinstance(token, str):
+            raise InputError(f"a token must be a text; got {token!r:.80}")
+        if self.decision is not None:
+            raise InputError("this answer has ended; begin another one: guardrail.stream_check()")
+        self._written.append(token)
+        return self._noted(self._splitter.feed(token))
+
+    def end(self) -> list[Sentence]:
+        """End the text; return the sentences that are left, to be given to `judge` in order."""
+        return self._noted(self._splitter.close())
+
+    def close(self) -> Decision:
+        """End the answer; return the decision about all of it, as ``Guardrail.check`` would.
+
+        Raises
+        ------
+        InputError
+            If a sentence that `split` or `end` returned was not given to `judge`.
+        """
+        if self.decision is not None:
+            return self.decision
+        self._require_judged()
+        for _ in self._judged(self.end()):
+            pass
+        return self._decided()
+
+    def cut(self) -> Decision:
+        """End the answer with the sentence that stopped it; return the decision about that much.
+
+        Nothing after that sentence is judged. An answer that was not stopped just ends.
+
+        Raises
+        ------
+        InputError
+            If it was not stopped, and a sentence that `split` or `end` returned was not judged.
+        """
+        if self.decision is not None:
+            return self.decision
+        if self.stopped is None:
+            self._require_judged()
+        self._until_stopped(self.end())
+        if self.stopped is not None:
+            self._written = [self.text[: self.stopped.end]]
+            del self._places[self.stopped.number :]
+        return self._decided()
+
+    def release(self) -> str:
+        """Return what may be shown and was not returned before: judged sentences, what is between.
+
+        Each of them was judged as in the whole answer, and none before it stops the answer. Before
+        the end it is no promise about the answer as a whole: a later sentence may stop it, or its
+        decision be "review" or "error". After the end of an answer that passes it is all of the
+        rest; otherwise there is none.
+        """
+        text = self.text[self._released : self._passed]
+        self._released = max(self._released, self._passed)
+        return text
+
+    def show(self, tokens: Iterable[str]) -> Iterator[str]:
+        """Yield what may be shown of an answer as its tokens come, and end it.
+
+        No token is taken after the sentence that stops it: iterators that can be closed are, so
+        that the model ends, too. What is yielded is the answer where it passes.
+
+        Parameters
+        ----------
+        tokens : iterable of str
+            The answer, cut anywhere.
+        """
+        try:
+            for token in tokens:
+                self._until_stopped(self.split(token))
+                if text := self.release():
+                    yield text
+                if self.stopped is not None:
+                    break
+        finally:
+            if callable(close := getattr(tokens, "close", None)):
+                close()
+        self.cut()
+        if text := self.release():
+            yield text
+
+    async def ashow(self, tokens: AsyncIterable[str]) -> AsyncIterator[str]:
+        """Yield as `show` does, while the event loop goes on: sentences are judged in a thread."""
+        try:
+            async for token in tokens:
+                if sentences := self.split(token):
+                    await asyncio.to_thread(self._until_stopped, sentences)
+                    if text := self.release():
+                        yield text
+                    if self.stopped is not None:
+                        break
+        finally:
+            if callable(close := getattr(tokens, "aclose", None)):
+                await close()
+        await asyncio.to_thread(self.cut)
+        if text := self.release():
+            yield text
+
+    def _noted(self, sentences: list[Sentence]) -> list[Sentence]:
+        self._waiting.extend(sentences)
+        return sentences
+
+    def _require_judged(self) -> None:
+        """Refuse to decide about an answer of which a sentence was left out."""
+        if self._waiting and not self._failed:
+            raise InputError(
+                f"{count(len(self._waiting), 'sentence')} that split() or end() returned must be "
+                "given to judge() before the answer is decided; feed() does both"
+            )
+
+    def _judged(self, sentences: list[Sentence]) -> Iterator[SentenceVerdict]:
+        for sentence in sentences:
+            # The answer has failed with its first sentence that could not be judged.
+            if not self._failed:
+                yield self.judge(sentence)
+
+    def _until_stopped(self, sentences: list[Sentence]) -> None:
+        for sentence in sentences:
+            if self.stopped is None:
+                self.judge(sentence)
+
+    def judge(self, sentence: Sentence) -> SentenceVerdict:
+        """Return the verdict on the next sentence that `split` or `end` returned.
+
+        Raises
+        ------
+        InputError
+            If it is another one.
+        """
+        if not self._waiting or sentence != self._waiting[0]:
+            raise InputError(
+                "sentences must be judged once, in the order in which split() and end() return "
+                f"them; got {sentence!r:.80}"
+            )
+        self._waiting.popleft()
+        place = GivenSentence(sentence.start, sentence.end)
+        self._places.append(place)
+        verdict = self._parts.verdict(replace(self._asked, response=self.text), place)
+        self._failed = verdict.error is not None
+        outcome: Outcome = verdict.outcome
+        reason, stops = verdict.reason, outcome != "pass"
+        if verdict.error is not None:
+            failed = self._guardrail.failed(self._asked, verdict.error)
+            outcome, reason = failed.outcome, failed.reason
+        elif verdict.score is None:
+            stops = stops and self._parts.stops_at_undefined
+        said = SentenceVerdict(
+            number=len(self._places),
+            start=sentence.start,
+            end=sentence.end,
+            text=sentence.text,
+            outcome=outcome,
+            score=verdict.score,
+            threshold=verdict.threshold,
+            p_value=verdict.p_value,
+            reason=reason,
+            stop=stops or self.stopped is not None,
+        )
+        if self.stopped is None:
+            if stops:
+                self.stopped = said
+            elif self._parts.may_show():
+                self._passed = sentence.end
+        return said
+
+    def _decided(self) -> Decision:
+        text = self.text
+        answer = replace(self._asked, response=text, sentences=tuple(self._places))
+        self.decision = decision = self._parts.decision(answer)
+        if not decision.flagged:
+            self._passed = len(text)
+        return decision

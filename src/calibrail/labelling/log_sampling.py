@@ -1,0 +1,699 @@
+"""Answers drawn from a decision log."""
+
+import hashlib
+import heapq
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.atomic_files import write_atomically
+from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal.sequential.active import labelling_probability
+from calibrail.conformal.sequential.test import share_so_far
+from calibrail.data.duplicates import normalise
+from calibrail.data.example import Example
+from calibrail.errors import DataError, InputError, file_errors
+from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder, read_plan
+from calibrail.labelling.ledger import LedgerAnswer
+from calibrail.labelling.plan import Order
+from calibrail.labelling.replay import check_draws
+from calibrail.labelling.sampling import Guesser, Pool, PooledAnswer
+from calibrail.labelling.store import Draw, Log, encoded
+from calibrail.options.guarantee import Requirement
+from calibrail.options.labelling import Drawing
+from calibrail.serialization import Record
+
+#: Lines that one call draws at most.
+MOST: Final = 1 << 14
+
+#: Stands for a limit that nobody set: what it would weigh is left out.
+_ANY: Final = 0.5
+
+
+def line_digest(chain: str, seq: int) -> str:
+    """Return 16 hexadecimal digits that stand for a line of a log: each is drawn by itself.
+
+    >>> line_digest("20270301T000000-1-00000000", 7)
+    '3493cbe8d4414425'
+    """
+    return hashlib.sha256(f"{chain}\0{seq}".encode()).hexdigest()[:16]
+
+
+def question_digest(example: Example) -> str | None:
+    """Return 16 hexadecimal digits that stand for the words of a question and of its chunks.
+
+    Chunks belong to it: "Summarise this" is another question of another text. None where there is
+    neither.
+
+    >>> question_digest(Example("Who wrote it?")) == question_digest(Example("who wrote it"))
+    True
+    """
+    words = [normalise(text) for text in (example.question, *example.contexts)]
+    if not any(words):
+        return None
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class LogCandidate:
+    """A line of a log that may be drawn.
+
+    Attributes
+    ----------
+    chain, seq
+        Where it stands.
+    time : str or None
+        When it was logged.
+    score : float or None
+        What the guardrail said; None where it is undefined.
+    flagged : bool
+        Whether the answer was not passed.
+    group : str or None
+        Where the guardrail has thresholds by group.
+    language : str or None
+        Where it is known.
+    example : Example
+        Its id, and its texts and the column of its score where the log holds them.
+    lengths : mapping of str to int
+        How long its texts are, where the log holds none.
+    """
+
+    chain: str
+    seq: int
+    time: str | None
+    score: float | None
+    flagged: bool
+    group: str | None
+    language: str | None
+    example: Example
+    lengths: Mapping[str, int] = field(default_factory=dict)
+
+
+class LogSampler:
+    """Holds the lines whose lots come first, of however many there are.
+
+    The place of a line follows from the seed, its chain and its number there, so that the lines
+    drawn are a uniform sample without replacement, and the same ones in whatever order and in how
+    many files the log is read.
+
+    Parameters
+    ----------
+    seed : int
+        Of all lots.
+    most : int
+        Lines to hold.
+    """
+
+    def __init__(self, seed: int, most: int = MOST) -> None:
+        self._order, self._most = Order(seed), most
+        self._held: list[tuple[int, LogCandidate]] = []
+        #: Lines offered so far, their days (UTC), and the earliest and the latest time of them.
+        self.n = 0
+        self.days: set[str] = set()
+        self.first: str | None = None
+        self.last: str | None = None
+
+    def offer(
+        self, chain: str, seq: int, time: str | None, made: Callable[[], LogCandidate]
+    ) -> None:
+        """Take in a line, which is made only where its lot is among the first."""
+        self.n += 1
+        if time is not None:
+            self.days.add(time[:10])
+            self.first = time if self.first is None else min(self.first, time)
+            self.last = time if self.last is None else max(self.last, time)
+        place = -int(self._order.alone(line_digest(chain, seq)), 16)
+        if len(self._held) < self._most:
+            heapq.heappush(self._held, (place, made()))
+        elif place > self._held[0][0]:
+            heapq.heapreplace(self._held, (place, made()))
+
+    def candidates(self) -> list[LogCandidate]:
+        """Return the lines held, in the order of drawing."""
+        return [item for _, item in sorted(self._held, key=lambda pair: -pair[0])]
+
+
+def probabilities(
+    candidates: Sequence[LogCandidate],
+    files: LabelFolder,
+    limits: tuple[float | None, float | None],
+) -> tuple[list[float | None], list[float]]:
+    """Return the guess for each line, and with which probability it is handed out.
+
+    Both follow from the labels there are, and are fixed before those of these lines are seen.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        In the order of drawing.
+    files : LabelFolder
+        Up to date.
+    limits : (float or None, float or None)
+        Coverage that must be kept and FPR that may not be exceeded, None where nobody said.
+    """
+    drawing = files.plan.drawing
+    if drawing.design == "uniform" or not candidates:
+        return [None] * len(candidates), [1.0] * len(candidates)
+    known = [item for item in files.ledger.answers if item.label is not None]
+    weights = [1.0 / item.draw.probability for item in known]
+    hallucinated = sum(w for w, item in zip(weights, known, strict=True) if item.label == 1)
+    least, most = (_ANY if limit is None else limit for limit in limits)
+    guesses = Guesser(files)([(item.score, None) for item in candidates])
+    chances = labelling_probability(
+        np.array([item.flagged for item in candidates]),
+        guesses,
+        Requirement(max_fpr=most, min_coverage=least),
+        drawing,
+        base_rate=float(share_so_far(hallucinated, round(sum(weights)))),
+        undecided=(limits[0] is not None, limits[1] is not None),
+    )
+    return [float(item) for item in guesses], chances.tolist()
+
+
+def draw_lines(
+    candidates: Sequence[LogCandidate],
+    files: LabelFolder,
+    limits: tuple[float | None, float | None],
+    *,
+    budget: int,
+    n_rows: int,
+) -> list[Draw]:
+    """Draw as many lines as hand out the budget on average, and let the lot of each say which.
+
+    How many are drawn follows from the probabilities of all candidates, before any lot: what a draw
+    stands for depends on no lot and on no place in the order. So about the budget is handed out,
+    and exactly that with the design ``uniform``.
+
+    Returns
+    -------
+    list of Draw
+        Those drawn, handed out or not; their batch is the next one.
+    """
+    order, answers = Order(files.plan.seed), files.ledger.answers
+    guesses, chances = probabilities(candidates, files, limits)
+    n_drawn = _n_drawn(chances, budget)
+    found: list[tuple[LogCandidate, str, float | None, float, bool]] = []
+    for item, guess, chance in list(zip(candidates, guesses, chances, strict=True))[:n_drawn]:
+        digest = line_digest(item.chain, item.seq)
+        handed_out = order.lot("labelled", digest) < chance
+        found.append((item, digest, guess, chance, handed_out))
+    batch = 1 + max((answer.draw.batch or 0 for answer in answers[-1:]), default=0)
+    return [
+        Draw(
+            order=number,
+            unit=number,
+            of=1,
+            id=item.example.id,
+            group=None,
+            digest=digest,
+            probability=chance,
+            handed_out=handed_out,
+            score=item.score,
+            flagged=item.flagged,
+            guess=guess,
+            plan=files.agreed_on[:DIGITS],
+            chain=item.chain,
+            seq=item.seq,
+            time=item.time,
+            batch=batch,
+            share=len(found) / n_rows,
+            log_group=item.group,
+            log_language=item.language,
+            question=question_digest(item.example),
+        )
+        for number, (item, digest, guess, chance, handed_out) in enumerate(
+            found, start=len(answers) + 1
+        )
+    ]
+
+
+def _n_drawn(chances: Sequence[float], budget: int) -> int:
+    """Return how many of the candidates hand out the budget on average; all, where they are few."""
+    if not chances:
+        return 0
+    return min(len(chances), max(1, round(budget * len(chances) / sum(chances))))
+
+
+BATCHES: Final = "batches.jsonl"
+#: How far the log was read, and by which batch.
+_CURSOR: Final = "cursor.json"
+
+#: What a call is about to add to the files; gone once it has.
+_PENDING: Final = ".pending.json"
+#: What rounding may take from a budget.
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class DrawBatch(Record):
+    """A line of ``batches.jsonl``: what one call found in the log, and what it drew.
+
+    Attributes
+    ----------
+    batch : int
+        1, 2, ...
+    per_day : float
+        Answers that people are to label for each day of the log.
+    days : tuple of str
+        Days (UTC) of the lines found that no call before has counted; none where lines bear no
+        time, so that a call counts as a day.
+    budget : int
+        Answers to hand out: exactly so many with the design ``uniform`` where the log has them, and
+        on average with ``active``.
+    left : float
+        What of the days' budget is no whole answer, for the next call: in [0, 1).
+    rows : int
+        Lines found that are decisions of the guardrail: those that were drawn from.
+    drawn, handed_out : int
+        Lines drawn, and those that people are to label.
+    first, last : str or None
+        Earliest and latest time of the lines found.
+    """
+
+    batch: int
+    per_day: float
+    days: tuple[str, ...]
+    budget: int
+    left: float
+    rows: int
+    drawn: int
+    handed_out: int
+    first: str | None = None
+    last: str | None = None
+
+    @property
+    def share(self) -> float:
+        """Share of the lines found that was drawn: the chance of each to be."""
+        return self.drawn / self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many answers people are to label of the days that a call found.
+
+    Attributes
+    ----------
+    days : tuple of str
+        Days that no call before has counted.
+    whole : int
+        Answers.
+    left : float
+        What is no whole answer, in [0, 1).
+
+    Examples
+    --------
+    >>> Budget.of(0.5, ["2027-03-01"], set(), 0.0)
+    Budget(days=('2027-03-01',), whole=0, left=0.5)
+    >>> Budget.of(20, ["2027-03-01", "2027-03-02"], {"2027-03-01"}, 0.0).whole
+    20
+    """
+
+    days: tuple[str, ...]
+    whole: int
+    left: float
+
+    @classmethod
+    def of(cls, per_day: float, days: Iterable[str], counted: set[str], left: float) -> "Budget":
+        """Return the budget of a call, where earlier ones have counted days and left some."""
+        found = set(days)
+        new = tuple(sorted(found - counted))
+        due = left + per_day * (len(new) if found else 1)
+        whole = int(due + _ROUNDING)
+        return cls(new, whole, max(0.0, due - whole))
+
+
+class Batches:
+    """The batches of a folder of labels, each added whole, whatever ends the program.
+
+    Everything that a call adds is first written down beside the files: what a crash left out is
+    added by the next call, as it was. Hold the folder's lock.
+
+    Parameters
+    ----------
+    files : LabelFolder
+        The folder.
+    """
+
+    def __init__(self, files: LabelFolder) -> None:
+        self._files = files
+        self._log = Log(files.path / BATCHES)
+        self._pending = files.path / _PENDING
+        self.all: list[DrawBatch] = []
+
+    @property
+    def cursor(self) -> Mapping[str, Any] | None:
+        """How far the last batch has read the log; None before the first one.
+
+        Raises
+        ------
+        DataError
+            The file that says so is missing or damaged.
+        """
+        if not self.all:
+            return None
+        path = self._files.path / _CURSOR
+        remedy = "; restore it from a copy: without it lines would be drawn again"
+        with file_errors(f"cannot read {path}", remedy):
+            raw = path.read_bytes()
+        try:
+            content = json.loads(raw)
+            batch, cursor = content["batch"], content["cursor"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is damaged ({error}){remedy}") from error
+        if batch != len(self.all) or not isinstance(cursor, dict):
+            raise DataError(
+                f"{path} is that of batch {batch}, and {BATCHES} ends with batch {len(self.all)}"
+                f"{remedy}"
+            )
+        return cursor
+
+    def refresh(self) -> None:
+        """Take in the batches that were added, and add what a crash has left out.
+
+        Raises
+        ------
+        DataError
+            A line is damaged: it is named.
+        """
+        self._files.refresh()
+        self._take_in()
+        if self._pending.exists():
+            self._finish()
+
+    def add(
+        self,
+        batch: DrawBatch,
+        draws: Sequence[Draw],
+        waiting: Sequence[PooledAnswer],
+        cursor: Mapping[str, Any],
+    ) -> None:
+        """Add a batch: its draws, the texts of each, and how far the log was read."""
+        content = {
+            "batch": batch.to_dict(),
+            "cursor": cursor,
+            "draws": [draw.to_dict(certify=True) for draw in draws],
+            "pool": [item.to_dict() for item in waiting],
+            "before": {"draws": len(self._files.ledger.answers), "pool": self._n_texts()},
+        }
+        with file_errors(f"cannot write into {self._files.path}", "; nothing was drawn"):
+            write_atomically(self._pending, encoded(content), durable=True)
+        self._finish()
+
+    def fill(self, waiting: Sequence[PooledAnswer]) -> None:
+        """Add texts of answers that were drawn without; each says whose they are."""
+        if waiting:
+            Pool(self._files.path / POOL_FILE).write(waiting)
+
+    def _finish(self) -> None:
+        """Add what is not there yet of what a call was to add, texts first."""
+        content = self._read_pending()
+        before, pool = content["before"], self._files.path / POOL_FILE
+        if self._n_texts() == before["pool"]:
+            Pool(pool).write(map(PooledAnswer.from_dict, content["pool"]))
+        there = len(self._files.ledger.answers) - before["draws"]
+        if there < 0:
+            raise DataError(
+                f"{self._files.draws.path} lacks lines that stood there when answers were drawn "
+                f"last ({before['draws']}); restore it from a copy"
+            )
+        if left := content["draws"][there:]:
+            self._files.draws.append(left)
+        number = content["batch"]["batch"]
+        read = {"batch": number, "cursor": content["cursor"]}
+        with file_errors(f"cannot write into {self._files.path}"):
+            write_atomically(self._files.path / _CURSOR, encoded(read), durable=True)
+        if len(self.all) < number:
+            self._log.append([content["batch"]])
+        with file_errors(f"cannot remove {self._pending}"):
+            self._pending.unlink()
+        self._files.refresh()
+        self._take_in()
+
+    def _read_pending(self) -> dict[str, Any]:
+        with file_errors(f"cannot read {self._pending}"):
+            raw = self._pending.read_bytes()
+        try:
+            content: dict[str, Any] = json.loads(raw)
+        except ValueError as error:
+            raise DataError(
+                f"{self._pending} is damaged ({error}); remove it: what it holds was drawn by a "
+                "call that was cut short, and is drawn again"
+            ) from error
+        return content
+
+    def _n_texts(self) -> int:
+        path = self._files.path / POOL_FILE
+        with file_errors(f"cannot read {path}", "; it holds the texts: restore it from a copy"):
+            return path.read_bytes().count(b"\n")
+
+    def _take_in(self) -> None:
+        lines = self._log.appended()
+        if lines is None:
+            self.all, lines = [], self._log.appended() or []
+        for line in lines:
+            where = f"{self._log.path}, line {line.number}"
+            try:
+                batch = DrawBatch.from_dict(line.content)
+            except InputError as error:
+                raise DataError(f"{where}: {error}; restore the line from a copy") from error
+            if batch.batch != len(self.all) + 1:
+                raise DataError(
+                    f"{where}: batch must be {len(self.all) + 1}; got {batch.batch}: no line may "
+                    "be lost; restore the file from a copy"
+                )
+            if not 0 < batch.drawn <= batch.rows or batch.handed_out > batch.drawn:
+                raise DataError(
+                    f"{where}: {batch.drawn} of {batch.rows} lines cannot have been drawn; restore "
+                    "the line from a copy"
+                )
+            self.all.append(batch)
+
+    @property
+    def counted(self) -> set[str]:
+        """Days whose budget is spent."""
+        return {day for batch in self.all for day in batch.days}
+
+    @property
+    def left(self) -> float:
+        """What earlier calls have left of their budget."""
+        return self.all[-1].left if self.all else 0.0
+
+
+def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: LabelFolder) -> None:
+    """Refuse draws that are not those that the batches count, or not of the lines they name.
+
+    Raises
+    ------
+    DataError
+        A line bears another batch, share or digest: it is named.
+    """
+    drawn: Counter[int] = Counter()
+    handed_out: Counter[int] = Counter()
+    for draw in draws:
+        number = draw.batch
+        if number is None or not 1 <= number <= len(batches):
+            raise _changed(files, draw, "batch", f"one of 1 to {len(batches)}", number)
+        share = batches[number - 1].share
+        if draw.share != share:
+            raise _changed(files, draw, "share", f"{share!r}, as {BATCHES} counts", draw.share)
+        digest = None if draw.chain is None else line_digest(draw.chain, draw.seq or 0)
+        if draw.digest != digest:
+            raise _changed(files, draw, "digest", f"{digest!r}, by chain and seq", draw.digest)
+        drawn[number] += 1
+        handed_out[number] += draw.handed_out
+    for batch in batches:
+        found = drawn[batch.batch], handed_out[batch.batch]
+        if found != (batch.drawn, batch.handed_out):
+            raise DataError(
+                f"{files.path / BATCHES}, line {batch.batch}: it counts {batch.drawn} draws, "
+                f"{batch.handed_out} of them handed out, and {files.draws.path} holds {found[0]} "
+                f"and {found[1]}; restore both from a copy"
+            )
+
+
+def _changed(files: LabelFolder, draw: Draw, field: str, due: str, got: object) -> DataError:
+    return DataError(
+        f"{files.draws.path}, line {draw.order}: {field} must be {due}; got {got!r}; restore the "
+        "line from a copy"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledSample:
+    """Answers drawn from a decision log, in the order drawn; arrays of shape (n,).
+
+    Attributes
+    ----------
+    flagged : ndarray of bool
+        Whether the guardrail did not pass the answer.
+    label : ndarray of float64
+        1 hallucinated, 0 faithful; NaN where there is no label, or none that says which.
+    settled : ndarray of bool
+        False where people are to label it and have not yet, or disagree. Answers that the lot
+        left unlabelled are settled: nothing of them is to come.
+    unsure : ndarray of bool
+        Whether the final label is that nobody can tell.
+    handed_out : ndarray of bool
+        Whether the lot of its probability handed it out.
+    probability : ndarray of float64
+        With which it was to be handed out, in (0, 1]; known before its label.
+    guess : ndarray of float64
+        P(hallucinated) as guessed before its label; NaN with the design ``uniform``.
+    share : ndarray of float64
+        Of the lines of the log that its batch was drawn from, how many were drawn.
+    time : ndarray of float64
+        When it was logged, in seconds since 1970 (UTC); NaN where that is not known.
+    batch : ndarray of int64
+        1, 2, ...: the call that drew it.
+    score : ndarray of float64
+        What the guardrail said; NaN where undefined.
+    group : ndarray of object
+        Group (str) where the guardrail has thresholds by group, else None.
+    language : ndarray of object
+        Language (str) where it is known, else None.
+    id : ndarray of object
+        Of the answer (str); several logged lines may bear one.
+    drawing : Drawing
+        How they were drawn.
+    guardrail : str
+        Digest of the guardrail that decided about them.
+    n_disagreements : int
+        Answers about which annotators disagree, and nobody has settled it.
+    line : ndarray of object, or None
+        Chain (str) and number there (int) of the logged line, as a pair; None where not known.
+    question : ndarray of object, or None
+        Digest (str) of the words of question and chunks, None where not known.
+    order : ndarray of int64, or None
+        1, 2, ...: the number of the draw, where these are some of the draws.
+    problems : tuple of str
+        Lines of labels that cannot be used, each with its file, its number and a remedy.
+    """
+
+    flagged: Bools
+    label: Floats
+    settled: Bools
+    unsure: Bools
+    handed_out: Bools
+    probability: Floats
+    guess: Floats
+    share: Floats
+    time: Floats
+    batch: Ints
+    score: Floats
+    group: NDArray[np.object_]
+    language: NDArray[np.object_]
+    id: NDArray[np.object_]
+    drawing: Drawing = field(default_factory=Drawing)
+    guardrail: str = ""
+    n_disagreements: int = 0
+    line: NDArray[np.object_] | None = None
+    question: NDArray[np.object_] | None = None
+    order: Ints | None = None
+    problems: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Return how many answers were drawn."""
+        return len(self.flagged)
+
+
+def audited(folder: Path) -> LabelledSample:
+    """Return what a folder holds that ``calibrail audit-sample`` made, checked against its seed.
+
+    Lines of labels that cannot be used (of an answer that was not drawn, a second one of one
+    person, damaged ones) are left out and named. Draws that are not what the seed, the plan and
+    the batches say are refused: their probabilities would be made up.
+
+    Parameters
+    ----------
+    folder : Path
+        That holds ``session.json``.
+
+    Raises
+    ------
+    DataError
+        The folder holds no labels, or a draw is not what it was.
+    InputError
+        Its answers were not drawn from a decision log.
+    """
+    plan = read_plan(folder, "audit-sample")
+    if plan.purpose != "watch":
+        raise InputError(
+            f"the answers in {folder} were not drawn from a decision log; name a folder that "
+            "`calibrail audit-sample` made"
+        )
+    problems: list[str] = []
+    files = LabelFolder(folder, problems)
+    with files.lock():
+        batches = Batches(files)
+        batches.refresh()
+    answers = files.ledger.answers
+    draws = [item.draw for item in answers]
+    check_draws(draws, plan, files.draws.path)
+    check_batches(draws, batches.all, files)
+    return replace(
+        _columns(answers),
+        drawing=plan.drawing,
+        guardrail=plan.guardrail or "",
+        problems=tuple(problems),
+    )
+
+
+def _columns(answers: Sequence[LedgerAnswer]) -> LabelledSample:
+    draws = [item.draw for item in answers]
+    standing = [item.standing for item in answers]
+    labels = [item.label for item in answers]
+    line = np.empty(len(draws), np.object_)
+    line[:] = [(draw.chain or "", draw.seq or 0) for draw in draws]
+    final = np.array([name == "final" for name in standing], np.bool_)
+    label = np.array([np.nan if value is None else value for value in labels], np.float64)
+    return LabelledSample(
+        flagged=np.array([bool(draw.flagged) for draw in draws], np.bool_),
+        label=label,
+        settled=np.array([name in ("final", "passed over") for name in standing], np.bool_),
+        unsure=np.asarray(final & np.isnan(label)),
+        handed_out=np.array([draw.handed_out for draw in draws], np.bool_),
+        probability=_numbers([draw.probability for draw in draws]),
+        guess=_numbers([draw.guess for draw in draws]),
+        share=_numbers([draw.share for draw in draws]),
+        time=_numbers([seconds(draw.time) for draw in draws]),
+        batch=np.array([draw.batch or 0 for draw in draws], np.int64),
+        score=_numbers([draw.score for draw in draws]),
+        group=_objects([draw.log_group for draw in draws]),
+        language=_objects([draw.log_language for draw in draws]),
+        id=_objects([draw.id for draw in draws]),
+        n_disagreements=standing.count("disagreement"),
+        line=line,
+        question=_objects([draw.question for draw in draws]),
+    )
+
+
+def seconds(time: str | None) -> float | None:
+    """Return a time in seconds since 1970, UTC; None where none can be read.
+
+    >>> seconds("1970-01-01T00:01:00Z"), seconds("yesterday")
+    (60.0, None)
+    """
+    try:
+        moment = None if time is None else datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    if moment is None:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _numbers(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def _objects(values: Sequence[str | None]) -> NDArray[np.object_]:
+    found = np.empty(len(values), np.object_)
+    found[:] = values
+    return found

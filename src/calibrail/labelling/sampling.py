@@ -1,0 +1,635 @@
+"""What is drawn next, with which probability.
+
+A guess decides how often an answer is labelled, and takes variance out of the verdict; it is never
+counted as a label. It is made before the label is seen, so that the verdict is valid however bad it
+is.
+"""
+
+import heapq
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, takewhile
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from calibrail.conformal._validation import Floats
+from calibrail.conformal.sequential.active import LearntGuess
+from calibrail.data.duplicates import CopyFinder
+from calibrail.data.example import Example
+from calibrail.data.labels import LabelReader
+from calibrail.errors import DataError, file_errors
+from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
+from calibrail.labelling.plan import Lots, Order
+from calibrail.labelling.store import Draw, Log, encoded
+from calibrail.options.data import ReadOptions
+from calibrail.serialization import plain
+
+#: Groups, or answers without one, that one pass over the traces finds.
+POOL: Final = 4096
+
+_LOST: Final = (
+    "; it holds the texts of the answers set aside: restore it from a copy. The labels are there "
+    "all the same, and `calibrail certify --labels` reads them without it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PooledAnswer:
+    """An answer that has its place in the order of drawing.
+
+    Attributes
+    ----------
+    unit : str
+        Place of what is drawn, see ``Order.unit``.
+    digest : str
+        Of its texts.
+    example : Example
+        The answer itself.
+    copy_of : str or None
+        Id of an earlier one of which it is a near copy: it is passed over.
+    fills : int or None
+        Place, from 0, of an answer whose texts were not known when it was set aside, and are these.
+    lengths : mapping of str to int
+        Where no text is known: how long question and response are, and how many chunks there are.
+    """
+
+    unit: str
+    digest: str
+    example: Example
+    copy_of: str | None = None
+    fills: int | None = None
+    lengths: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line of ``pool.jsonl``."""
+        example = self.example
+        content: dict[str, Any] = {"unit": self.unit, "id": example.id, "digest": self.digest}
+        if self.copy_of is not None:
+            return content | {"copy_of": self.copy_of}
+        if self.fills is not None:
+            content["fills"] = self.fills
+        content |= {"group": example.group, "question": example.question}
+        content |= {"contexts": list(example.contexts), "response": example.response}
+        if example.samples:
+            content["samples"] = list(example.samples)
+        if example.columns:
+            content["columns"] = dict(example.columns)
+        if self.lengths:
+            content["lengths"] = dict(self.lengths)
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "PooledAnswer":
+        """Rebuild it from its line."""
+        example = Example(
+            content.get("question", ""),
+            tuple(content.get("contexts", ())),
+            content.get("response", ""),
+            group=content.get("group"),
+            id=content["id"],
+            samples=tuple(content.get("samples", ())),
+            columns=content.get("columns", {}),
+        )
+        more = {name: content[name] for name in ("copy_of", "fills", "lengths") if name in content}
+        return cls(content["unit"], content["digest"], example, **more)
+
+
+def first_units(
+    examples: Iterable[Example],
+    order: Order,
+    *,
+    whole_groups: bool,
+    after: str = "",
+    most: int | None = None,
+) -> list[PooledAnswer]:
+    """Return what is drawn first, in the order of drawing, after one streaming pass.
+
+    Parameters
+    ----------
+    examples : iterable of Example
+        Read once; only what may be among the first is kept.
+    order : Order
+        Of drawing.
+    whole_groups : bool
+        Whether all answers of a group are drawn; otherwise one, which the lot decides.
+    after : str
+        Place behind which the pass begins.
+    most : int, optional
+        Groups, or answers without one, to find; ``POOL`` unless said otherwise.
+    """
+    most = POOL if most is None else most
+    units: dict[str, dict[str, PooledAnswer]] = {}
+    latest: list[tuple[int, str]] = []
+    last = ""
+    for example in examples:
+        digest = example.digest() if example.group is None else None
+        unit = order.unit(example, digest)
+        if unit <= after or (last and unit > last):
+            continue
+        waiting = PooledAnswer(unit, digest or example.digest(), example)
+        if unit not in units:
+            units[unit] = {}
+            heapq.heappush(latest, (-int(unit, 16), unit))
+            if len(latest) > most:
+                del units[heapq.heappop(latest)[1]]
+                last = latest[0][1]
+        answers = units.get(unit)
+        if answers is None:
+            continue
+        # Copies word for word are one answer, called by the least of its ids.
+        same = answers.get(digest := waiting.digest)
+        if same is None or example.id < same.example.id:
+            answers[digest] = waiting
+        if not whole_groups and len(answers) > 1:
+            del answers[max(answers, key=order.within)]
+    return [
+        units[unit][digest]
+        for unit in sorted(units)
+        for digest in sorted(units[unit], key=order.within)
+    ]
+
+
+def without_copies(waiting: list[PooledAnswer], earlier: Iterable[Example]) -> list[PooledAnswer]:
+    """Return the same with near copies of what is drawn before marked, whole units each.
+
+    Parameters
+    ----------
+    waiting : list of Waiting
+        In the order of drawing.
+    earlier : iterable of Example
+        What was drawn before these.
+    """
+    finder, ids = CopyFinder(), []
+    for example in earlier:
+        finder.add(example)
+        ids.append(example.id)
+    n_before = len(ids)
+    for item in waiting:
+        finder.add(item.example)
+        ids.append(item.example.id)
+    groups = finder.finish().groups
+    first: dict[int, int] = {}
+    unit_of = np.arange(len(ids))
+    for place, item in enumerate(waiting, start=n_before):
+        if place > n_before and waiting[place - n_before - 1].unit == item.unit:
+            unit_of[place] = unit_of[place - 1]
+    copied: dict[str, str] = {}
+    for place, group in enumerate(groups.tolist()):
+        if group < 0:
+            continue
+        original = first.setdefault(group, place)
+        if place >= n_before and unit_of[original] != unit_of[place]:
+            copied.setdefault(waiting[place - n_before].unit, ids[original])
+    return [replace(item, copy_of=copied.get(item.unit)) for item in waiting]
+
+
+class Pool:
+    """The file of answers that have their place, of which only places are kept in memory.
+
+    Parameters
+    ----------
+    path : Path
+        ``pool.jsonl``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: Place behind the last answer.
+        self.last = ""
+        self._read_to, self._number, self._n_copies, self._n_units = 0, 0, 0, 0
+        self._starts: list[int] = []
+        self._units: list[str] = []
+        self._copies_before: list[int] = []
+
+    def write(self, waiting: Iterable[PooledAnswer]) -> None:
+        """Add answers behind those that are there; the file is written whole or not at all."""
+        before = self.path.read_bytes() if self.path.exists() else b""
+        lines = (encoded(item.to_dict()) for item in waiting)
+        Log(self.path).rewrite(chain((before,), lines))
+
+    def refresh(self) -> None:
+        """Take in what was written since; only at the end is anything ever added.
+
+        Raises
+        ------
+        DataError
+            The file cannot be read, or a line is damaged.
+        """
+        with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
+            stream.seek(self._read_to)
+            for raw in stream:
+                self._number += 1
+                item = self._parse(raw, self._number)
+                if item.fills is not None:
+                    self._fill(item, item.fills)
+                    self._read_to += len(raw)
+                    continue
+                self._n_units += item.unit != self.last
+                self.last = item.unit
+                if item.copy_of is not None:
+                    self._n_copies += 1
+                else:
+                    self._starts.append(self._read_to)
+                    self._units.append(item.unit)
+                    self._copies_before.append(self._n_copies)
+                self._read_to += len(raw)
+
+    def _fill(self, item: PooledAnswer, place: int) -> None:
+        """Take in the texts of an answer that was set aside without."""
+        if not 0 <= place < len(self._starts) or self._units[place] != item.unit:
+            raise DataError(
+                f"{self.path}, line {self._number}, holds texts for an answer that does not stand "
+                "where it says; restore it from a copy"
+            )
+        self._starts[place] = self._read_to
+
+    def __len__(self) -> int:
+        """Return how many answers there are to draw, copies left out."""
+        return len(self._starts)
+
+    def __getitem__(self, place: int) -> PooledAnswer:
+        """Return an answer by its place in the order of drawing, from 0."""
+        with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
+            stream.seek(self._starts[place])
+            return self._parse(stream.readline())
+
+    def unit_of(self, place: int) -> tuple[int, int]:
+        """Return where what is drawn with an answer begins, and behind which place it ends."""
+        first, stop = place, place + 1
+        while first > 0 and self._units[first - 1] == self._units[place]:
+            first -= 1
+        while stop < len(self) and self._units[stop] == self._units[place]:
+            stop += 1
+        return first, stop
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the last pass found as much as it was to find, so that there may be more."""
+        return self._n_units > 0 and self._n_units % POOL == 0
+
+    def copies_before(self, place: int) -> int:
+        """Return how many near copies were passed over before a place."""
+        return self._copies_before[place] if place < len(self) else self._n_copies
+
+    def _parse(self, raw: bytes, number: int | None = None) -> PooledAnswer:
+        try:
+            return PooledAnswer.from_dict(json.loads(raw))
+        except (ValueError, KeyError, TypeError) as error:
+            where = f", line {number}," if number else ""
+            raise DataError(
+                f"{self.path}{where} is damaged ({error}); restore it from a copy: without it the "
+                "next answer is unknown. What is labelled is in the other files"
+            ) from error
+
+
+#: What is known of an answer before it is labelled: the guardrail's score, and what a column says;
+#: None where there is nothing.
+Clues: TypeAlias = tuple[float | None, float | None]
+
+
+class GuessColumn:
+    """Reads a column that tells hallucinated answers: any number, or a judge's label.
+
+    Parameters
+    ----------
+    name : str
+        Of the column; it may say what a judge's yes means, as it may for labels.
+
+    Examples
+    --------
+    >>> column = GuessColumn("judge")
+    >>> column(0.25, "t1"), column("faithful", "t2"), column(None, "t3")
+    (0.25, 0.0, None)
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._labels = LabelReader(ReadOptions(), name)
+
+    def of(self, example: Example) -> float | None:
+        """Return what the column says of an example; errors as of a call."""
+        return self(example.columns.get(self.name), example.id)
+
+    def __call__(self, value: float | str | None, id: str) -> float | None:
+        """Return what the column says of an answer; None where its cell is empty.
+
+        Raises
+        ------
+        DataError
+            The value is neither; the answer is named.
+        """
+        if value is None or isinstance(value, float):
+            return value
+        label = self._labels(value)
+        if label not in (0, 1):
+            raise DataError(
+                f"the trace {id!r} has {value!r:.60} in the column {self.name!r}; a guess is a "
+                "number, or a word that says hallucinated or faithful: mend the column, or leave "
+                "guess out"
+            )
+        return float(label)
+
+
+class Guesser:
+    """Learns from labels how likely an answer is hallucinated, by its clues.
+
+    Parameters
+    ----------
+    folder : LabelFolder
+        What is drawn and labelled.
+    """
+
+    def __init__(self, folder: LabelFolder) -> None:
+        self._folder = folder
+        self._learnt: tuple[int, LearntGuess] | None = None
+
+    def __call__(self, clues: Sequence[Clues]) -> Floats:
+        """Return P(hallucinated) as guessed for answers, shape (n,)."""
+        ledger = self._folder.ledger
+        if self._learnt is None or self._learnt[0] != ledger.version:
+            self._learnt = ledger.version, LearntGuess.of(*ledger.lessons())
+        return np.asarray(np.round(self._learnt[1](_numbers(clues)), 6))
+
+
+def _numbers(clues: Sequence[Clues]) -> Floats:
+    """Return clues as numbers, shape (n, 2), NaN where there are none."""
+    rows = [[np.nan if clue is None else clue for clue in both] for both in clues]
+    return np.array(rows, np.float64).reshape(-1, 2)
+
+
+#: Answers that the guardrail decides about in one go: while somebody waits, and ahead of time.
+_NOW: Final = 8
+_AHEAD: Final = 32
+#: Answers that are decided about ahead of their turn, if there is time.
+_READY: Final = 96
+#: Answers left from which on the traces are read again, ahead of their turn.
+_FEW: Final = 1024
+#: Groups, or answers, that are drawn in one go where the lot hands out none of them.
+_IN_A_ROW: Final = 128
+
+
+class GuardrailOutcome(NamedTuple):
+    """What the frozen guardrail says of an answer: its score, None if undefined, and its flag."""
+
+    score: float | None
+    flagged: bool
+
+
+#: From answers to what the frozen guardrail says of each.
+Judge: TypeAlias = Callable[[Sequence[Example]], Sequence[GuardrailOutcome]]
+
+#: Reads the traces again, from the start.
+Reread: TypeAlias = Callable[[], Iterable[Example]]
+
+#: The place behind which was looked, and what was found there.
+_Found: TypeAlias = tuple[str, list[PooledAnswer]]
+
+_Result = TypeVar("_Result")
+
+
+class _Ready(NamedTuple):
+    """What is known of an answer before it is drawn."""
+
+    item: PooledAnswer
+    said: GuardrailOutcome | None
+    column: float | None
+
+    @property
+    def clues(self) -> Clues:
+        """What a guess rests on."""
+        return None if self.said is None else self.said.score, self.column
+
+
+def in_background(task: Callable[[], _Result]) -> Future[_Result]:
+    """Run a task beside everything else; the end of the program does not wait for it."""
+    future: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(task())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="calibrail-label", daemon=True).start()
+    return future
+
+
+class Sampler:
+    """Draws answers one after another and writes down each draw before anybody sees it.
+
+    What takes long, the guardrail and reading the traces again, runs ahead in the background.
+
+    Parameters
+    ----------
+    folder : LabelFolder
+        Up to date, and locked, whenever ``draw`` is called.
+    judge : callable or None
+        The frozen guardrail; None where labels are for a threshold.
+    reread : callable
+        Gives the traces once more, when nearly all that were set aside are drawn.
+    lots : Lots, optional
+        Those that fell elsewhere; without them nothing is drawn where such lots decide.
+    """
+
+    def __init__(
+        self,
+        folder: LabelFolder,
+        judge: Judge | None,
+        reread: Reread,
+        lots: Lots | None = None,
+    ) -> None:
+        self._folder, self._judge, self._reread, self._lots = folder, judge, reread, lots
+        self._order = Order(folder.plan.seed)
+        self.pool = Pool(folder.path / POOL_FILE)
+        self.pool.refresh()
+        self._ready: dict[int, _Ready] = {}
+        self._deciding: Future[dict[int, _Ready]] | None = None
+        self._chances: tuple[int, dict[int, tuple[float | None, float]]] = (-1, {})
+        self._reading: Future[_Found] | None = None
+        self._nothing_after = ""
+        self._stopped = threading.Event()
+        guess = folder.plan.guess
+        self._column = None if guess is None else GuessColumn(guess)
+        self._guesser = Guesser(folder)
+
+    def close(self) -> None:
+        """Stop what runs in the background."""
+        self._stopped.set()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether everything is drawn."""
+        return len(self._folder.ledger.answers) >= len(self.pool) and not self._has_more
+
+    def draw(self) -> bool:
+        """Draw what comes next until something is handed out; return False if nothing is left.
+
+        A group is drawn whole. Nothing is drawn that is not on the disk.
+        """
+        answers = self._folder.ledger.answers
+        if self._folder.plan.elsewhere is not None and self._lots is None:
+            return False
+        last, lines = answers[-1].draw if answers else None, list[Draw]()
+        for _ in range(_IN_A_ROW):
+            place = len(answers) + len(lines)
+            if place >= len(self.pool) and not self._more(place):
+                break
+            unit = self._unit(place, last)
+            last = unit[-1]
+            lines += unit
+            if any(line.handed_out for line in unit):
+                break
+        if not lines:
+            return False
+        certify = self._folder.plan.purpose == "certify"
+        self._folder.draws.append(line.to_dict(certify=certify) for line in lines)
+        self._folder.refresh()
+        return True
+
+    def look_ahead(self) -> None:
+        """Begin in the background what the next draws will need."""
+        place = len(self._folder.ledger.answers)
+        if self._judge is not None:
+            self._decide_on(place)
+        if self._reading is None and self._has_more and len(self.pool) - place < _FEW:
+            self._read_on()
+        elif self._reading is not None and self._reading.done() and not self._reading.exception():
+            self._write_more(self._reading.result())
+
+    def _unit(self, place: int, last: Draw | None) -> list[Draw]:
+        """Return the draws of all answers of what comes next, by what is known now."""
+        # Where a crash tore a group, the rest of it comes first.
+        first, stop = self.pool.unit_of(place)
+        unit = 0 if last is None else last.unit
+        unit += first == place
+        self._prepare(place, stop)
+        found = []
+        for index in range(place, stop):
+            item, said, column = self._ready[index]
+            guess, chance = self._chance(index)
+            handed_out = self._order.lot("labelled", item.digest) < chance
+            if self._lots is not None:
+                least = self._folder.plan.drawing.floors[0 if said and said.flagged else 1]
+                chance, handed_out = self._lots.fell(item.example.id, least)
+            found.append(
+                Draw(
+                    index + 1,
+                    unit,
+                    stop - first,
+                    item.example.id,
+                    item.example.group,
+                    item.digest,
+                    chance,
+                    handed_out,
+                    None if said is None else plain(said.score),
+                    None if said is None else said.flagged,
+                    guess,
+                    column,
+                    self._folder.agreed_on[:DIGITS],
+                )
+            )
+        return found
+
+    def _chance(self, place: int) -> tuple[float | None, float]:
+        """Return the guess for an answer, and with which probability it is handed out."""
+        ledger = self._folder.ledger
+        if self._folder.plan.drawing.design == "uniform":
+            return None, 1.0
+        if self._chances[0] != ledger.version:
+            self._chances = ledger.version, {}
+        known = self._chances[1]
+        if place not in known:
+            # Until the next label these are the same for all: those that come next are worked out
+            # with it.
+            test = ledger.test_for_drawing
+            assert test is not None
+            places = list(takewhile(self._ready.__contains__, count(place)))
+            ready = [self._ready[index] for index in places]
+            guesses = self._guesser([item.clues for item in ready])
+            flags = [item.said is not None and item.said.flagged for item in ready]
+            pairs = zip(guesses.tolist(), test.probability(flags, guesses).tolist(), strict=True)
+            known |= dict(zip(places, pairs, strict=True))
+        return known[place]
+
+    def _prepare(self, place: int, stop: int) -> None:
+        """Have the guardrail's word on answers; on those that come next, too."""
+        wanted = range(place, stop)
+        if self._deciding is not None and any(index not in self._ready for index in wanted):
+            self._take_decided()
+        if any(index not in self._ready for index in wanted):
+            ahead = _NOW if self._judge is not None else 1
+            places = range(place, min(max(place + ahead, stop), len(self.pool)))
+            self._ready |= self._decided(places)
+
+    def _decided(self, places: range) -> dict[int, _Ready]:
+        """Return what is known of answers before they are drawn."""
+        items = [self.pool[index] for index in places]
+        said: Sequence[GuardrailOutcome | None] = [None] * len(items)
+        if self._judge is not None:
+            said = self._judge([item.example for item in items])
+        columns = [None if self._column is None else self._column.of(it.example) for it in items]
+        return dict(zip(places, map(_Ready, items, said, columns), strict=True))
+
+    def _take_decided(self) -> None:
+        """Wait for what was decided about in the background."""
+        if self._deciding is not None:
+            deciding, self._deciding = self._deciding, None
+            self._ready |= deciding.result()
+
+    def _decide_on(self, place: int) -> None:
+        """Let the guardrail decide about the answers after those that it has decided about."""
+        self._ready = {index: item for index, item in self._ready.items() if index >= place}
+        if self._deciding is not None and self._deciding.done():
+            self._take_decided()
+        if self._deciding is not None or len(self._ready) > _READY - _AHEAD:
+            return
+        first = max(self._ready, default=place - 1) + 1
+        places = range(first, min(first + _AHEAD, len(self.pool)))
+        if places:
+            self._deciding = in_background(lambda: self._decided(places))
+
+    def _more(self, place: int) -> bool:
+        """Set the next answers aside, from a place on; return whether there are any."""
+        self.pool.refresh()
+        if place >= len(self.pool) and self._has_more:
+            self._write_more((self._reading or self._read_on()).result())
+        return place < len(self.pool)
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether traces may be left that were not set aside."""
+        if self._folder.plan.purpose == "watch":
+            return False
+        return self.pool.may_go_on and self.pool.last != self._nothing_after
+
+    def _read_on(self) -> Future[_Found]:
+        """Begin to read the traces again, for what comes after all that was set aside."""
+        after, n = self.pool.last, len(self.pool)
+
+        def read() -> _Found:
+            whole = self._folder.plan.drawing.whole_groups
+            examples = takewhile(lambda _: not self._stopped.is_set(), self._reread())
+            found = first_units(examples, self._order, whole_groups=whole, after=after)
+            earlier = (self.pool[place].example for place in range(n))
+            return after, without_copies(found, earlier)
+
+        self._reading = in_background(read)
+        return self._reading
+
+    def _write_more(self, found: _Found) -> None:
+        """Write down what was found, unless another process has done so."""
+        after, waiting = found
+        self._reading = None
+        self.pool.refresh()
+        if self.pool.last != after:
+            return
+        if not waiting:
+            self._nothing_after = after
+            return
+        self.pool.write(waiting)
+        self.pool.refresh()

@@ -1,0 +1,339 @@
+"""Backend, precision, device, memory, versions."""
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from calibrail.errors import InputError, ModelError
+
+#: Distributions whose version is recorded, since they can change a score.
+RECORDED: Final = (
+    "calibrail",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "nupunkt",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+)
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the libraries that can change a score, without importing them."""
+    return dict(_versions())
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def machine(models: Iterable[Any] = ()) -> dict[str, str]:
+    """Return what computes here: versions, the linear algebra, processor, device and precision.
+
+    Parameters
+    ----------
+    models : iterable
+        The models of a score, already loaded where they are local: their precision, their device
+        and what computes them stand in the result.
+    """
+    import numpy as np
+
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    found = {
+        "python": platform.python_version(),
+        **installed_versions(),
+        "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
+        "processor": platform.machine(),
+    }
+    local = [model for model in models if hasattr(model, "dtype")]
+    if precisions := sorted({str(model.dtype) for model in local}):
+        import torch
+
+        runtimes = {model.runtime for model in local if hasattr(model, "runtime")}
+        takes = any(runtime.takes_cuda for runtime in runtimes) or not runtimes
+        cuda = torch.cuda.is_available() and takes
+        found["device"] = f"cuda ({torch.cuda.get_device_name()})" if cuda else "cpu"
+        found["instructions"] = torch.backends.cpu.get_cpu_capability()
+        found["dtype"] = ", ".join(precisions)
+        if others := sorted(item.version for item in runtimes if not item.is_torch):
+            found["backend"] = ", ".join(others)
+    return found
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    versions = []
+    for name in RECORDED:
+        with suppress(PackageNotFoundError):
+            versions.append((name, version(name)))
+    return tuple(versions)
+
+
+INSTALL: Final = 'pip install "calibrail[models]"'
+
+#: What is computed: from a torch module and named inputs to a tuple of tensors.
+Forward = Callable[[Any, dict[str, Any]], tuple[Any, ...]]
+
+#: Another one goes up when the same weights would be exported as something else.
+GRAPH: Final = "calibrail-graph/1: ONNX opset 17 of the float32 weights, eager attention"
+#: How weights and activations become 8-bit numbers; see `calibrail.models.onnx`.
+INT8: Final = (
+    "calibrail-int8/1: products with weights; weights per output -63 to 63, activations per token "
+    "1 to 255 around 128; each input by itself"
+)
+
+
+class Offer(NamedTuple):
+    """What a library computes with.
+
+    Attributes
+    ----------
+    dtypes, devices : tuple of str
+        Its precisions and devices.
+    modules : tuple of str
+        What must be installed, by the name under which it is imported.
+    install : str
+        How it is installed.
+    """
+
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    modules: tuple[str, ...]
+    install: str
+
+
+#: By backend.
+OFFERS: Final[Mapping[str, Offer]] = {
+    "torch": Offer(("float32", "bfloat16", "float16"), ("cpu", "cuda", "mps"), (), INSTALL),
+    "onnx": Offer(
+        ("float32", "int8"),
+        ("cpu", "cuda"),
+        ("onnx", "onnxruntime"),
+        'pip install "calibrail[models,onnx]"',
+    ),
+    "openvino": Offer(
+        ("float32",), ("cpu",), ("onnx", "openvino"), 'pip install "calibrail[models,openvino]"'
+    ),
+}
+
+#: Padded tokens of a batch on a graphics processor, which small batches leave idle.
+GPU_TOKENS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What computes a model: a library, its precision, its device.
+
+    Parameters
+    ----------
+    backend : {"torch", "onnx", "openvino"}
+        The library: torch, onnxruntime or OpenVINO.
+    dtype : {"float32", "bfloat16", "float16", "int8"}
+        The precision.
+    device : {"cpu", "cuda", "mps"}, optional
+        None for a graphics processor where the backend finds one, else the processor.
+
+    Raises
+    ------
+    InputError
+        If the backend is unknown, or does not offer the precision or the device.
+    """
+
+    backend: str = "torch"
+    dtype: str = "float32"
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        backend, dtype, device = self.backend, self.dtype, self.device
+        if not isinstance(backend, str) or backend not in OFFERS:
+            raise InputError(f"backend must be one of {', '.join(OFFERS)}; got {backend!r}")
+        offer = OFFERS[backend]
+        for name, value, known in (
+            ("dtype", dtype, offer.dtypes),
+            ("device", device, (None, *offer.devices)),
+        ):
+            if value in known:
+                continue
+            offered = ", ".join(item for item in known if item)
+            others = [key for key in OFFERS if value in (*OFFERS[key].dtypes, *OFFERS[key].devices)]
+            elsewhere = f"; {value} needs backend={' or backend='.join(others)}" if others else ""
+            raise InputError(
+                f"{name} must be one of {offered} with backend={backend}; got {value!r}{elsewhere}"
+            )
+        if dtype == "int8" and device == "cuda":
+            raise InputError("dtype=int8 is computed on the processor only; use device=cpu")
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether torch computes."""
+        return self.backend == "torch"
+
+    @property
+    def version(self) -> str:
+        """The library and its version."""
+        name = self.backend if self.is_torch else OFFERS[self.backend].modules[-1]
+        for distribution in (f"{name}-gpu", name):
+            with suppress(PackageNotFoundError):
+                return f"{distribution} {version(distribution)}"
+        return f"{name} unknown"
+
+    @property
+    def takes_cuda(self) -> bool:
+        """Whether a CUDA device computes where there is one."""
+        if self.device is not None or self.is_torch:
+            return self.device in (None, "cuda")
+        return self.dtype != "int8" and self.version.startswith("onnxruntime-gpu ")
+
+    @property
+    def alone(self) -> bool:
+        """Whether each input runs by itself.
+
+        A rounding error of 1e-7, as another batch makes it, would flip an 8-bit number here and
+        there, and one that is flipped flips others in the next layer.
+        """
+        return self.dtype == "int8"
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what pins the computation beyond weights and precision; nothing for plain torch.
+
+        In float32 a library and its version differ by rounding, which the score's tolerance covers;
+        in int8 a rounding error grows, so that the version is pinned. A device is pinned where it
+        was named: it differs by rounding, too.
+
+        Raises
+        ------
+        ModelError
+            If the library is not installed.
+        """
+        pinned: dict[str, Any] = {} if self.device is None else {"device": self.device}
+        if self.is_torch:
+            return pinned
+        self.require()
+        pinned |= {"backend": self.backend, "graph": GRAPH}
+        if self.dtype == "int8":
+            release = ".".join(self.version.split(" ")[1].split(".")[:2])
+            pinned |= {"quantisation": INT8, "onnxruntime": release}
+        return pinned
+
+    def require(self) -> None:
+        """Refuse a library that is not installed.
+
+        Raises
+        ------
+        ModelError
+            If one is missing; it says how it is installed.
+        """
+        offer = OFFERS[self.backend]
+        if missing := [name for name in offer.modules if not _is_there(name)]:
+            raise ModelError(
+                f"backend={self.backend} needs {' and '.join(missing)}: {offer.install}"
+            )
+
+
+def torch_device(device: str | None) -> str:
+    """Return the device on which torch computes.
+
+    Raises
+    ------
+    ModelError
+        If the one that is named is not there.
+    """
+    import torch
+
+    there = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if device is None:
+        return "cuda" if there["cuda"] else "cpu"
+    if not there[device]:
+        found = ", ".join(name for name, is_there in there.items() if is_there)
+        raise ModelError(
+            f"device={device} is not there: torch {torch.__version__} finds {found}; install a "
+            "torch that is built for it, or leave device out"
+        )
+    return device
+
+
+def n_threads() -> int:
+    """Return how many threads compute: ``OMP_NUM_THREADS``, else the cores this process may use."""
+    stated = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if stated.isdecimal() and int(stated) > 0:
+        return int(stated)
+    return cores()
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:
+        return False
+
+
+#: Where Linux says how much memory a container may take, and takes: version 2, then version 1.
+_GROUPS = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def held_memory() -> int | None:
+    """Return the bytes that this process holds: now on Linux, at most so far on macOS.
+
+    None where that cannot be told.
+    """
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        pass
+    try:
+        import resource
+    except ImportError:
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def free_memory(root: Path = Path("/")) -> int | None:
+    """Return the bytes that this machine, or this container, could still give.
+
+    None where that cannot be told: elsewhere than on Linux.
+
+    Parameters
+    ----------
+    root : Path
+        Where ``proc`` and ``sys`` are.
+    """
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+        fields = dict(line.split(":", 1) for line in lines if ":" in line)
+        free = 1024 * int(fields["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):
+        return None
+    groups = root / "sys/fs/cgroup"
+    for limit, taken, reclaimable in _GROUPS:
+        try:
+            most = int((groups / limit).read_text())
+            now = int((groups / taken).read_text())
+            stat = (groups / taken).with_name("memory.stat").read_text().split()
+        except (OSError, ValueError):
+            continue
+        # Files that were read are in it, and given up for whoever needs the room.
+        kept = int(stat[stat.index(reclaimable) + 1]) if reclaimable in stat else 0
+        return max(0, min(free, most - now + kept))
+    return free

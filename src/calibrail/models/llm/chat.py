@@ -1,0 +1,563 @@
+"""Chat questions, batched and counted."""
+
+import hashlib
+import json
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, astuple, dataclass
+from functools import partial
+from threading import Event, Lock
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from calibrail.errors import InputError
+from calibrail.models.batching import report_progress, shared
+from calibrail.models.fork_safety import renewed, waited_for
+from calibrail.models.llm.cache import AnswerCache, Source, Tokens, open_cache
+from calibrail.models.llm.limits import Account, account
+from calibrail.models.llm.transport import Caller, ModelRequest, RefusedError, resolve_endpoint
+
+#: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
+#: beginning, or after what a model thinks aloud.
+KEPT_POSITIONS: Final = 16
+#: Log-probability of a token that can never come, as OpenAI writes it.
+NEVER: Final = -9999.0
+
+#: Tokens that no answer costs: larger counts are mistakes, and would overflow a table's sums.
+_MOST_TOKENS: Final = 2**40
+
+_LARGEST: Final = sys.float_info.max
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One question to a chat model.
+
+    Attributes
+    ----------
+    messages : tuple of (str, str)
+        Role and content of each message.
+    temperature : float
+        0 for the most likely answer.
+    max_tokens : int
+        Tokens of the answer at most.
+    top_logprobs : int
+        Alternatives per token whose log-probabilities are asked for; 0 for none.
+    schema : str
+        JSON schema of the answer, as text; empty for free text.
+    sample : int
+        Which of several answers to the same question; it seeds the endpoint's sampling.
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    temperature: float = 0.0
+    max_tokens: int = 16
+    top_logprobs: int = 0
+    schema: str = ""
+    sample: int = 0
+
+    def parameters(self) -> dict[str, Any]:
+        """Return everything but the model as the fields of an OpenAI request."""
+        fields: dict[str, Any] = {
+            # Halves of a character, left over from broken UTF-16, cannot be sent.
+            "messages": [
+                {"role": role, "content": text.encode("utf-8", "replace").decode()}
+                for role, text in self.messages
+            ],
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+        }
+        if self.temperature > 0.0:
+            fields["seed"] = self.sample
+        if self.top_logprobs:
+            fields |= {"logprobs": True, "top_logprobs": self.top_logprobs}
+        if self.schema:
+            shape = {"name": "answer", "strict": True, "schema": json.loads(self.schema)}
+            fields["response_format"] = {"type": "json_schema", "json_schema": shape}
+        return fields
+
+    def key(self, endpoint: str, model: str) -> str:
+        """Return a digest of the endpoint, the model and all that is asked: 64 hex digits."""
+        content = {"endpoint": endpoint, "model": model, "request": asdict(self)}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One token of an answer with its alternatives.
+
+    Attributes
+    ----------
+    token : str
+        The token as text.
+    logprob : float
+        Its natural log-probability as the endpoint gives it, not checked.
+    top : tuple of (str, float)
+        The likeliest tokens at this place with theirs.
+    """
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """What a chat model answered.
+
+    Attributes
+    ----------
+    text : str
+        The answer; empty where it refused.
+    refusal : bool
+        Whether the endpoint marked it as a refusal or filtered it.
+    finish : str
+        Why it ended: ``stop``, ``length``, ...
+    positions : tuple of Position, or None
+        The first tokens with their log-probabilities; None where the endpoint gave none.
+    served : str
+        The model as the endpoint names it, e.g. with its date; empty if it does not.
+    tokens_in, tokens_out : int or None
+        Tokens as the endpoint counted them.
+    """
+
+    text: str
+    refusal: bool = False
+    finish: str = "stop"
+    positions: tuple[Position, ...] | None = None
+    served: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild an answer from ``to_dict``."""
+        positions = data["positions"] and tuple(
+            Position(item["token"], item["logprob"], tuple(map(tuple, item["top"])))
+            for item in data["positions"]
+        )
+        return cls(**{**data, "positions": positions})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request has no answer, in words that hold nothing of what was sent."""
+
+    reason: str
+
+
+def read_answer(body: Any) -> ChatAnswer:
+    """Read the body of a chat completion.
+
+    Raises
+    ------
+    ValueError
+        If it is no chat completion with a choice; the message says what is missing.
+    """
+    if not isinstance(body, dict):
+        raise ValueError("the endpoint answered with no JSON object")
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise ValueError("the endpoint answered without a choice")
+    choice = choices[0]
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise ValueError("the endpoint answered without a message")
+    content, finish = message.get("content"), choice.get("finish_reason")
+    refused = bool(message.get("refusal")) or finish == "content_filter"
+    if not (isinstance(content, str) or refused or finish == "length"):
+        raise ValueError("the endpoint answered without a text")
+    return ChatAnswer(
+        text=_text(content),
+        refusal=refused,
+        finish=_text(finish),
+        positions=_positions(choice.get("logprobs")),
+        served=_text(body.get("model")),
+        tokens_in=read_tokens(body, "prompt_tokens"),
+        tokens_out=read_tokens(body, "completion_tokens"),
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _positions(logprobs: Any) -> tuple[Position, ...] | None:
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list) or not content:
+        return None
+    positions = []
+    for place, item in enumerate(content):
+        if not isinstance(item, dict) or not isinstance(item.get("token"), str):
+            return None
+        inside = KEPT_POSITIONS <= place < len(content) - KEPT_POSITIONS
+        listed = None if inside else item.get("top_logprobs")
+        top = tuple(
+            (entry["token"], _logprob(entry.get("logprob")))
+            for entry in (listed if isinstance(listed, list) else ())
+            if isinstance(entry, dict) and isinstance(entry.get("token"), str)
+        )
+        positions.append(Position(item["token"], _logprob(item.get("logprob")), top))
+    return tuple(positions)
+
+
+def _logprob(value: Any) -> float:
+    """Return a log-probability; what is none becomes a number that no check lets pass."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 1.0
+    if value == -math.inf:
+        return NEVER
+    # A whole number of JSON may be larger than any float.
+    return float(value) if -_LARGEST <= value <= _LARGEST else 1.0
+
+
+def read_tokens(body: dict[str, Any], kind: str) -> int | None:
+    """Return how many tokens of a kind an answer says that it took; None where it says none."""
+    usage = body.get("usage")
+    n = usage.get(kind) if isinstance(usage, dict) else None
+    is_count = isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= _MOST_TOKENS
+    return n if is_count else None
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Question(NamedTuple):
+    """One thing that would be asked.
+
+    Attributes
+    ----------
+    key : str
+        Digest under which its answer is kept, hexadecimal.
+    texts : sequence of str
+        What is sent.
+    max_tokens : int
+        Tokens of the answer at most.
+    """
+
+    key: str
+    texts: Sequence[str]
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a model was used for so far; figures only grow.
+
+    Attributes
+    ----------
+    n_answers : int
+        Distinct requests that were answered, by the endpoint or the cache.
+    n_sent : int
+        Requests sent, further attempts included.
+    n_cached : int
+        Answers that the cache held.
+    n_failed : int
+        Requests that got no answer.
+    tokens_in, tokens_out : int
+        Tokens of all answers, the cached ones included, as the endpoint counted them.
+    n_counted : int
+        Answers whose tokens were counted.
+    """
+
+    n_answers: int = 0
+    n_sent: int = 0
+    n_cached: int = 0
+    n_failed: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    n_counted: int = 0
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(*map(operator.sub, astuple(self), astuple(other)))
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(operator.add, astuple(self), astuple(other)))
+
+
+class ChatSession(NamedTuple):
+    """What one round of asking goes by.
+
+    Attributes
+    ----------
+    account : Account
+        What calls are charged to.
+    cache : AnswerCache
+        Where answers are kept.
+    stop : Event
+        Set when nothing more is to be sent.
+    """
+
+    account: Account
+    cache: AnswerCache
+    stop: Event
+
+
+class RemoteModel:
+    """Base of the models behind an OpenAI-compatible endpoint.
+
+    Parameters
+    ----------
+    name : str
+        The model's name at the endpoint.
+    endpoint : str
+        Address, as ``resolve_endpoint`` returns it.
+
+    Attributes
+    ----------
+    model : str
+        What the user called it.
+    usage : Usage
+        What it was used for so far.
+    """
+
+    #: What is asked for: ``chat`` or ``embedding``.
+    kind: str
+    #: Questions that one call holds.
+    batch = 1
+
+    def __init__(self, name: str, endpoint: str) -> None:
+        self.name, self.model, self.endpoint = name, name, endpoint
+        self.usage = Usage()
+        self._caller = Caller(endpoint)
+        self._source = Source(endpoint, name, self.kind)
+        self._lock = Lock()
+        renewed(self)
+
+    def renew_after_fork(self) -> None:
+        """Make a lock that no thread of the parent holds; answers in memory stay good."""
+        self._lock = Lock()
+
+    def question(self, item: Any) -> Question:
+        """Return what would be asked."""
+        raise NotImplementedError
+
+    def knows(self, question: Question) -> bool:
+        """Return whether the answer is kept already."""
+        return open_cache(account().limits.cache).get(question.key) is not None
+
+    def tokens_so_far(self) -> float | None:
+        """Return tokens per character of what was asked before, None if nothing was counted."""
+        return open_cache(account().limits.cache).tokens_per_character(self._source)
+
+    def count(self, used: Usage) -> None:
+        """Add to what the model was used for."""
+        with self._lock:
+            self.usage += used
+
+    def count_answer(self, tokens: Tokens, n_cached: int) -> None:
+        """Count one answer with its tokens, and whether the cache held it (1) or not (0)."""
+        tokens_in, tokens_out = (n or 0 for n in tokens)
+        self.count(Usage(1, 0, n_cached, 0, tokens_in, tokens_out, int(None not in tokens)))
+
+    def session(self) -> ChatSession:
+        """Return what a round of asking goes by, as it is now."""
+        spent = account()
+        return ChatSession(spent, open_cache(spent.limits.cache), Event())
+
+    def ask_each(
+        self,
+        ask: Callable[[ChatSession, Item], Answer],
+        items: Sequence[Item],
+        session: ChatSession,
+    ) -> Iterator[tuple[Item, Answer]]:
+        """Yield every item with what came of asking, as it is ready; see ``each``."""
+        before = self._caller.n_sent
+        n_threads = session.account.limits.concurrency
+        try:
+            answers = each(partial(ask, session), items, n_threads, session.stop)
+            for done, answer in enumerate(answers, start=1):
+                yield answer
+                report_progress(done / len(items))
+        finally:
+            self.count(Usage(n_sent=self._caller.n_sent - before))
+
+    def send(
+        self, body: dict[str, Any], session: ChatSession, read: Callable[[Any], Answer]
+    ) -> Answer:
+        """Have one request answered; see ``Caller.call``."""
+        body = {"model": self.name, **body}
+        request = ModelRequest(self.kind, body, session.account, session.stop, read)
+        answer: Answer = self._caller.call(request)
+        return answer
+
+    def keep_answer(
+        self, session: ChatSession, key: str, value: dict[str, Any], characters: int, tokens: Tokens
+    ) -> None:
+        """Keep an answer, with the tokens that it cost as far as they were counted."""
+        session.cache.put(key, value, self._source, characters, tokens)
+        session.account.answered(tokens)
+
+
+def each(
+    work: Callable[[Item], Answer], items: Sequence[Item], n_threads: int, stop: Event
+) -> Iterator[tuple[Item, Answer]]:
+    """Yield every item with what became of it, as it is ready.
+
+    Whatever ends the loop early (an error, an interrupt), ``stop`` is set, what is under way is
+    waited for, and nothing more is begun.
+
+    Parameters
+    ----------
+    work : callable
+        Run in threads; an error that it raises ends the loop.
+    items : sequence
+        What to work on.
+    n_threads : int
+        Items at the same time at most.
+    stop : Event
+        Set when the loop ends.
+    """
+    if not items:
+        return
+
+    def guarded(item: Item) -> list[Answer]:
+        """Return what became of an item; nothing, where it was stopped before it began."""
+        try:
+            return [] if stop.is_set() else [work(item)]
+        except BaseException:
+            # At once: by the time that the loop hears of it, others would have begun.
+            stop.set()
+            raise
+
+    pool = ThreadPoolExecutor(min(n_threads, len(items)), initializer=waited_for)
+    try:
+        futures = {pool.submit(guarded, item): item for item in items}
+        for future in as_completed(futures):
+            item = futures.pop(future)
+            for answer in future.result():
+                yield item, answer
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+#: Answers held in memory beyond those that were just asked for.
+HELD: Final = 4096
+
+Answers = dict[ChatRequest, ChatAnswer | Failure]
+
+
+class LanguageModel(RemoteModel):
+    """A chat model behind an OpenAI-compatible endpoint.
+
+    Use ``load_llm``, which shares one between all scores of a process.
+
+    Parameters
+    ----------
+    model : str
+        The model's name at the endpoint.
+    endpoint : str
+        Address, as ``resolve_endpoint`` returns it.
+    """
+
+    #: No forward pass runs on this machine.
+    n_passes = 0
+    kind = "chat"
+
+    def __init__(self, model: str, endpoint: str) -> None:
+        super().__init__(model, endpoint)
+        self._held: Answers = {}
+
+    def prepare(self, requests: Iterable[ChatRequest]) -> None:
+        """Have every request answered that is not yet: from the cache, or by the endpoint.
+
+        Raises
+        ------
+        ModelError
+            If the endpoint cannot be used at all.
+        BudgetError
+            If the calls that were allowed are spent.
+        """
+        self.answers(tuple(requests))
+
+    def renew(self) -> None:
+        """Forget what failed: an endpoint that was down may be up again."""
+        with self._lock:
+            self._held = {
+                key: value for key, value in self._held.items() if not isinstance(value, Failure)
+            }
+
+    def forget(self) -> None:
+        """Drop the answers in memory; the cache keeps its own."""
+        with self._lock:
+            self._held = {}
+
+    def question(self, item: ChatRequest) -> Question:
+        """Return what would be asked."""
+        return Question(self._key(item), [text for _, text in item.messages], item.max_tokens)
+
+    def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
+        """Return the answer to each request, or why there is none; from any thread."""
+        wanted = dict.fromkeys(requests)
+        with self._lock:
+            answers = {key: self._held[key] for key in wanted if key in self._held}
+            # What was asked for together with these may yet be looked up.
+            if len(answers) < len(wanted) and len(self._held) + len(wanted) - len(answers) > HELD:
+                self._held = dict(answers)
+        session = self.session()
+        unknown = []
+        for request in [request for request in wanted if request not in answers]:
+            if (known := session.cache.get(self._key(request))) is not None:
+                answers[request] = ChatAnswer.from_dict(known)
+                self._note(request, answers[request], n_cached=1)
+            else:
+                unknown.append(request)
+        for request, answer in self.ask_each(self._ask, unknown, session):
+            answers[request] = answer
+            self._note(request, answer)
+        return [answers[request] for request in requests]
+
+    def _ask(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
+        key, texts, _ = self.question(request)
+        # Another process may have asked meanwhile.
+        if (known := session.cache.get(key)) is not None:
+            return ChatAnswer.from_dict(known)
+        try:
+            answer = self.send(request.parameters(), session, read_answer)
+        except RefusedError as error:
+            return Failure(str(error))
+        tokens = answer.tokens_in, answer.tokens_out
+        self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), tokens)
+        # Where another process was faster, its answer is the one that both keep.
+        kept = session.cache.get(key)
+        return answer if kept is None else ChatAnswer.from_dict(kept)
+
+    def _note(self, request: ChatRequest, answer: ChatAnswer | Failure, n_cached: int = 0) -> None:
+        if isinstance(answer, Failure):
+            self.count(Usage(n_failed=1))
+        else:
+            self.count_answer((answer.tokens_in, answer.tokens_out), n_cached)
+        with self._lock:
+            self._held[request] = answer
+
+    def _key(self, request: ChatRequest) -> str:
+        return request.key(self.endpoint, self.name)
+
+
+def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
+    """Return the process's one chat model of this name at this endpoint; nothing is sent yet.
+
+    Parameters
+    ----------
+    model : str
+        The model's name at the endpoint.
+    base_url : str or None
+        See ``resolve_endpoint``.
+
+    Raises
+    ------
+    InputError
+        If the name or the address is none.
+    """
+    if not isinstance(model, str) or not model:
+        raise InputError(f'model must be a name, e.g. model="gpt-4o-mini"; got {model!r}')
+    return shared(LanguageModel, model, resolve_endpoint(base_url))

@@ -1,0 +1,583 @@
+"""One request to an OpenAI-compatible endpoint, retried."""
+
+import email.utils
+import importlib
+import ipaddress
+import json
+import logging
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Event, Lock
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from calibrail.errors import InputError, ModelError
+from calibrail.models.fork_safety import leave_to_parent, renewed
+from calibrail.models.llm.limits import Account
+
+OPENAI: Final = "https://api.openai.com/v1"
+
+#: Environment variables with the address and the key, as the OpenAI SDK names them.
+ADDRESS_VARIABLE: Final = "OPENAI_BASE_URL"
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+
+# What clients read in one way only: no spaces, control characters or backslashes.
+_PLAIN: Final = re.compile(r"[^\s\\\x00-\x1f\x7f]+")
+
+
+def resolve_endpoint(base_url: str | None) -> str:
+    """Return the address of an OpenAI-compatible endpoint, without a slash at its end.
+
+    Parameters
+    ----------
+    base_url : str or None
+        E.g. ``http://localhost:8000/v1``; None for ``OPENAI_BASE_URL``, or OpenAI itself.
+
+    Raises
+    ------
+    InputError
+        If it is no http(s) address, or holds a password, a query or a fragment: a key belongs into
+        the environment, since addresses stand in reports and guardrails.
+
+    Examples
+    --------
+    >>> resolve_endpoint("http://localhost:8000/v1/")
+    'http://localhost:8000/v1'
+    """
+    if base_url is None:
+        base_url = os.environ.get(ADDRESS_VARIABLE) or OPENAI
+    if not isinstance(base_url, str):
+        raise InputError(
+            f"base_url must be an address, http://... or https://...; got {base_url!r}"
+        )
+    base_url = base_url.strip()
+    try:
+        parts = urlsplit(base_url)
+        host, _ = (parts.hostname or "").encode("idna"), parts.port
+        is_address = parts.scheme in ("http", "https") and host and _PLAIN.fullmatch(base_url)
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise InputError(
+            "base_url must be an address such as http://localhost:8000/v1; got "
+            f"{_without_secrets(base_url)!r}"
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise InputError(
+            f"base_url must hold no user, password, query or fragment; put the key into the "
+            f"environment variable {KEY_VARIABLE}, which no report or guardrail holds"
+        )
+    return base_url.rstrip("/")
+
+
+def key_for(endpoint: str) -> str | None:
+    """Return the key that may be sent to an endpoint, None where none may be or none is set.
+
+    The key of the environment goes to OpenAI, to the endpoint that the environment names
+    (``OPENAI_BASE_URL``) and to this machine itself. Any other address may come from a file
+    written by someone else, such as a guardrail, and gets no key.
+
+    Raises
+    ------
+    ModelError
+        If OpenAI is to be called and there is no key.
+    """
+    if not is_trusted(endpoint):
+        return None
+    # A file that holds a key usually ends in a newline.
+    key = os.environ.get(KEY_VARIABLE, "").strip() or None
+    if endpoint == OPENAI and key is None:
+        raise ModelError(
+            f"{OPENAI} wants a key: set the environment variable {KEY_VARIABLE}, or name another "
+            "endpoint with base_url"
+        )
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ModelError(f"the environment variable {KEY_VARIABLE} holds more than a key")
+    return key
+
+
+def is_trusted(endpoint: str) -> bool:
+    """Return whether what the environment says of OpenAI, the key above all, may go there."""
+    named = os.environ.get(ADDRESS_VARIABLE, "").strip().rstrip("/") or OPENAI
+    return endpoint in (OPENAI, named) or _is_loopback(endpoint)
+
+
+def _is_loopback(endpoint: str) -> bool:
+    host = urlsplit(endpoint).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_secrets(address: str) -> str:
+    """Return an address without what stands before an @ or after a question mark or a hash."""
+    head, at, tail = address.rpartition("@")
+    scheme, mark, _ = head.partition("://")
+    plain = f"{scheme}{mark}...@{tail}" if mark else f"...@{tail}" if at else address
+    return plain.partition("?")[0].partition("#")[0]
+
+
+INSTALL: Final = "pip install 'calibrail[judge]'"
+
+#: Largest body read, in bytes: a verdict takes some thousand, a batch of embeddings some million.
+MAX_BODY: Final = 256 * 2**20
+
+#: Header of a request's own name. A proxy that sends answers back with it cannot swap them unseen.
+REQUEST_ID: Final = "X-Client-Request-Id"
+
+#: Error codes are words such as ``context_length_exceeded``; anything longer may quote the prompt.
+_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+#: Parameters of a request that an endpoint may not know.
+_PARAMETERS: Final = (
+    "max_tokens max_completion_tokens top_logprobs logprobs response_format seed temperature "
+    "encoding_format"
+)
+#: How endpoints say that a text exceeds what the model reads.
+_TOO_LONG: Final = ("context length", "maximum context", "too many tokens", "too long")
+
+
+class AgainError(Exception):
+    """A request that may succeed when it is sent again.
+
+    Parameters
+    ----------
+    reason : str
+        What happened, without anything that was sent.
+    wait : float or None
+        Seconds that the endpoint asks for.
+    """
+
+    def __init__(self, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.wait = reason, wait
+
+
+class RefusedError(Exception):
+    """A request that the endpoint does not take, however often it is sent.
+
+    Parameters
+    ----------
+    reason : str
+        What happened, without anything that was sent.
+    about : collection of str
+        Parameters of the request that the endpoint's message speaks of.
+    too_long : bool
+        Whether the text exceeds what the model reads.
+    """
+
+    def __init__(self, reason: str, about: Collection[str] = (), too_long: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.about, self.too_long = reason, about, too_long
+
+
+class Transport(Protocol):
+    """What sends requests; the OpenAI SDK behind it can be replaced by anything."""
+
+    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
+        """Send one request and return the JSON value of the answer.
+
+        Parameters
+        ----------
+        kind : {"chat", "embedding"}
+            What is asked for.
+        body : mapping
+            The fields of the request.
+        seconds : float
+            Time for all of it.
+
+        Raises
+        ------
+        AgainError
+            If it may be sent again.
+        RefusedError
+            If this request cannot succeed.
+        ModelError
+            If no request can: no key, a wrong key, an unknown model.
+        """
+
+
+class OpenAITransport:
+    """Sends requests through the openai SDK; its own retries are off.
+
+    Parameters
+    ----------
+    endpoint : str
+        Address, as ``resolve_endpoint`` returns it.
+
+    Raises
+    ------
+    ModelError
+        If the SDK is not installed, or the endpoint wants a key and there is none.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise ModelError(
+                f"calling {endpoint} needs the judge extra: {INSTALL} ({error})"
+            ) from error
+        self._endpoint, self._sdk = endpoint, openai
+        #: What a connection raises when it breaks while a body is read.
+        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, OSError)
+        for name in ("httpx2", "httpx"):
+            with suppress(ImportError):
+                self._broken += (importlib.import_module(name).HTTPError,)
+        self._key = key_for(endpoint)
+        # At its most talkative level the SDK would log what is sent, texts and all.
+        for name in ("openai", "openai._base_client"):
+            logging.getLogger(name).addFilter(_above_debug)
+        # The SDK wants some key; servers without one ignore it.
+        # A redirection would take texts, and headers from the environment, to any other host.
+        http = openai.DefaultHttpxClient(follow_redirects=False)
+        self._client = openai.OpenAI(
+            api_key=self._key or "none", base_url=endpoint, max_retries=0, http_client=http
+        )
+        if not is_trusted(endpoint):
+            # The SDK takes further headers from the environment; they may hold keys as well.
+            self._client.organization = self._client.project = None
+            self._client._custom_headers = {}
+
+    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
+        """Send one request; see ``Transport``."""
+        # What stands in extra_body is sent as it is: the SDK's own walk through the fields of a
+        # request would take as long as the rest of it.
+        fields: dict[str, Any] = {"extra_body": body, "model": body["model"], "timeout": seconds}
+        resource: Any = self._client.chat.completions if kind == "chat" else self._client.embeddings
+        if kind == "chat":
+            fields["messages"] = []
+        else:
+            # Left out, the SDK would ask for base64; null is what servers take for nothing.
+            fields |= {"input": [], "encoding_format": body.get("encoding_format")}
+        # An endpoint that sends it back ties its answer to this request and no other.
+        name = uuid4().hex
+        fields["extra_headers"] = {REQUEST_ID: name}
+        deadline = time.monotonic() + seconds
+        late = f"no complete answer within {seconds:g} s"
+        try:
+            with resource.with_streaming_response.create(**fields) as response:
+                if response.headers.get(REQUEST_ID, name) != name:
+                    raise AgainError("the endpoint sent the answer to another request")
+                content = bytearray()
+                for part in response.iter_bytes():
+                    content += part
+                    # A time-out of the SDK is one of silence: a body that drips in never ends it.
+                    if time.monotonic() > deadline:
+                        raise AgainError(late)
+                    if len(content) > MAX_BODY:
+                        raise AgainError(f"an answer of more than {MAX_BODY:,} bytes")
+        except self._sdk.APIStatusError as error:
+            raise self._explained(error) from None
+        except self._broken as error:
+            cause = type(error.__cause__ or error).__name__
+            is_late = "Timeout" in cause or isinstance(error, self._sdk.APITimeoutError)
+            raise AgainError(late if is_late else f"the connection failed ({cause})") from None
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise AgainError("the endpoint answered with broken JSON") from None
+
+    def _explained(self, error: Any) -> Exception:
+        """Return what an error status means; nothing of the endpoint's prose is passed on."""
+        status = int(error.status_code)
+        code = _word(error.code) or _word(error.type)
+        reason = f"HTTP {status}" + (f" ({code})" if code else "")
+        if status in (408, 409, 425, 429) or status >= 500:
+            if code == "insufficient_quota":
+                return ModelError(f"{self._endpoint} answered {reason}: the account is used up")
+            return AgainError(reason, _retry_after(error.response.headers))
+        if 300 <= status < 400:
+            return ModelError(
+                f"{self._endpoint} answered {reason}: it has moved; name its new address"
+            )
+        if status == 401:
+            about_key = (
+                f"the key in the environment variable {KEY_VARIABLE} is not accepted"
+                if self._key
+                else f"it wants a key; set {KEY_VARIABLE} and, so that it may be sent there, "
+                f"{ADDRESS_VARIABLE}={self._endpoint}"
+            )
+            return ModelError(f"{self._endpoint} answered {reason}: {about_key}")
+        if status == 404:
+            return ModelError(
+                f"{self._endpoint} answered {reason}: is the model's name right, is the address "
+                "(it usually ends in /v1), and may this key use it?"
+            )
+        # The message may quote the prompt; it is asked only where no parameter is named.
+        message = str(error.param or error.message).lower()
+        about = [name for name in _PARAMETERS.split() if name in message]
+        too_long = (
+            status == 413
+            or code in ("context_length_exceeded", "string_above_max_length")
+            or any(sign in str(error.message).lower() for sign in _TOO_LONG)
+        )
+        if too_long:
+            reason += ": longer than the model reads"
+        elif about:
+            reason += f" about {', '.join(sorted(about))}"
+        return RefusedError(reason, about, too_long)
+
+
+def _above_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a Retry-After header asks for, given as a number or a date."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        with suppress(ValueError):
+            if 0.0 <= (seconds := float(headers.get(name, "nan")) / unit) < float("inf"):
+                return seconds
+    date = email.utils.parsedate_tz(headers.get("retry-after") or "")
+    try:
+        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+#: Waits between attempts, in seconds: the first, and the longest that is not asked for.
+FIRST_WAIT: Final = 0.5
+LONGEST_WAIT: Final = 30.0
+
+#: Times that a request waits for as long as it is asked to.
+MOST_WAITS: Final = 50
+
+#: The same before anything was ever answered: then it is the address, the network, the server.
+FIRST_FAIL: Final = 4
+
+#: So many requests in a row without an answer mean that the endpoint, not an example, is at fault.
+ALL_FAIL: Final = 40
+
+#: A request that any model answers, and where its answer stands, by kind.
+_HARMLESS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
+    "chat": ({"messages": [{"role": "user", "content": "Say yes."}]}, "choices"),
+    "embedding": ({"input": ["yes"]}, "data"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What is to be sent, on whose account, and what is made of the answer.
+
+    Attributes
+    ----------
+    kind : {"chat", "embedding"}
+        What is asked for.
+    body : mapping
+        The fields of the request.
+    account : Account
+        What calls are charged to, with its limits.
+    stop : Event
+        Set when nothing more is to be sent.
+    read : callable
+        Makes a value of the JSON answer, or raises ValueError with what is wrong with it.
+    """
+
+    kind: str
+    body: Mapping[str, Any]
+    account: Account
+    stop: Event
+    read: Callable[[Any], Any]
+
+
+class Caller:
+    """Sends requests to one endpoint, from any thread.
+
+    What an endpoint does not know is left out from then on: ``max_tokens`` becomes
+    ``max_completion_tokens``, log-probabilities that are not to be had are not asked for, and an
+    answer in a shape that it cannot promise is asked for in words alone.
+
+    Parameters
+    ----------
+    endpoint : str
+        Address.
+    transport : Transport, optional
+        What sends; the OpenAI SDK when left out.
+    """
+
+    def __init__(self, endpoint: str, transport: Transport | None = None) -> None:
+        self.endpoint, self._transport = endpoint, transport
+        self._makes_transport = transport is None
+        self.n_sent = self._failed_in_a_row = self._refused_in_a_row = 0
+        self._ever_answered = self._fewer_logprobs = False
+        self._hold_until = 0.0
+        self._lock = Lock()
+        self._unknown: set[str] = set()
+        renewed(self)
+
+    def renew_after_fork(self) -> None:
+        """Open connections of this process's own: replies on the parent's are the parent's."""
+        self._lock = Lock()
+        if self._makes_transport:
+            leave_to_parent(self._transport)
+            self._transport = None
+
+    def call(self, request: ModelRequest) -> Any:
+        """Send a request until its ``read`` accepts the answer, and return what it made of it.
+
+        Raises
+        ------
+        RefusedError
+            If it failed for good; the reason names the last failure.
+        ModelError, BudgetError
+            If no request can succeed, or none may be sent.
+        """
+        try:
+            import tenacity
+        except ImportError as error:
+            raise ModelError(
+                f"calling {self.endpoint} needs the judge extra: {INSTALL} ({error})"
+            ) from error
+        stop = request.stop
+        # Once nothing is answered any more, one attempt tells whether it is again.
+        once = self._failed_in_a_row >= ALL_FAIL
+        attempts = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(lambda error: _may_pass(error, stop)),
+            stop=tenacity.stop_after_attempt(1 if once else request.account.limits.attempts),
+            wait=tenacity.wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT)
+            + tenacity.wait_random(0.0, FIRST_WAIT),
+            sleep=tenacity.sleep_using_event(stop),
+            reraise=True,
+        )
+        try:
+            result = attempts(self._patiently, request)
+        except AgainError as error:
+            raise self._given_up(request, error, attempts.statistics["attempt_number"]) from None
+        except RefusedError as error:
+            # Too long is this request's own fault; all else may be that of every request.
+            with self._lock:
+                row = self._refused_in_a_row = 0 if error.too_long else self._refused_in_a_row + 1
+            if stop.is_set() or row < ALL_FAIL or self._answers(request):
+                raise
+            raise ModelError(
+                f"{self.endpoint} refused the last {row} requests ({error.reason}); change what it "
+                "does not take, e.g. temperature or max_tokens of the judge"
+            ) from None
+        self._note_answer()
+        self._ever_answered = True
+        return result
+
+    def _given_up(self, request: ModelRequest, error: AgainError, n_attempts: int) -> Exception:
+        """Return what it means that a request failed for good."""
+        wait = "" if error.wait is None else f"; the endpoint asks to wait {error.wait:g} s"
+        tries = "once" if n_attempts == 1 else f"{n_attempts} times"
+        reason = f"{error.reason}, asked {tries}{wait}"
+        with self._lock:
+            row = self._failed_in_a_row = self._failed_in_a_row + 1
+        most = ALL_FAIL if self._ever_answered else FIRST_FAIL
+        if row >= most and not self._answers(request):
+            return ModelError(
+                f"{self.endpoint} answered none of the last {row} requests ({reason}); what "
+                "was answered before is kept, so mend it and run again"
+            )
+        return RefusedError(reason)
+
+    def _patiently(self, request: ModelRequest) -> Any:
+        """Send, and wait where the endpoint says how long; being asked to wait is no failure.
+
+        A rate limit lets some of those pass that wait for it, so that one request may have to
+        wait many times. All wait, but not for quite as long, or they would come back as one.
+        """
+        waited = 0.0
+        for _ in range(MOST_WAITS):
+            try:
+                return self._send(request)
+            except AgainError as error:
+                wait = _stated_wait(error)
+                if wait is None or waited + wait > request.account.limits.patience:
+                    raise
+                waited += wait
+                with self._lock:
+                    self._hold_until = max(self._hold_until, time.monotonic() + wait)
+                request.stop.wait(wait * random.uniform(1.0, 1.5) + random.uniform(0.0, FIRST_WAIT))
+        return self._send(request)
+
+    def _answers(self, request: ModelRequest) -> bool:
+        """Return whether the endpoint answers such a request about a text that is harmless."""
+        harmless, expected = _HARMLESS[request.kind]
+        plain = replace(request, body={**request.body, **harmless}, read=lambda answer: answer)
+        try:
+            answer = self._send(plain)
+        except (AgainError, RefusedError):
+            return False
+        if is_answer := isinstance(answer, dict) and bool(answer.get(expected)):
+            self._note_answer()
+        return is_answer
+
+    def _note_answer(self) -> None:
+        with self._lock:
+            self._failed_in_a_row = self._refused_in_a_row = 0
+
+    def _send(self, request: ModelRequest) -> Any:
+        """Send once, and once more in other words where the endpoint does not know some."""
+        while True:
+            wait = self._hold_until - time.monotonic()
+            if wait > 0.0:
+                request.stop.wait(wait)
+            if request.stop.is_set():
+                raise RefusedError("the run was stopped")
+            fields = self._known(request.body)
+            request.account.spend()
+            with self._lock:
+                self.n_sent += 1
+                if self._transport is None:
+                    self._transport = OpenAITransport(self.endpoint)
+            try:
+                answer = self._transport.send(request.kind, fields, request.account.limits.timeout)
+            except RefusedError as error:
+                if error.too_long or not self._learn(error.about, fields):
+                    raise
+                continue
+            try:
+                return request.read(answer)
+            except ValueError as error:
+                raise AgainError(str(error)) from None
+
+    def _known(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the request without what the endpoint does not know."""
+        fields = {name: value for name, value in body.items() if name not in self._unknown}
+        if "max_tokens" in body and "max_tokens" in self._unknown:
+            fields["max_completion_tokens"] = body["max_tokens"]
+        if "logprobs" in self._unknown:
+            fields.pop("top_logprobs", None)
+        elif self._fewer_logprobs and "top_logprobs" in fields:
+            fields["top_logprobs"] = min(5, fields["top_logprobs"])
+        return fields
+
+    def _learn(self, about: Collection[str], fields: Mapping[str, Any]) -> bool:
+        """Note what the endpoint does not know; return whether the request can be put otherwise."""
+        sent = fields.keys() & set(about)
+        with self._lock:
+            if "top_logprobs" in sent and fields["top_logprobs"] > 5:
+                self._fewer_logprobs = True
+            elif {"logprobs", "top_logprobs"} & sent:
+                self._unknown.add("logprobs")
+            else:
+                names = ("max_tokens", "response_format", "seed", "encoding_format")
+                self._unknown.update([name for name in names if name in sent][:1])
+            # Another thread may have learnt it since this request was put together.
+            return self._known(fields) != dict(fields)
+
+
+def _stated_wait(error: AgainError) -> float | None:
+    """Return the wait that an endpoint asks for; a shorter one than our first asks for nothing."""
+    return None if error.wait is None or error.wait < FIRST_WAIT else error.wait
+
+
+def _may_pass(error: BaseException, stop: Event) -> bool:
+    """Return whether to try again; what an endpoint asks for was granted as long as it may be."""
+    return isinstance(error, AgainError) and not stop.is_set() and _stated_wait(error) is None

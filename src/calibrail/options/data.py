@@ -1,0 +1,319 @@
+"""ReadOptions, SplitOptions, ShiftSplit, detectors of a command."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypedDict
+
+from calibrail.errors import InputError
+from calibrail.options.fields import column, one_of, path, rate, setting, texts, whole
+
+Annotators = Literal["majority", "any", "all"]
+
+#: What says how much of a file is read, which says nothing of its layout.
+PART: Final = ("limit", "sample", "sample_seed")
+
+#: The class of a label whose rows are left out on request.
+SKIP: Final = "skip"
+
+_CLASSES: Final[Mapping[str, int | str]] = {
+    "0": 0,
+    "1": 1,
+    "faithful": 0,
+    "hallucinated": 1,
+    SKIP: SKIP,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read a file; what is left out is guessed from it.
+
+    Attributes
+    ----------
+    format : str or None
+        ``jsonl``, ``csv``, ``parquet``, the name of a benchmark or of a tool's export, or one that
+        a plug-in registers.
+    preset : str or None
+        Another tool whose field names the file has.
+    mapping : mapping of str to str
+        Column of each field whose column is named otherwise. Here and below, a column may be a
+        path into objects, such as ``metadata.label``.
+    label_column : str, tuple of str or None
+        Column of labels; several, or names with commas between them, hold an annotator's each.
+    label_map : mapping or None
+        What each value of the labels means: 1 or ``hallucinated``, 0 or ``faithful``, or ``skip``
+        for rows to leave out. Without, 1 = hallucinated and 0 = faithful, or what the words say.
+    positive : str, number or None
+        The one value that means hallucinated, where every other one means faithful.
+    annotators : {"majority", "any", "all"} or None
+        When a row with several labels is hallucinated; a tie of the majority is set aside. And who
+        must have marked what is unsupported, where several people marked. None is ``majority`` of
+        labels, and ``any`` of marks.
+    group_column, id_column : str or None
+        Columns of what a split keeps whole, and of ids.
+    options : mapping
+        For the format's own reader.
+    strict : bool
+        Stop at the first row that is unusable.
+    limit : int or None
+        Read the first rows only, so many.
+    sample : int or None
+        Read so many rows, drawn by lot (of the first ones, where there is a limit). Where rows have
+        groups, whole groups are drawn, whatever their size, so that it is about so many.
+    sample_seed : int
+        Another lot.
+    span_share : float
+        A sentence is unsupported where marked spans cover at least this share of its characters,
+        white space apart; 0 for any overlap.
+    quarantine : Path or None
+        File for rows that are unusable, with the reasons.
+    """
+
+    format: str | None = setting(
+        "jsonl, json, csv, parquet, saved (a folder of Hugging Face datasets); a benchmark's, such "
+        "as halueval, or a tool's, such as spans or langfuse; guessed where it can be.",
+        None,
+        metavar="NAME",
+    )
+    preset: str | None = setting(
+        "Field names of ragas, deepeval, llamaindex, trulens or phoenix.", None, metavar="NAME"
+    )
+    mapping: Mapping[str, str] | None = setting(
+        "Read a field from your column, e.g. question=prompt.",
+        None,
+        flag="map",
+        metavar="FIELD=COL",
+    )
+    label_column: str | tuple[str, ...] | None = setting(
+        "Column of labels: 1 = hallucinated, 0 = faithful, or words. Of several annotators: A,B,C.",
+        None,
+    )
+    label_map: Mapping[str, Any] | None = setting(
+        "What labels mean, e.g. Unwanted=1,Benign=0,Questionable=skip.", None, metavar="VALUE=CLASS"
+    )
+    positive: str | float | None = setting(
+        "The label that means hallucinated; every other means faithful.", None, metavar="VALUE"
+    )
+    annotators: Annotators | None = setting(
+        "When several labels of a row mean hallucinated; by default majority, of marks any.", None
+    )
+    group_column: str | None = setting("Column of groups that a split must keep whole.", None)
+    id_column: str | None = setting("Column of ids.", None)
+    options: Mapping[str, Any] | None = setting(
+        "For native readers, e.g. min_chars=20.", None, flag="reader-option", metavar="KEY=VALUE"
+    )
+    strict: bool = setting("Stop at the first row that is unusable.", False)
+    limit: int | None = setting("Read the first N rows only.", None, metavar="N")
+    sample: int | None = setting(
+        "Read about N rows drawn by lot; groups stay whole.", None, metavar="N"
+    )
+    sample_seed: int = setting("Another lot for --sample.", 0)
+    span_share: float = setting(
+        "Share of a sentence that marked spans must cover for it to be unsupported; 0: any part.",
+        0.0,
+    )
+    quarantine: Path | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        if self.quarantine is not None:
+            object.__setattr__(self, "quarantine", path(self.quarantine, "quarantine"))
+        for name in ("mapping", "options"):
+            if not isinstance(getattr(self, name), Mapping | None):
+                raise InputError(f"{name} must be a dict; got {getattr(self, name)!r}")
+        for name in ("format", "preset", "group_column", "id_column"):
+            if not isinstance(getattr(self, name), str | None):
+                raise InputError(f"{name} must be a name; got {getattr(self, name)!r}")
+        if not isinstance(self.label_column, str | None):
+            texts(self.label_column, "label_column")
+        for name in ("limit", "sample"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
+        object.__setattr__(self, "sample_seed", whole(self.sample_seed, "sample_seed"))
+        if self.annotators is not None:
+            one_of(self.annotators, Annotators, "annotators")
+        rate(self.span_share, "span_share")
+        self.label_classes()
+        if self.label_map is not None and self.positive is not None:
+            raise InputError("give label_map or positive, not both: each says what labels mean")
+
+    def label_classes(self) -> dict[Any, int | str]:
+        """Return the class of every value of ``label_map``: 0, 1 or `SKIP`.
+
+        Raises
+        ------
+        InputError
+            A class is none of these.
+
+        Examples
+        --------
+        >>> ReadOptions(label_map={"PASS": "faithful", "FAIL": 1}).label_classes()
+        {'PASS': 0, 'FAIL': 1}
+        """
+        classes: dict[Any, int | str] = {}
+        for value, name in (self.label_map or {}).items():
+            key = str(int(name)) if isinstance(name, int | float) else str(name).strip().lower()
+            if key not in _CLASSES:
+                raise InputError(
+                    f"label_map must give each value 1 (hallucinated), 0 (faithful) or {SKIP}; got "
+                    f"{value}={name}"
+                )
+            classes[value] = _CLASSES[key]
+        return classes
+
+
+class ReadShort(TypedDict, total=False):
+    """Keywords that stand for the fields of the options in a short call."""
+
+    format: str | None
+    preset: str | None
+    mapping: Mapping[str, str] | None
+    label_column: str | tuple[str, ...] | None
+    label_map: Mapping[str, Any] | None
+    positive: str | float | None
+    annotators: Annotators | None
+    group_column: str | None
+    id_column: str | None
+    options: Mapping[str, Any] | None
+    strict: bool
+    limit: int | None
+    sample: int | None
+    sample_seed: int
+    span_share: float
+    quarantine: str | Path | None
+
+
+#: Share of the data that a score learns from, where nothing else is said.
+FIT_SHARE: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOptions:
+    """How to split: seeded shares, or the user's own column.
+
+    Without a share to fit, none is kept, or ``FIT_SHARE`` where a score learns; without one to
+    calibrate, it is half of the rest.
+    """
+
+    column: str | None = setting(
+        "Column with your own split: fit, calibration or test.", None, flag="split-column"
+    )
+    seed: int = setting("Seed of the split.", 0)
+    calibration_share: float | None = setting(
+        "Share of the data used to calibrate (default: half the rest).", None
+    )
+    fit_share: float | None = setting(
+        "Share of the data that scores learn from (default: 0.3 where one learns).", None
+    )
+
+    def shares(self, learning: bool) -> dict[str, float]:
+        """Return the shares that calibrate and that fit, as ``split`` takes them."""
+        fit = self.fit_share
+        if fit is None:
+            fit = FIT_SHARE if learning and self.column is None else 0.0
+        share = self.calibration_share
+        calibration = (1.0 - fit) / 2.0 if share is None else share
+        return {"calibration_share": calibration, "fit_share": fit}
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftSplit:
+    """Where the other answers come from: exactly one of ``test``, ``by`` and ``time``.
+
+    Attributes
+    ----------
+    test : path, str or iterable of Example, optional
+        Other labelled answers: the threshold comes from all of the first ones.
+    by : str or None
+        Column of groups (a model, a domain). Each group is tested with a threshold from all the
+        others, or from the groups in ``calibrate_on``.
+    calibrate_on : tuple of str
+        Values of ``by`` that set the threshold.
+    time : str or None
+        Column of times: ISO dates or numbers. The earlier half sets the threshold, the rest is
+        tested in ``periods`` parts.
+    periods : int
+        Parts of the later half, 1 or more.
+    test_reading : ReadOptions or None
+        How to read ``test``; like the first answers when left out.
+
+    Raises
+    ------
+    InputError
+        If not exactly one way is named, or a value is outside its domain.
+    """
+
+    test: Any = setting("Labelled answers from elsewhere.", None, metavar="FILE")
+    by: str | None = setting(
+        "Column of groups: each is tested by all the others.", None, metavar="COL"
+    )
+    calibrate_on: tuple[str, ...] = setting(
+        "With --by: groups that calibrate. Repeatable.", (), metavar="VALUE"
+    )
+    time: str | None = setting(
+        "Column of dates or numbers: the earlier half calibrates.", None, metavar="COL"
+    )
+    periods: int = setting("With --time: parts of the later half.", 4)
+    test_reading: ReadOptions | None = None
+
+    def __post_init__(self) -> None:
+        column(self.by, "by")
+        column(self.time, "time")
+        if sum(way is not None for way in (self.test, self.by, self.time)) != 1:
+            raise InputError("name one of test (another file), by (a column of groups) and time")
+        object.__setattr__(self, "calibrate_on", texts(self.calibrate_on, "calibrate_on"))
+        if self.calibrate_on and self.by is None:
+            raise InputError("calibrate_on names groups of a column; name it with by")
+        periods = self.periods
+        if isinstance(periods, bool) or not isinstance(periods, int) or periods < 1:
+            raise InputError(f"periods must be a whole number of at least 1; got {periods!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Detectors:
+    """Which detectors a command looks at.
+
+    Attributes
+    ----------
+    score : tuple of str
+        Names of detectors.
+    score_column : tuple of str
+        Columns of scores that the data holds.
+    higher : str or None
+        What a higher value of these columns means.
+    baselines : bool
+        Whether trivial baselines stand beside them.
+    """
+
+    score: tuple[str, ...] = setting(
+        "Detector, e.g. rouge_l (the default), novelty, rad:weighting=question. Repeatable.",
+        (),
+        metavar="NAME[:KEY=VALUE,...]",
+    )
+    score_column: tuple[str, ...] = setting(
+        "Score that the data holds. Repeatable.", (), metavar="COL"
+    )
+    higher: str | None = setting(
+        "What a higher value of --score-column means.", None, metavar="hallucinated|faithful"
+    )
+    baselines: bool = setting("Set baselines (answer length, new words, ...) beside.", True)
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What a report holds beyond what was measured on labelled answers.
+
+    Attributes
+    ----------
+    target : str or None
+        File of unlabelled answers from production.
+    no_text : bool
+        Whether questions, contexts and answers stay out of the page.
+    """
+
+    target: str | None = setting(
+        "Unlabelled production answers: how far do they differ, and what would that change?",
+        None,
+        metavar="FILE",
+    )
+    no_text: bool = setting("Keep questions, contexts and answers out of report.html.", False)

@@ -1,0 +1,314 @@
+"""Option(), checks of values, how messages spell an option."""
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, dataclass, field, fields
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args
+
+from calibrail.errors import InputError
+
+#: Key under which a field's metadata holds its ``Option``.
+OPTION: Final = "option"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a field is given on the command line.
+
+    Attributes
+    ----------
+    help : str
+        What it means, in one sentence.
+    flag : str or None
+        Its name there; the field's own, with dashes, when left out.
+    metavar : str or None
+        What stands for its value in the help; guessed from the type when left out.
+    parse : callable or None
+        From what stands on the command line to the field's value.
+    """
+
+    help: str
+    flag: str | None = None
+    metavar: str | None = None
+    parse: Callable[[Any], Any] | None = None
+
+
+def setting(
+    help: str,
+    default: Any = MISSING,
+    *,
+    flag: str | None = None,
+    metavar: str | None = None,
+    parse: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return a dataclass field that commands offer as an option.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Split:
+    ...     seed: int = setting("Seed of the split.", 0)
+    >>> Split().seed, Split.__dataclass_fields__["seed"].metadata[OPTION].help
+    (0, 'Seed of the split.')
+    """
+    metadata = {OPTION: Option(help, flag, metavar, parse)}
+    return field(default=default, metadata=metadata)
+
+
+def changed(settings: Any) -> dict[str, Any]:
+    """Return the fields of a settings object that commands offer and that are not their default.
+
+    >>> @dataclass(frozen=True)
+    ... class Split:
+    ...     seed: int = setting("Seed of the split.", 0)
+    >>> changed(Split(seed=7)), changed(Split())
+    ({'seed': 7}, {})
+    """
+    return {
+        item.name: value
+        for item in fields(settings)
+        if OPTION in item.metadata
+        and (value := getattr(settings, item.name)) is not None
+        and value != item.default
+    }
+
+
+def flag(item: Field[Any]) -> str:
+    """Return how a field that commands offer is spelled there."""
+    option = item.metadata.get(OPTION)
+    return f"--{((option and option.flag) or item.name).replace('_', '-')}"
+
+
+def spellings(kind: Any, only: Collection[str] = (), without: Collection[str] = ()) -> set[str]:
+    """Return how fields of a settings class (all, where ``only`` is empty) are spelled.
+
+    Those that take a value end with ``=``.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Split:
+    ...     seed: int = setting("Seed of the split.", 0)
+    ...     strict: bool = setting("Stop at the first bad row.", False)
+    >>> sorted(spellings(Split))
+    ['--seed=', '--strict']
+    """
+    spelled = set()
+    for item in fields(kind):
+        wanted = item.name not in without and item.name in (only or [item.name])
+        if wanted and OPTION in item.metadata:
+            yes = flag(item)
+            switches = {yes, f"--no-{yes[2:]}"} if item.default is True else {yes}
+            spelled |= switches if isinstance(item.default, bool) else {f"{yes}="}
+    return spelled
+
+
+def flags(settings: Any) -> tuple[str, ...]:
+    """Return the words of a command line that give a settings object its values.
+
+    >>> @dataclass(frozen=True)
+    ... class Split:
+    ...     seed: int = setting("Seed of the split.", 0)
+    >>> flags(Split(seed=7))
+    ('--seed', '7')
+    """
+    return tuple(
+        word for name, value in changed(settings).items() for word in _words(settings, name, value)
+    )
+
+
+def _words(settings: Any, name: str, value: Any) -> list[str]:
+    """Return the words that give one field of a settings object, or of its class, a value."""
+    (spelled,) = [flag(item) for item in fields(settings) if item.name == name]
+    if value is None or value is True:
+        return [spelled]
+    if isinstance(value, Mapping):
+        return [spelled, ",".join(f"{key}={entry}" for key, entry in value.items())]
+    return [spelled, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
+
+
+class _Speech:
+    """Whom messages speak to: who wrote a command, or who called a function."""
+
+    flags = False
+
+
+@contextmanager
+def cli_spelling() -> Iterator[None]:
+    """Let messages name options by their flags within the block, as a command line has them."""
+    before, _Speech.flags = _Speech.flags, True
+    try:
+        yield
+    finally:
+        _Speech.flags = before
+
+
+def cli_or_python(flag: str, argument: str) -> str:
+    """Return what a message calls an option: on the command line, or in Python.
+
+    >>> either("--no-baselines", "baselines=False")
+    'baselines=False'
+    """
+    return flag if _Speech.flags else argument
+
+
+def spell_option(settings: Any, name: str, value: Any = None) -> str:
+    """Return what a message calls a field of a settings class, with a value where one is given.
+
+    >>> @dataclass(frozen=True)
+    ... class Read:
+    ...     mapping: dict[str, str] = setting("Columns by field.", None, flag="map")
+    >>> option_of(Read, "mapping"), option_of(Read, "mapping", {"contexts": "text"})
+    ('mapping=...', "mapping={'contexts': 'text'}")
+    >>> with speaking_of_flags():
+    ...     option_of(Read, "mapping"), option_of(Read, "mapping", {"contexts": "text"})
+    ('--map', '--map contexts=text')
+    """
+    given = "..." if value is None else repr(value)
+    return cli_or_python(shlex.join(_words(settings, name, value)), f"{name}={given}")
+
+
+def pairs(items: list[str] | None, flag: str) -> dict[str, str]:
+    """Turn ``KEY=VALUE`` items into a mapping, naming the option of a malformed one."""
+    from calibrail.errors import InputError
+
+    result = {}
+    # A comma parts two items only where another KEY= follows it.
+    for item in (part for given in items or [] for part in re.split(r",(?=[^,=]+=)", given)):
+        key, separator, value = item.partition("=")
+        if not separator or not key or not value:
+            raise InputError(f"{flag} must look like KEY=VALUE; got {item!r}")
+        result[key] = value
+    return result
+
+
+Kind = TypeVar("Kind")
+
+#: What a caller may give as a column: a list has one number for each sentence of the answer.
+Cell = float | str | Sequence[float | None] | None
+
+#: The largest count that every later step still computes with in full precision.
+_LARGEST: Final = 10**12
+
+
+def number(value: object, name: str) -> float:
+    """Return ``value`` as a float, NaN and infinities included, or raise naming the argument."""
+    of_numpy = type(value).__module__ == "numpy" and isinstance(value, Real)
+    if isinstance(value, bool) or not (of_numpy or isinstance(value, int | float)):
+        raise InputError(f"{name} must be a number; got {value!r}")
+    # A float32 prints as the decimal number that was meant: 0.05, not 0.05000000074505806.
+    if of_numpy and not isinstance(value, Integral):
+        return float(str(value))
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError as error:
+        raise InputError(f"{name} must be a number that a float can hold") from error
+
+
+def share(value: object, name: str) -> float:
+    """Return ``value`` as a float strictly between 0 and 1, or raise naming the argument.
+
+    >>> share(0.05, "alpha")
+    0.05
+    """
+    checked = number(value, name)
+    if not 0.0 < checked < 1.0:
+        raise InputError(f"{name} must lie in (0, 1); got {value!r}")
+    return checked
+
+
+def rate(value: object, name: str) -> float:
+    """Return ``value`` as a float in [0, 1], or raise naming the argument."""
+    checked = number(value, name)
+    if not 0.0 <= checked <= 1.0:
+        raise InputError(f"{name} must lie in [0, 1]; got {value!r}")
+    return checked
+
+
+def whole(value: Any, name: str, *, least: int = 0) -> int:
+    """Return ``value`` as an int from ``least`` to 10^12."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputError(f"{name} must be a whole number; got {value!r}")
+    count = int(value)
+    if count < least:
+        raise InputError(f"{name} must be at least {least}; got {value}")
+    if count > _LARGEST:
+        raise InputError(f"{name} must be at most {_LARGEST:,}; got more")
+    return count
+
+
+def optional(value: Any, kind: type[Kind], name: str) -> Kind:
+    """Return ``value`` if it is of its settings' kind, or what that is where nothing is said.
+
+    >>> optional(None, dict, "options")
+    {}
+    """
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise InputError(
+            f"{name} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "
+            f"{type(value).__name__}"
+        )
+    return value
+
+
+def one_of(value: str, choices: Any, name: str) -> Any:
+    """Return ``value`` if it is one of the choices: a tuple of them, or a ``Literal`` type."""
+    allowed = choices if isinstance(choices, tuple) else get_args(choices)
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+    return value
+
+
+def direction(higher: str | None, settings: Any) -> None:
+    """Refuse a column of scores of which nothing says what a higher value means."""
+    if higher is None:
+        more, less = (spell_option(settings, "higher", name) for name in _HIGHER)
+        raise InputError(
+            f"a column of scores needs a direction: add {more} if a higher value means that an "
+            f"answer is more likely hallucinated, {less} if it means that it is less likely so"
+        )
+    if higher not in _HIGHER:
+        raise InputError(
+            f"{spell_option(settings, 'higher', '|'.join(_HIGHER))} says what a higher value of "
+            f"the "
+            f"column means; got {higher!r}"
+        )
+
+
+_HIGHER: Final = ("hallucinated", "faithful")
+
+
+def column(value: object, name: str) -> None:
+    """Refuse what is no column's name, and not None."""
+    if value is not None and (not isinstance(value, str) or not value):
+        raise InputError(f"{name} must name a column; got {value!r}")
+
+
+def yes_or_no(value: object, name: str) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool) and type(value).__name__ != "bool":
+        raise InputError(f"{name} must be True or False; got {value!r}")
+
+
+def texts(value: object, name: str) -> tuple[str, ...]:
+    """Return a list of texts; one text alone is refused, since its letters are meant by nobody."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InputError(f"{name} must be a list of texts; got {value!r}")
+    listed = tuple(value)
+    if wrong := [item for item in listed if not isinstance(item, str)]:
+        raise InputError(f"{name} must be a list of texts; one of them is {wrong[0]!r}")
+    return listed
+
+
+def path(value: object, name: str) -> Path:
+    """Return a path, or raise naming the argument."""
+    if not isinstance(value, str | PathLike):
+        raise InputError(f"{name} must be a path; got {type(value).__name__}")
+    return Path(value)

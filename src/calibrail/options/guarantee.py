@@ -1,0 +1,389 @@
+"""Promise, Requirement, ScoreThreshold, Release (what must hold)."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from calibrail.errors import InputError
+from calibrail.options.fields import (
+    column,
+    direction,
+    one_of,
+    rate,
+    setting,
+    share,
+    spell_option,
+    whole,
+    yes_or_no,
+)
+from calibrail.serialization import Record
+
+Guarantee = Literal["marginal", "pac", "anytime", "paper"]
+Undefined = Literal["flag", "review", "pass"]
+Unit = Literal["answer", "sentence"]
+
+#: Guarantees about the very threshold that comes out, each of which fails with delta at most.
+OF_THIS_THRESHOLD: Final = ("pac", "anytime")
+#: What concerns one threshold of one detector, whatever else a promise holds.
+OF_ONE_THRESHOLD: Final = ("alpha", "guarantee", "delta", "undefined")
+
+
+@dataclass(frozen=True, slots=True)
+class Promise(Record):
+    """What the threshold keeps, however good the detector is.
+
+    Attributes
+    ----------
+    alpha : float
+        Tolerated miss rate; 1 - alpha is the target coverage.
+    guarantee : {"marginal", "pac", "anytime", "paper"}
+        ``marginal``: misses at most alpha on average over calibration draws. ``pac``: with
+        probability 1 - delta, this very threshold misses at most alpha. ``anytime``: with
+        probability 1 - delta no threshold ever misses more, however often a new one is made as
+        calibration examples come in.
+    delta : float
+        Error probability of ``pac`` and ``anytime``.
+    undefined : {"flag", "review", "pass"}
+        What happens to answers whose score is undefined; recorded, and counted accordingly. Under
+        ``pass`` the promise is one over all calibrations, those refused because too many scores
+        are undefined included.
+    allow_flag_all : bool
+        Accept a threshold that flags everything where there are too few calibration examples.
+    by : str, tuple of str, or None
+        Column of groups (a topic, a source, a model) that get a threshold and a promise each.
+        Several columns: groups that overlap, with a promise for each value of each column; among
+        them ``length`` stands for the thirds of the answers' lengths.
+    min_n : int or None
+        Fewest hallucinated calibration examples for a group's own threshold; what the promise
+        needs when left out. Smaller groups share one.
+    clustered : bool
+        Count each group of the data (a question, a source) once, so that the promise holds although
+        the answers of one group are alike. Wherever groups hold several answers of a class this is
+        done unasked, unless the requirement says ``assume_independent``.
+    beta : float or None
+        Three-way decision: flag at most this share of faithful answers, and send what neither
+        passes nor is flagged to review.
+    unit : {"answer", "sentence"}
+        What is flagged: whole answers, or sentences, which are removed. Then ``alpha`` is the
+        tolerated share of hallucinated answers that keep an unsupported sentence.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain, or two of them exclude each other.
+
+    Examples
+    --------
+    >>> Promise(alpha=0.1, guarantee="pac").coverage
+    0.9
+    """
+
+    alpha: float = setting("Tolerated miss rate: 1 - alpha of hallucinations are caught.", 0.05)
+    guarantee: Guarantee = setting(
+        "marginal: on average over calibration draws. pac: for this very threshold, with "
+        "probability 1 - delta. anytime: for all thresholds made as examples come in.",
+        "marginal",
+    )
+    delta: float = setting("Error probability of --guarantee pac and anytime.", 0.1)
+    undefined: Undefined = setting("What happens to answers whose score is undefined.", "flag")
+    allow_flag_all: bool = setting(
+        "With too few examples, flag everything instead of failing.", False
+    )
+    # The first kind is what the command line takes: one or several.
+    by: tuple[str, ...] | str | None = setting(
+        "Column of groups that get a threshold and a promise each. Repeatable: groups that "
+        "overlap, length among them for thirds of the answers' lengths.",
+        None,
+        metavar="COL",
+    )
+    min_n: int | None = setting(
+        "Fewest hallucinated examples for a group's own threshold.", None, metavar="N"
+    )
+    clustered: bool = setting(
+        "Count each group (a question, a source) once; done unasked where groups hold several "
+        "answers of a class.",
+        False,
+    )
+    beta: float | None = setting(
+        "Three-way decision: flag at most this share of faithful answers, review the rest.", None
+    )
+    unit: Unit = setting(
+        "What is flagged: answers, or sentences, which are removed from their answers.", "answer"
+    )
+
+    later = ("unit",)
+
+    def __post_init__(self) -> None:
+        share(self.alpha, "alpha")
+        one_of(self.guarantee, Guarantee, "guarantee")
+        if self.of_this_threshold:
+            share(self.delta, "delta")
+        one_of(self.undefined, Undefined, "undefined")
+        one_of(self.unit, Unit, "unit")
+        object.__setattr__(self, "by", _columns(self.by))
+        if isinstance(self.by, tuple) and self.guarantee != "marginal":
+            raise InputError(
+                "several columns of groups (by) have the guarantee marginal alone; got "
+                f"{self.guarantee}; name one column, or leave out the guarantee"
+            )
+        for name in ("allow_flag_all", "clustered"):
+            yes_or_no(getattr(self, name), name)
+        if self.beta is not None:
+            share(self.beta, "beta")
+        if self.min_n is not None:
+            if self.by is None:
+                raise InputError("min_n is for the thresholds of groups; name their column with by")
+            whole(self.min_n, "min_n", least=1)
+        if self.unit == "sentence" and (self.beta is not None or self.guarantee == "paper"):
+            raise InputError(
+                "sentences are removed at one threshold, with the guarantee marginal, pac or "
+                f"anytime; leave out {'beta' if self.beta is not None else 'paper'}"
+            )
+        if self.clustered and self.guarantee == "paper":
+            raise InputError("clustered needs the guarantee marginal or pac; got paper")
+        if self.clustered and self.guarantee == "anytime":
+            # A group that was counted at one look may have other answers at the next one.
+            raise InputError(
+                "the guarantee anytime counts answer by answer as they come in, and these share "
+                "groups, each of which counts once; use the guarantee pac, give one answer of each "
+                "group, or say that all are independent (assume_independent)"
+            )
+
+    @property
+    def of_this_threshold(self) -> bool:
+        """Whether the promise is about the threshold that comes out, and fails with ``delta``."""
+        return self.guarantee in OF_THIS_THRESHOLD
+
+    @property
+    def coverage(self) -> float:
+        """The share of hallucinations that the threshold aims to catch."""
+        return 1.0 - self.alpha
+
+
+def _columns(by: object) -> str | tuple[str, ...] | None:
+    """Return the columns of groups, one of them alone by its name."""
+    if not isinstance(by, list | tuple):
+        column(by, "by")
+        return by  # type: ignore[return-value]
+    for name in by:
+        column(name, "by")
+    if not by or None in by or len(set(by)) < len(by):
+        raise InputError(f"by must name columns, each once; got {list(by)!r}")
+    return str(by[0]) if len(by) == 1 else tuple(by)
+
+
+#: What is asked of a detector that is looked at alone.
+OF_ONE_DETECTOR: Final = ("risks", "min_kept")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement(Record):
+    """What a verdict is about, and how sure it has to be.
+
+    Attributes
+    ----------
+    max_fpr : float or None
+        The share of faithful answers that may be flagged; needed for a ``certified`` verdict.
+    min_coverage : float or None
+        The coverage that the verdict requires; 1 - alpha when left out.
+    confidence : float
+        Level of every interval and of the verdict.
+    assume_independent : bool
+        Take every answer as independent, although groups hold several answers of a class. The
+        verdict then rests on an assumption, and says so.
+    risks : tuple of str
+        Find thresholds that keep all of these at once, e.g. ``("precision>=0.9", "recall>=0.8")``.
+    min_kept : float or None
+        The share of an answer's supported sentences that must be released, on average, above 0;
+        needed for a ``certified`` verdict where sentences are removed.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain, or limits are given both as risks and by themselves.
+    """
+
+    max_fpr: float | None = setting(
+        "Share of faithful answers that may be flagged; asks for a verdict.", None
+    )
+    min_coverage: float | None = setting(
+        "Coverage that the verdict requires (default: 1 - alpha).", None
+    )
+    confidence: float = setting("Level of every interval and of the verdict.", 0.95)
+    assume_independent: bool = setting(
+        "Count every answer, although answers of one group are alike; the verdict says so.", False
+    )
+    risks: tuple[str, ...] = setting(
+        "Thresholds that keep all of these at once, e.g. 'precision>=0.9'. Repeatable.",
+        (),
+        flag="risk",
+        metavar="RISK",
+    )
+    min_kept: float | None = setting(
+        "With --unit sentence: share of supported sentences that must be kept; asks for a verdict.",
+        None,
+    )
+
+    later = ("min_kept",)
+
+    def __post_init__(self) -> None:
+        share(self.confidence, "confidence")
+        for name in ("min_coverage", "max_fpr", "min_kept"):
+            if getattr(self, name) is not None:
+                rate(getattr(self, name), name)
+        if self.min_kept == 0.0:
+            raise InputError(
+                "min_kept must lie in (0, 1]; got 0, and removing every sentence keeps that much"
+            )
+        given: object = self.risks
+        if isinstance(given, str):
+            raise InputError(f"risks must be a list, e.g. [{given!r}]; got one text")
+        if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+            raise InputError(f"risks must be a list, e.g. ['fpr<=0.2']; got {given!r}")
+        object.__setattr__(self, "risks", tuple(self.risks))
+        if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
+            raise InputError(
+                "with risks, ask for all limits as risks: fpr<=... for max_fpr, recall>=... for "
+                "min_coverage"
+            )
+
+    def coverage(self, promise: Promise) -> float:
+        """Return the coverage that is required: ``min_coverage``, or what the promise aims at."""
+        return promise.coverage if self.min_coverage is None else self.min_coverage
+
+    def check(self, promise: Promise) -> None:
+        """Refuse a promise that this leaves no room for."""
+        if self.risks and (promise.by is not None or promise.beta is not None):
+            raise InputError("risks choose one threshold; leave out by and beta")
+        if self.risks and promise.unit == "sentence":
+            raise InputError("risks are about whole answers; leave out risks or unit='sentence'")
+        self.check_unit(promise)
+        if self.assume_independent and promise.clustered:
+            raise InputError(
+                "clustered counts each group once, assume_independent every answer; leave out one"
+            )
+
+    def check_unit(self, promise: Promise) -> None:
+        """Refuse a share to keep where no sentence is removed."""
+        if self.min_kept is not None and promise.unit != "sentence":
+            unit = spell_option(Promise, "unit", "sentence")
+            raise InputError(
+                f"min_kept is about the sentences that are kept; give {unit}, or leave it out"
+            )
+
+
+def whole_answers(command: str, promise: Promise, requirement: Requirement | None = None) -> None:
+    """Refuse a promise by which sentences are removed.
+
+    Parameters
+    ----------
+    command : str
+        What was called.
+    promise : Promise
+        What it was called for.
+    requirement : Requirement, optional
+        What it was to show; a share of sentences to keep is refused, too.
+
+    Raises
+    ------
+    InputError
+        If the promise is about sentences, or the requirement is.
+
+    Examples
+    --------
+    >>> whole_answers("compare", Promise())
+    """
+    if promise.unit == "sentence":
+        raise InputError(
+            f"{command} looks at whole answers, and this promise removes sentences from them "
+            f"({spell_option(Promise, 'unit', 'sentence')}): calibrate, check, serve, score and "
+            f"certify do that. For {command}, calibrate whole answers"
+        )
+    if requirement is not None:
+        requirement.check_unit(promise)
+
+
+#: What a selection can reckon with: nothing, the batch itself, or the labels.
+SelectionMethod = Literal["bh", "storey", "both-classes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Record):
+    """What is promised of the answers that are released from a batch.
+
+    Attributes
+    ----------
+    fdr : float
+        Bound q of the expected share of hallucinated answers among the released.
+    method : {"auto", "bh", "storey", "both-classes"}
+        How the batch's share of hallucinated answers enters. ``bh``: it may be anything, so the
+        bound is q times that share. ``storey``: it is estimated from the batch, whose answers must
+        be independent. ``both-classes``: it is that of the labelled answers, from which the batch
+        must not differ in it. ``auto``: ``storey``, or ``bh`` where answers of the batch share a
+        group.
+    confidence : float
+        Of the bounds for all cut-offs together.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain.
+    """
+
+    fdr: float = setting("Bound of the expected share of hallucinated answers among the released.")
+    method: Literal["auto", SelectionMethod] = setting(
+        "What is assumed of the share of hallucinated answers in the batch. bh: nothing. storey: "
+        "estimated from the batch, whose answers are independent. both-classes: as in the labelled "
+        "answers. auto: storey, or bh where answers share a group.",
+        "auto",
+    )
+    confidence: float = setting("Level of the bounds for all other cut-offs together.", 0.95)
+
+    def __post_init__(self) -> None:
+        share(self.fdr, "fdr")
+        one_of(self.method, Literal["auto", SelectionMethod], "method")
+        share(self.confidence, "confidence")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreThreshold(Record):
+    """A column of scores that flags at its threshold and beyond, and where it has no score.
+
+    Attributes
+    ----------
+    column : str
+        Holds the scores.
+    higher : {"hallucinated", "faithful"}
+        What a higher score means.
+    threshold : float
+        Flags scores at or above it, or at or below it where a higher score means faithful.
+
+    Raises
+    ------
+    InputError
+        If one of them is missing, ``higher`` is another, or the threshold is not finite.
+    """
+
+    column: str | None = setting(
+        "What flags: a column of scores, with --threshold.",
+        None,
+        flag="score-column",
+        metavar="COL",
+    )
+    higher: str | None = setting(
+        "What a higher value of --score-column means.", None, metavar="hallucinated|faithful"
+    )
+    threshold: float | None = setting(
+        "Scores at or beyond it, towards hallucinated, are flagged.", None
+    )
+
+    def __post_init__(self) -> None:
+        if self.column is None:
+            raise InputError("higher and threshold belong to a score_column; name the column too")
+        direction(self.higher, type(self))
+        if self.threshold is None or not math.isfinite(self.threshold):
+            raise InputError(
+                f"threshold must be a finite number with a score column; got {self.threshold!r}"
+            )
+        object.__setattr__(self, "threshold", float(self.threshold))

@@ -1,0 +1,277 @@
+"""EngineOptions, ServeOptions, WatchOptions."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from calibrail.errors import InputError
+from calibrail.options.fields import (
+    number,
+    one_of,
+    path,
+    setting,
+    share,
+    spell_option,
+    whole,
+    yes_or_no,
+)
+from calibrail.serialization import Record
+
+EngineName = Literal["local", "processes", "ray"]
+
+
+def read_workers(text: str) -> int | tuple[int, int]:
+    """Return the number that ``4`` stands for, or the least and the most of ``1,4``.
+
+    >>> read_workers("4"), read_workers("1,4")
+    (4, (1, 4))
+    """
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = []
+    if len(counts) == 1:
+        return counts[0]
+    if len(counts) == 2:
+        return counts[0], counts[1]
+    raise InputError(f"workers must be a number, or the least and the most, as 1,4; got {text!r}")
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where scoring runs. The engine changes no verdict, and no value beyond its tolerance.
+
+    Attributes
+    ----------
+    engine : {"local", "processes", "ray"}
+        This process, processes of this machine, or a Ray cluster.
+    workers : int, (int, int) or None
+        Processes, or actors of Ray, that score at the same time; of Ray also the least and the
+        most, between which the pool grows. None for one a core.
+    shards : Path or None
+        Folder that keeps the scores of finished shards and ``manifest.json``. The same command
+        computes none of them again, and another one uses those that it needs.
+    shard_rows : int
+        Answers a shard at most; fewer where their texts are long.
+    ray_address : str or None
+        Address of a Ray cluster; None starts one on this machine for the run.
+    gpus : float
+        GPUs that each actor of Ray takes; 0.5 lets two share one.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain, or is said of another engine.
+    """
+
+    engine: EngineName = setting("Where scoring runs.", "local")
+    workers: int | tuple[int, int] | None = setting(
+        "Processes, or actors of Ray; of these also MIN,MAX. One a core, unless said.",
+        None,
+        metavar="N",
+        parse=read_workers,
+    )
+    shards: Path | None = setting(
+        "Keep the scores of finished shards here; the same command again goes on.",
+        None,
+        metavar="DIR",
+    )
+    shard_rows: int = setting("Answers a shard at most.", 4096, metavar="N")
+    ray_address: str | None = setting(
+        "Ray cluster to run on; one of this machine, unless said.", None, metavar="ADDRESS"
+    )
+    gpus: float = setting("GPUs that each actor of Ray takes; may be a fraction.", 0.0, metavar="F")
+
+    def __post_init__(self) -> None:
+        one_of(self.engine, EngineName, "engine")
+        if self.shards is not None:
+            object.__setattr__(self, "shards", path(self.shards, "shards"))
+        object.__setattr__(self, "shard_rows", whole(self.shard_rows, "shard_rows", least=1))
+        self._check_workers()
+        gpus = number(self.gpus, "gpus")
+        if gpus < 0.0 or (gpus > 1.0 and gpus != int(gpus)):
+            raise InputError(f"gpus must be a fraction or a whole number; got {self.gpus!r}")
+        for name, foreign in (("ray_address", self.ray_address), ("gpus", gpus or None)):
+            if foreign is not None and self.engine != "ray":
+                raise InputError(
+                    f"{spell_option(EngineOptions, name)} is for "
+                    f"{spell_option(EngineOptions, 'engine')} "
+                    f"ray; the engine is {self.engine}"
+                )
+
+    def _check_workers(self) -> None:
+        if self.workers is None:
+            return
+        if self.engine == "local":
+            raise InputError(
+                f"{spell_option(EngineOptions, 'workers')} is for "
+                f"{spell_option(EngineOptions, 'engine')} processes or ray"
+            )
+        if isinstance(self.workers, tuple):
+            least, most = (whole(count, "workers", least=1) for count in self.workers)
+            if self.engine != "ray" or least > most:
+                raise InputError(
+                    "workers of the least and the most are for Ray, the least first; got "
+                    f"{self.workers!r}"
+                )
+        else:
+            whole(self.workers, "workers", least=1)
+
+    @property
+    def apart(self) -> bool:
+        """Whether scores are computed shard by shard, each as if there were no other."""
+        return self.engine != "local" or self.shards is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions(Record):
+    """Where a service listens, and its limits.
+
+    Attributes
+    ----------
+    host : str
+        Address to bind.
+    port : int
+        Port to bind; 0 for a free one.
+    workers : int
+        Processes, each with the guardrails, and a queue, of its own.
+    max_batch : int
+        Most answers that are scored together.
+    queue : int
+        Most answers of a process that wait or are scored; beyond it requests are refused (429).
+    deadline : float
+        Seconds from a request's arrival to its decisions. What has none by then is decided by the
+        guardrail's failure policy.
+    max_body : int
+        Bytes of a request's body at most.
+    read_timeout : float
+        Seconds that a request's headers may take to arrive, and its body as many again.
+    drain : float
+        Seconds that what was accepted has to be finished in when the service is stopped.
+    log : Path or None
+        Folder of the decision log.
+    log_sync : bool
+        Whether a line is on disk before its decision is given.
+    log_text : bool
+        Whether lines hold the texts that were judged.
+    monitor : Path or None
+        Folder in which what is logged is watched.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain.
+    """
+
+    host: str = setting("Address to bind.", "127.0.0.1", metavar="ADDRESS")
+    port: int = setting("Port to bind; 0 for a free one.", 8000)
+    workers: int = setting("Processes, each with guardrails of its own.", 1, metavar="N")
+    max_batch: int = setting("Most answers that are scored together.", 64, metavar="N")
+    queue: int = setting("Most answers of a process that may wait.", 1024, metavar="N")
+    deadline: float = setting(
+        "Longest until an answer is decided, by the failure policy if need be.",
+        30.0,
+        metavar="SECONDS",
+    )
+    max_body: int = setting("Largest request body.", 2**20, metavar="BYTES")
+    read_timeout: float = setting(
+        "Longest that headers, and then the body, may take to arrive.", 10.0, metavar="SECONDS"
+    )
+    drain: float = setting(
+        "Longest to finish what was accepted, when stopped.", 30.0, metavar="SECONDS"
+    )
+    log: Path | None = setting("Folder of the decision log.", None, metavar="DIR")
+    log_sync: bool = setting("Have each line on disk before its decision is given.", False)
+    log_text: bool = setting("Keep the texts in the log, too.", False)
+    monitor: Path | None = setting(
+        "Watch in this folder what is logged, as monitor --follow does.", None, metavar="DIR"
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.host, str) or not self.host:
+            raise InputError(f"host must be an address, e.g. 127.0.0.1; got {self.host!r}")
+        if whole(self.port, "port") > 65535:
+            raise InputError(f"port must be at most 65535; got {self.port}")
+        for name in ("workers", "max_batch", "queue", "max_body"):
+            whole(getattr(self, name), name, least=1)
+        for name in ("deadline", "read_timeout", "drain"):
+            if not 0.0 < number(getattr(self, name), name) < float("inf"):
+                raise InputError(
+                    f"{name} must be a number of seconds above 0; got {getattr(self, name)!r}"
+                )
+        yes_or_no(self.log_sync, "log_sync")
+        yes_or_no(self.log_text, "log_text")
+        if self.monitor is not None:
+            object.__setattr__(self, "monitor", path(self.monitor, "monitor"))
+        if self.log is not None:
+            object.__setattr__(self, "log", path(self.log, "log"))
+        elif self.log_sync or self.log_text:
+            given = spell_option(ServeOptions, "log_sync" if self.log_sync else "log_text", True)
+            folder = spell_option(ServeOptions, "log", "DIR")
+            raise InputError(f"{given} is about the decision log; name its folder: {folder}")
+        elif self.monitor is not None:
+            given = spell_option(ServeOptions, "monitor", self.monitor)
+            folder = spell_option(ServeOptions, "log", "DIR")
+            raise InputError(f"{given} reads the decision log; name its folder: {folder}")
+
+
+#: What answers may be grouped by: fields of the lines of a decision log.
+WatchedBy = Literal["group", "language"]
+
+#: The most rows of a stream that serve as its reference: a quarter of them is kept in the state
+#: until it is complete, and the state stays small. A reference of its own may be of any length.
+MOST_REFERENCE: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions(Record):
+    """What a watch compares with what, and what it promises about false alarms.
+
+    Attributes
+    ----------
+    reference : int
+        Answers at the start of the watch, and after each alarm, that later ones are compared with.
+    arl : int
+        Mean number of answers to a false alarm about traffic, at least.
+    delta : float
+        The promise is said to be broken falsely, ever, with at most this probability; of all
+        answers or, where it was made for each group and these are watched, of any of them. Where
+        many drawn answers share a question that is not known, more often than that.
+    seed : int
+        Of the draws that break ties between equal values; same seed, same bytes.
+    by : {"group", "language"}, optional
+        Whether the promise is watched in each group, or language, of the log, too.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain.
+    """
+
+    reference: int = setting(
+        "Answers at the start, and after each alarm, that later ones are compared with.",
+        1_000,
+        metavar="N",
+    )
+    arl: int = setting(
+        "Mean number of answers to a false alarm about traffic, at least.", 100_000, metavar="N"
+    )
+    delta: float = setting(
+        "Most probable that the promise is ever said to be broken while it is kept.", 0.05
+    )
+    seed: int = setting("Seed of the draws that break ties between equal values.", 0)
+    by: WatchedBy | None = setting(
+        "Watch the promise in each group of the log, too: group or language.", None, metavar="FIELD"
+    )
+
+    def __post_init__(self) -> None:
+        if whole(self.reference, "reference", least=2) > MOST_REFERENCE:
+            raise InputError(
+                f"reference must be at most {MOST_REFERENCE:,} answers of the stream; got "
+                f"{self.reference:,}: give a longer one as a log of its own"
+            )
+        whole(self.arl, "arl", least=1)
+        object.__setattr__(self, "delta", share(self.delta, "delta"))
+        whole(self.seed, "seed")
+        if self.by is not None:
+            one_of(self.by, WatchedBy, "by")

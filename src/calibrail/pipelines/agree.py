@@ -1,0 +1,418 @@
+"""Agree()."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
+
+import numpy as np
+
+from calibrail.data.example import Example
+from calibrail.data.formats import Source, spoken
+from calibrail.data.labels import LabelReader, TieError, another_column, label_remedy
+from calibrail.data.rows import shorten
+from calibrail.data.values import parse_cell
+from calibrail.errors import DataError, InputError, file_errors
+from calibrail.evaluation.judge_agreement import (
+    NONE,
+    Agreement,
+    LabelCounts,
+    Rate,
+    RateName,
+    ReliableEstimates,
+    ShareTest,
+    agreement,
+    alike_tests,
+    corrected_rates,
+    sample_tests,
+    trusted,
+)
+from calibrail.formatting import Shown
+from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.options import ReadOptions, ScoreThreshold, fields
+from calibrail.options.data import SKIP
+from calibrail.options.fields import optional, share
+from calibrail.pipelines.calibration_overlap import Fresh
+from calibrail.pipelines.context import Context
+from calibrail.pipelines.loading import batches, open_source, source_name
+from calibrail.report.documents import agree as words
+from calibrail.scores.registry import build_column
+
+#: Index of the human and of the judge label in ``LabelCounts.cells``.
+Labels = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Flagging:
+    """What flags answers.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns of the data that it reads.
+    described : mapping or None
+        How a result names it; None where nothing flags.
+    decide : callable
+        From answers to flags, with how many scores were undefined, and on how many it failed.
+    """
+
+    columns: tuple[str, ...]
+    described: Mapping[str, Any] | None
+    decide: Callable[[Sequence[Example]], tuple[Sequence[bool], int, int]]
+
+
+def choose_flagging(guardrail: Guardrail | None, scores: ScoreThreshold | None) -> Flagging:
+    """Return what flags answers: a guardrail, a column of scores, or nothing."""
+    if guardrail is not None and scores is not None:
+        raise InputError("give a guardrail or a score column with its threshold, not both")
+    if scores is not None:
+        return _by_column(scores)
+    if guardrail is None:
+        return Flagging((), None, lambda examples: ([False] * len(examples), 0, 0))
+    calibration, decide_all = guardrail.calibration, guardrail.decide
+
+    def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
+        decisions = decide_all(examples)
+        failed = sum(decision.outcome == "error" for decision in decisions)
+        undefined = sum(decision.score is None for decision in decisions) - failed
+        # Every answer that the guardrail does not pass.
+        return [decision.flagged for decision in decisions], undefined, failed
+
+    threshold = None if calibration.flag_all else float(calibration.threshold)
+    described = {"guardrail": guardrail.score.name, "threshold": threshold}
+    return Flagging(guardrail.columns, described, decide)
+
+
+def _by_column(scores: ScoreThreshold) -> Flagging:
+    """Flag answers at a threshold of scores and beyond, and where there is no score."""
+    column, higher, threshold = str(scores.column), str(scores.higher), float(scores.threshold or 0)
+    # The column's score is turned so that higher means hallucinated; so is its threshold.
+    score = build_column(column, higher=higher)
+    edge = threshold if higher == "hallucinated" else -threshold
+
+    def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
+        values = score.score(examples).values
+        undefined = np.isnan(values)
+        return ((values >= edge) | undefined).tolist(), int(undefined.sum()), 0
+
+    return Flagging((column,), scores.to_dict(), decide)
+
+
+class JudgeLabelCounts:
+    """Counts of labels and flags, and what weakens them."""
+
+    def __init__(self) -> None:
+        self.cells = np.zeros((3, 3, 2), np.int64)
+        self.n = self.n_sharing = self.n_undefined = self.n_errors = 0
+        self.groups: set[str] = set()
+
+    def add(self, rows: Sequence[tuple[Example, Labels]], flagging: Flagging) -> None:
+        """Flag and count rows."""
+        flags, n_undefined, n_errors = flagging.decide([example for example, _ in rows])
+        self.n += len(rows)
+        self.n_undefined += n_undefined
+        self.n_errors += n_errors
+        for (example, (human, judge)), flag in zip(rows, flags, strict=True):
+            self.cells[human, judge, int(flag)] += 1
+            if human != NONE and example.group is not None:
+                self.n_sharing += example.group in self.groups
+                self.groups.add(example.group)
+
+
+class Unreadable:
+    """Sets aside rows whose label is neither 0, 1 nor blank, as the reader does with its own."""
+
+    def __init__(self, source: str, reading: ReadOptions) -> None:
+        self.source, self.strict, self.path = source, reading.strict, reading.quarantine
+        self.reading, self.n = reading, 0
+        self.first: str | None = None
+        self._entries: IO[str] = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115
+
+    def __enter__(self) -> Unreadable:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._entries.close()
+
+    def readable(
+        self, examples: Iterable[Example], human: str, judge: str
+    ) -> Iterator[tuple[Example, Labels]]:
+        """Yield the examples whose two labels can be read."""
+        readers = [LabelReader(self.reading, column) for column in (human, judge)]
+        for example in examples:
+            labels = [_label(example.columns.get(reader.column), reader) for reader in readers]
+            if None in labels:
+                self._set_aside(example, readers[labels.index(None)])
+            else:
+                yield example, (int(labels[0] or 0), int(labels[1] or 0))
+
+    def _set_aside(self, example: Example, reader: LabelReader) -> None:
+        column = reader.column
+        value = example.columns[column]
+        # The reader numbers rows without an id of their own.
+        number = example.id.removeprefix("row-")
+        row = int(number) if number.isdecimal() and number != example.id else None
+        where = f"id {example.id!r}" if row is None else f"row {row}"
+        remedy = label_remedy(value, reader)
+        remedy = remedy.removesuffix(another_column())
+        problem = (
+            f"{self.source}, {where}, field {column}: not 0 or 1, got {shorten(value)}. "
+            f"{remedy[0].upper()}{remedy[1:]}; leave the cell empty where there is no label"
+        )
+        if self.strict:
+            raise DataError(problem)
+        self.first = self.first or problem
+        self.n += 1
+        entry = {"row": row, "id": example.id, "field": column, "reason": "not 0 or 1"}
+        self._entries.write(json.dumps({**entry, "value": shorten(value)}) + "\n")
+
+    def append(self) -> None:
+        """Write the rows behind those that the reader has put into the quarantine file."""
+        if self.path is None or not self.n:
+            return
+        self._entries.seek(0)
+        with file_errors(f"cannot write {self.path}"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
+                file.writelines(self._entries)
+
+
+def _label(value: object, reader: LabelReader) -> int | None:
+    """Return a label's index in the counts; None where it can be read as neither."""
+    listed = parse_cell(value) if isinstance(value, str) else None
+    try:
+        label = reader(value if listed is None else listed)
+    except TieError:
+        return None
+    if reader.is_missing(value) or label == SKIP:
+        return NONE
+    return label if isinstance(label, int) else None
+
+
+SCHEMA: Final = "calibrail.agreement/1"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JudgedRates(Shown):
+    """A judge beside people, and the rates that both together give.
+
+    Attributes
+    ----------
+    counts : LabelCounts
+        Rows by human label, judge label and flag.
+    agreement : Agreement
+        How far the judge agrees with people.
+    rates : mapping of str to Rate
+        ``prevalence``, and where something flags answers ``coverage`` and ``fpr``, four ways each.
+    trust : mapping of str to Trust
+        Which of the four to rely on, and why.
+    sample : tuple of ShareTest
+        Whether the rows with a human label look like a random sample.
+    alike : tuple of ShareTest
+        Whether the judge errs alike on flagged and on other answers.
+    confidence : float
+        Level of every interval.
+    columns : mapping of str to str
+        The columns of human and judge labels.
+    flag : mapping or None
+        What flags: ``guardrail``, or ``column``, ``higher`` and ``threshold``.
+    data : mapping
+        Source, digest and numbers of rows, JSON-able.
+    warnings : tuple of str
+        What weakens the result, in plain words.
+    """
+
+    shown_as = "agree"
+
+    counts: LabelCounts
+    agreement: Agreement
+    rates: Mapping[RateName, Rate]
+    trust: Mapping[RateName, ReliableEstimates]
+    sample: tuple[ShareTest, ...]
+    alike: tuple[ShareTest, ...]
+    confidence: float
+    columns: Mapping[str, str]
+    flag: Mapping[str, Any] | None
+    data: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+    @property
+    def n_quarantined(self) -> int:
+        """Rows that could not be used."""
+        return int(self.data["n_quarantined"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``calibrail agree --json`` prints."""
+        agreement = self.agreement.to_dict()
+        for name in ("agreement", "sensitivity", "specificity"):
+            agreement[name]["reason"] = None if agreement[name]["n"] else words.WORDS[name]
+        return {
+            "schema": SCHEMA,
+            "confidence": self.confidence,
+            "columns": dict(self.columns),
+            "flag": None if self.flag is None else dict(self.flag),
+            "data": {**self.data, **self.counts.to_dict()},
+            "agreement": agreement,
+            "rates": {
+                name: {**rate.to_dict(), "trust": self.trust[name].to_dict()}
+                for name, rate in self.rates.items()
+            },
+            "random_sample": [test.to_dict() for test in self.sample],
+            "errs_alike": [test.to_dict() for test in self.alike],
+            "warnings": list(self.warnings),
+        }
+
+
+def agree(
+    source: Source,
+    *,
+    human: str,
+    judge: str,
+    guardrail: Guardrail | str | PathLike[str] | None = None,
+    scores: ScoreThreshold | None = None,
+    confidence: float = 0.95,
+    reading: ReadOptions | None = None,
+    context: Context | None = None,
+) -> JudgedRates:
+    """Compare a judge with people, and estimate rates from both, in one streaming pass.
+
+    Only counts are kept. Rows take no part where a label is neither 0, 1 nor blank; they go to the
+    quarantine file. Rows without a judge label serve the estimate from human labels alone.
+
+    Parameters
+    ----------
+    source : path, str or iterable of Example
+        Answers with a column of judge labels (most rows) and one of human labels (a few rows,
+        blank elsewhere); of examples in memory, ``Example.columns`` holds them.
+    human, judge : str
+        The columns: 1 = hallucinated, 0 = faithful, blank = no label.
+    guardrail : Guardrail, optional
+        Flags every answer that it does not pass. Hallucinated answers that set its threshold are
+        left out.
+    scores : ScoreThreshold, optional
+        A column of scores that flags, in the guardrail's place, and answers without a score.
+    confidence : float
+        Level of every interval.
+    reading : ReadOptions, optional
+        How to read the file; its label column is not used.
+    context : Context, optional
+        Who is told of the number of rows so far.
+
+    Returns
+    -------
+    JudgedRates
+
+    Raises
+    ------
+    InputError
+        If the columns are the same, or what flags is named twice.
+    DataError
+        If no row has a human label, or none a judge label; with ``strict`` at the first label that
+        cannot be read.
+
+    Examples
+    --------
+    >>> from calibrail import Example
+    >>> labels = [("1", "1"), ("0", "0"), (None, "1"), (None, "0")]
+    >>> rows = [Example(id=str(i), columns={"human": human, "judge": judge})
+    ...         for i, (human, judge) in enumerate(labels)]
+    >>> result = agree(rows, human="human", judge="judge")
+    >>> result.counts.n_both, result.rates["prevalence"].judge_only.measure.estimate
+    (2, 0.5)
+    """
+    level = share(confidence, "confidence")
+    for name, value in (("human", human), ("judge", judge)):
+        fields.column(value if value is not None else "", name)
+    if human == judge:
+        raise InputError(f"human and judge must be two columns; got {human!r} twice")
+    guardrail = None if guardrail is None else Guardrail.of(guardrail)
+    if guardrail is not None:
+        require_answers(guardrail.config, "agree")
+    flagging = choose_flagging(guardrail, scores)
+    reading, context = (
+        optional(reading, ReadOptions, "reading"),
+        optional(context, Context, "context"),
+    )
+    keep = (human, judge, *flagging.columns)
+    examples = open_source(source, reading, keep=keep, labelled=False)
+    name = spoken(source)
+    fresh, tally = Fresh(guardrail), JudgeLabelCounts()
+    with Unreadable(name, reading) as unreadable:
+        rows = unreadable.readable(examples, human, judge)
+        for batch in batches(row for row in rows if fresh.admits(row[0])):
+            tally.add(batch, flagging)
+            if context.progress is not None:
+                context.progress(tally.n)
+        unreadable.append()
+    counts = LabelCounts(tally.cells, flagging.described is not None)
+    for column, role, n in ((human, "human", counts.n_human), (judge, "judge", counts.n_judge)):
+        if not n:
+            raise DataError(words.no_label(name, column, role, unreadable.n, unreadable.first))
+    sample = sample_tests(counts)
+    random = not (fresh.n_seen_before or any(test.differs for test in sample))
+    rates = {key: _in_words(key, rate) for key, rate in corrected_rates(counts, level).items()}
+    result = JudgedRates(
+        counts=counts,
+        agreement=_agreement(counts, level),
+        rates=rates,
+        trust=trusted(rates, random=random),
+        sample=_tests(sample),
+        alike=_tests(alike_tests(counts)),
+        confidence=level,
+        columns={"human": human, "judge": judge},
+        flag=flagging.described,
+        data={
+            "source": source_name(source),
+            "sha256": examples.digest(),
+            "n_unlabelled": int(tally.cells[NONE, NONE].sum()),
+            "n_quarantined": unreadable.n + examples.n_quarantined,
+            "n_seen_before": fresh.n_seen_before,
+            "n_undefined": tally.n_undefined,
+            "n_errors": tally.n_errors,
+            "n_sharing_a_group": tally.n_sharing,
+            "part": examples.part(),
+        },
+        warnings=(),
+    )
+    content = result.to_dict()
+    doubt = words.doubt(content)
+    trust = {
+        key: replace(item, reason=words.trust(item.reason, content["rates"][key], doubt))
+        for key, item in result.trust.items()
+    }
+    return replace(result, trust=trust, warnings=tuple(words.warnings(content)))
+
+
+def _in_words(name: RateName, rate: Rate) -> Rate:
+    """Return the estimates with sentences in place of codes."""
+    return Rate(
+        *(
+            replace(
+                item,
+                measure=replace(item.measure, reason=words.reason(name, item)),
+                assumption=words.assumption(name, method),
+                promise=words.PROMISES[method],
+            )
+            for method, item in rate
+        )
+    )
+
+
+def _agreement(counts: LabelCounts, level: float) -> Agreement:
+    """Return the agreement with sentences in place of codes."""
+    result = agreement(counts, level)
+    kappa = replace(result.kappa, reason=words.say(result.kappa.reason))
+    asymmetry = replace(result.asymmetry, reason=words.say(result.asymmetry.reason))
+    return replace(result, kappa=kappa, asymmetry=asymmetry)
+
+
+def _tests(tests: tuple[ShareTest, ...]) -> tuple[ShareTest, ...]:
+    """Return tests with words in place of codes."""
+    return tuple(
+        replace(test, share=words.WORDS[test.share], reason=words.say(test.reason))
+        for test in tests
+    )

@@ -1,0 +1,518 @@
+"""Audit_sample()."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import isnan
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias, Unpack
+
+from calibrail.atomic_files import write_atomically
+from calibrail.data.example import Example
+from calibrail.data.formats import Source
+from calibrail.data.reading import read
+from calibrail.errors import DataError, InputError, file_errors
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
+from calibrail.guardrail.file import FrozenConfig
+from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.labelling.folder import (
+    DRAWING,
+    GUARDRAIL,
+    POOL_FILE,
+    LabelFolder,
+    begun,
+    made,
+    read_plan,
+    write_plan,
+)
+from calibrail.labelling.log_sampling import (
+    Batches,
+    Budget,
+    DrawBatch,
+    LogCandidate,
+    LogSampler,
+    draw_lines,
+    question_digest,
+)
+from calibrail.labelling.plan import Order, SessionPlan, Traces
+from calibrail.labelling.progress import has_text
+from calibrail.labelling.sampling import Pool, PooledAnswer
+from calibrail.labelling.store import Draw, Lock
+from calibrail.options import AuditOptions, Drawing, ReadOptions
+from calibrail.options.fields import optional, path, spell_option
+from calibrail.options.keywords import from_keywords, refuse_unknown
+from calibrail.options.labelling import AuditShort
+from calibrail.pipelines.context import Progress
+from calibrail.pipelines.label import changes
+from calibrail.pipelines.monitor_inputs import none_used, usable
+from calibrail.pipelines.run import frozen_config, frozen_limits
+from calibrail.serialization import Record
+
+#: What became of a call: answers were drawn; the log holds no new ones; the budget of the days
+#: that it holds is spent, so that the new ones wait for the next call.
+Outcome = Literal["drawn", "nothing new", "budget spent"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditBatch(Record):
+    """What one call of ``audit_sample`` drew, and what the folder holds in all.
+
+    Attributes
+    ----------
+    folder : str
+        Where it is.
+    guardrail : str
+        Digest of the guardrail.
+    outcome : {"drawn", "nothing new", "budget spent"}
+        With the budget spent, the answers found wait in the log for the next call.
+    design : {"uniform", "active"}
+        How answers are drawn.
+    per_day : float
+        Answers that people are to label for each day of the log.
+    batch : int or None
+        Which call this was among those that drew; None where it drew nothing.
+    n_rows : int
+        Decisions of the guardrail that are new in the log: those that are drawn from.
+    days : tuple of str
+        Days (UTC) of the log whose budget this call counted.
+    first, last : str or None
+        Earliest and latest time of what is new.
+    n_drawn, n_handed_out : int
+        Answers drawn, and those that the lot of their probability hands out to be labelled.
+    n_without_text : int
+        Answers handed out so far, of this call or before, whose texts are not known.
+    n_texts_found : int
+        Answers drawn by earlier calls whose texts were found now.
+    n_other_texts : int
+        Answers whose id was found in the traces with texts of another length than was logged.
+    n_batches, n_drawn_so_far, n_handed_out_so_far, n_labelled : int
+        What the folder holds in all; labelled are those with a final label.
+    log : mapping
+        What was met in the log: ``lines``, ``skipped`` by reason, ``findings``.
+    """
+
+    folder: str
+    guardrail: str
+    outcome: Outcome
+    design: str
+    per_day: float
+    batch: int | None
+    n_rows: int
+    days: tuple[str, ...]
+    first: str | None
+    last: str | None
+    n_drawn: int
+    n_handed_out: int
+    n_without_text: int
+    n_texts_found: int
+    n_other_texts: int
+    n_batches: int
+    n_drawn_so_far: int
+    n_handed_out_so_far: int
+    n_labelled: int
+    log: dict[str, Any]
+
+    schema: ClassVar = "calibrail.audit_sample/1"
+
+
+def agreed_plan(
+    folder: Path,
+    config: FrozenConfig,
+    file: Path | None,
+    options: AuditOptions,
+    drawing: Drawing | None,
+) -> SessionPlan:
+    """Return what was agreed on in the first call, or is in this one; refuse anything else."""
+    if drawing is not None and optional(drawing, Drawing, "drawing").whole_groups:
+        raise InputError(
+            "each line of a log is drawn by itself; leave out "
+            f"{spell_option(Drawing, 'whole_groups', True)}"
+        )
+    if not begun(folder):
+        return SessionPlan(
+            purpose="watch",
+            traces=Traces(),
+            drawing=drawing or Drawing(),
+            seed=options.seed or 0,
+            shared=options.shared or 0.0,
+            guardrail=config.digest,
+            guardrail_file=None if file is None else str(file),
+        )
+    plan = read_plan(folder)
+    if plan.purpose != "watch":
+        raise InputError(
+            f"the labels in {folder} are for a verdict or a threshold, and their answers come from "
+            "traces; name another folder for those of a log"
+        )
+    others = []
+    if config.digest != plan.guardrail:
+        others.append(
+            f"the guardrail is another one ({str(plan.guardrail)[:19]}... then, "
+            f"{config.digest[:19]}... now)"
+        )
+    said = {"seed": options.seed, "shared": options.shared}
+    others += changes(AuditOptions, said, plan.to_dict())
+    if drawing is not None:
+        others += changes(Drawing, drawing.to_dict(), plan.drawing.to_dict())
+    if others:
+        raise InputError(
+            f"the answers in {folder} were drawn otherwise: {'; '.join(others)}. Leave that out to "
+            "go on, or name another folder to begin anew; nothing was changed"
+        )
+    return plan
+
+
+def budget_a_day(options: AuditOptions, plan: SessionPlan, last: DrawBatch | None) -> float:
+    """Return what this call says, or else the last one did, or the first one."""
+    if options.per_day is not None:
+        return options.per_day
+    per_day = plan.per_day if last is None else last.per_day
+    if per_day is None:
+        raise InputError(
+            f"{spell_option(AuditOptions, 'per_day')} must be given: how many answers are people "
+            f"to "
+            "label for each day of the log?"
+        )
+    return per_day
+
+
+def begin(folder: Path, config: FrozenConfig, plan: SessionPlan) -> None:
+    """Write down what was agreed on; the plan last, without which nothing has begun."""
+    with file_errors(f"cannot write into the folder {folder}", "; name another one"):
+        write_atomically(folder / POOL_FILE, b"", durable=True)
+        write_atomically(folder / GUARDRAIL, config.to_bytes(), durable=True)
+        write_plan(folder, plan)
+
+
+def opened(folder: Path) -> tuple[LabelFolder, Batches]:
+    """Return the folder's files, with what a crash has left out of the last batch."""
+    files = LabelFolder(folder)
+    batches = Batches(files)
+    with files.lock():
+        batches.refresh()
+    return files, batches
+
+
+def budget_of(per_day: float, urn: LogSampler, batches: Batches | None) -> Budget:
+    """Return how many answers people are to label of what is new."""
+    if urn.n and not urn.days and per_day < 1.0:
+        raise InputError(
+            "no line of the log bears a time, so that each call counts as one day, and "
+            f"{spell_option(AuditOptions, 'per_day')} must be at least 1; got {per_day:g}"
+        )
+    counted, left = (set[str](), 0.0) if batches is None else (batches.counted, batches.left)
+    if not urn.n:
+        return Budget((), 0, left)
+    return Budget.of(per_day, urn.days, counted, left)
+
+
+def logged_example(id: str, content: Mapping[str, Any]) -> Example:
+    """Return an answer of a log line, with its texts and the column of its score if it has them."""
+    contexts, column = content.get("contexts"), content.get("column")
+    value = content.get("column_value")
+    return Example(
+        _audit_texts_text(content.get("question")),
+        tuple(map(_audit_texts_text, contexts)) if isinstance(contexts, list) else (),
+        _audit_texts_text(content.get("response")),
+        id=id,
+        columns={column: value} if isinstance(column, str) and _is_number(value) else {},
+    )
+
+
+def logged_lengths(content: Mapping[str, Any]) -> dict[str, int]:
+    """Return how long a log line says that question and response are, and how many chunks."""
+    traffic = content.get("traffic")
+    known = traffic if isinstance(traffic, Mapping) else {}
+    return {
+        name: known[name]
+        for name in ("question", "response", "chunks")
+        if isinstance(known.get(name), int)
+    }
+
+
+class TextSource:
+    """Finds the texts of answers that a log holds none of, by their ids, in one pass over traces.
+
+    Parameters
+    ----------
+    answers : iterable of Waiting
+        Answers that people are to label; those that have texts keep them.
+    """
+
+    def __init__(self, answers: Iterable[PooledAnswer]) -> None:
+        self._lacking = [item for item in answers if not has_text(item.example)]
+        self._found: dict[str, Example] = {}
+
+    def look(self, traces: Source | None, reading: ReadOptions | None) -> None:
+        """Read traces, and keep the texts of those that are wanted."""
+        wanted = {item.example.id for item in self._lacking}
+        if traces is None or not wanted:
+            return
+        reading = optional(reading, ReadOptions, "reading")
+        for example in read(traces, reading, labelled=False, require=("response",)):
+            if example.id in wanted and has_text(example):
+                self._found[example.id] = example
+
+    @property
+    def n_others(self) -> int:
+        """Answers whose id was found with texts of another length than was logged."""
+        pairs = ((self._found.get(item.example.id), item) for item in self._lacking)
+        return sum(found is not None and not _fits(found, item) for found, item in pairs)
+
+    def into(self, answer: PooledAnswer) -> PooledAnswer:
+        """Return an answer with its texts, as far as they are known."""
+        example = answer.example
+        found = self._found.get(example.id)
+        if has_text(example) or found is None or not _fits(found, answer):
+            return answer
+        texts = Example(
+            found.question, found.contexts, found.response, id=example.id, columns=example.columns
+        )
+        return replace(answer, example=texts, lengths={})
+
+
+def _fits(found: Example, logged: PooledAnswer) -> bool:
+    """Return whether texts are as long as was logged: an id may stand for another answer."""
+    lengths = {
+        "question": len(found.question),
+        "response": len(found.response),
+        "chunks": len(found.contexts),
+    }
+    return all(lengths[name] == n for name, n in logged.lengths.items())
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _audit_texts_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def moment_of(item: Logged) -> str | None:
+    """Return when a line was logged; None where that is not known, or lies in the future."""
+    return None if isnan(item.moment) else item.time
+
+
+def candidate_of(item: Logged) -> LogCandidate:
+    """Return a decision of the log as what can be drawn."""
+    content = item.content
+    traffic, score = content.get("traffic"), content.get("score")
+    language = traffic.get("language") if isinstance(traffic, dict) else None
+    id = content.get("id")
+    return LogCandidate(
+        chain=item.chain,
+        seq=item.seq,
+        time=item.time,
+        score=None if score is None else float(score),
+        flagged=content["outcome"] != "pass",
+        group=_text(content.get("group")),
+        language=_text(language),
+        # Who gave no id is found by the place of the line.
+        example=logged_example(str(id) if id else f"{item.chain}:{item.seq}", content),
+        lengths=logged_lengths(content),
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def waiting_of(draw: Draw, item: LogCandidate, order: Order) -> PooledAnswer:
+    """Return what is kept of an answer drawn: of one that nobody is to label, no text."""
+    unit, example = order.alone(draw.digest), item.example
+    if not draw.handed_out:
+        return PooledAnswer(unit, draw.digest, Example(id=example.id))
+    lengths = {} if has_text(example) else item.lengths
+    return PooledAnswer(unit, draw.digest, example, lengths=lengths)
+
+
+def handed_out(waiting: Sequence[PooledAnswer], draws: Sequence[Draw]) -> list[PooledAnswer]:
+    """Return those that the lot of their probability hands out to be labelled."""
+    return [item for item, draw in zip(waiting, draws, strict=True) if draw.handed_out]
+
+
+def lacking_texts(files: LabelFolder) -> list[PooledAnswer]:
+    """Return the answers handed out so far whose texts are not known, with their places."""
+    pool = Pool(files.path / POOL_FILE)
+    pool.refresh()
+    places = [item.draw.order - 1 for item in files.ledger.answers if item.draw.handed_out]
+    found = (replace(pool[place], fills=place) for place in places)
+    return [item for item in found if not has_text(item.example)]
+
+
+Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+def audit_sample(
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
+    logs: Logs,
+    folder: str | PathLike[str],
+    options: AuditOptions | None = None,
+    *,
+    drawing: Drawing | None = None,
+    traces: Source | None = None,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+    **short: Unpack[AuditShort],
+) -> AuditBatch:
+    """Draw logged answers for people to label, with probabilities known before their labels.
+
+    Each call is a batch. It takes up the log where the call before left it, counts the days (UTC)
+    that it has not counted yet, and draws from all new decisions of the guardrail, uniformly and
+    without replacement: ``per_day`` answers for each day. With the design ``active`` each one
+    drawn is handed out with a probability of its own, higher where its label tells more by the
+    labels so far; as many are drawn as hand out that number on average. Several calls on one day
+    share its budget: what is logged after it is spent waits for the next call. No line is drawn
+    twice, and a call draws at most 16,384. A day's budget that the log had too few answers for is
+    not made up for.
+
+    Which answers are drawn follows from the seed and from what is in the log, not from the order
+    in which its files are read; the same log, calls and labels give the same bytes.
+
+    Parameters
+    ----------
+    guardrail : Guardrail or path
+        The frozen guardrail; its detector is not built. A copy is kept in the folder.
+    logs : path or sequence of paths
+        Decision logs: folders of ``calibrail serve --log``, their files, or what ``calibrail
+        check`` wrote; "-" is standard input. Where no line bears a time, each call with new lines
+        counts as one day.
+    folder : path
+        Of labels; made where it is missing. ``calibrail.label(None, folder)`` hands them out.
+    options : AuditOptions, optional
+        Answers a day, seed, share of two annotators. In a short call, give its fields by
+        themselves, e.g. ``per_day=20``.
+    drawing : Drawing, optional
+        ``uniform`` at first, or ``active``; not by groups.
+    traces : path, str, or data in memory, optional
+        Answers with their texts, found by their ids, where the log holds none. Texts of earlier
+        calls that are still missing are filled in.
+    reading : ReadOptions, optional
+        How to read these.
+    progress : callable, optional
+        Called with the number of log lines read so far.
+
+    Returns
+    -------
+    AuditBatch
+
+    Raises
+    ------
+    InputError
+        A value is outside its domain, or is not what the folder was begun with.
+    DataError
+        A file cannot be read or written, or the log is that of other guardrails.
+
+    Examples
+    --------
+    >>> import tempfile, calibrail
+    >>> from calibrail.guardrail.decision_log import DecisionLog, Entry
+    >>> folder = tempfile.mkdtemp()
+    >>> guardrail = calibrail.calibrate("example:facts", "novel_count", alpha=0.1).freeze()
+    >>> made = guardrail.decide("example:facts")
+    >>> with DecisionLog(f"{folder}/log") as log:
+    ...     log.write([Entry(decision, guardrail.config.digest) for decision in made])
+    >>> batch = calibrail.audit_sample(guardrail, f"{folder}/log", f"{folder}/audit", per_day=5)
+    >>> batch.n_drawn, batch.n_without_text
+    (5, 5)
+    """
+    rest = dict[str, Any](short)
+    options = from_keywords(AuditOptions, options, rest)
+    refuse_unknown(rest, audit_sample)
+    config, file = frozen_config(guardrail)
+    require_answers(config, "audit-sample")
+    place, sources, tally = path(folder, "folder"), log_sources(logs, growing=True), LogCounts()
+    # One call at a time; people label meanwhile.
+    with made(place), Lock(place / DRAWING)():
+        plan = agreed_plan(place, config, file, options, drawing)
+        files, batches = opened(place) if begun(place) else (None, None)
+        last = batches.all[-1] if batches is not None and batches.all else None
+        per_day = budget_a_day(options, plan, last)
+        read = None if batches is None else batches.cursor
+        cursor = Cursor() if read is None else Cursor.from_dict(read)
+        urn = LogSampler(plan.seed)
+        for block in read_on(sources, cursor, tally):
+            for item in usable(block, config, tally):
+                urn.offer(item.chain, item.seq, moment_of(item), partial(candidate_of, item))
+            if progress is not None:
+                progress(tally.lines)
+        if last is None and (why := none_used(tally, config)) is not None:
+            raise DataError(why)
+        budget = budget_of(per_day, urn, batches)
+        if files is None or batches is None:
+            begin(place, config, replace(plan, per_day=per_day))
+            files, batches = opened(place)
+        candidates = urn.candidates() if budget.whole else []
+        with files.lock():
+            batches.refresh()
+            limits = frozen_limits(config)
+            draws = draw_lines(candidates, files, limits, budget=budget.whole, n_rows=urn.n)
+        lacking = lacking_texts(files)
+        waiting = [
+            waiting_of(draw, item, Order(plan.seed))
+            for draw, item in zip(draws, candidates, strict=False)
+        ]
+        texts = TextSource([*lacking, *handed_out(waiting, draws)])
+        texts.look(traces, reading)
+        waiting = [texts.into(item) for item in waiting]
+        # Of those that the lot of an active design passes over only the log tells the question.
+        if plan.drawing.design == "uniform":
+            draws = [
+                replace(draw, question=question_digest(item.example))
+                for draw, item in zip(draws, waiting, strict=True)
+            ]
+        filled = [item for item in map(texts.into, lacking) if has_text(item.example)]
+        with files.lock():
+            batches.refresh()
+            if draws:
+                batch = _batch(budget, per_day, urn, draws, batches)
+                batches.add(batch, draws, waiting, cursor.to_dict())
+            batches.fill(filled)
+        answers = files.ledger.answers
+        return AuditBatch(
+            folder=str(place),
+            guardrail=config.digest,
+            outcome="drawn" if draws else "budget spent" if urn.n else "nothing new",
+            design=plan.drawing.design,
+            per_day=per_day,
+            batch=batches.all[-1].batch if draws else None,
+            n_rows=urn.n,
+            days=budget.days if draws else (),
+            first=urn.first,
+            last=urn.last,
+            n_drawn=len(draws),
+            n_handed_out=sum(draw.handed_out for draw in draws),
+            n_without_text=len(lacking)
+            - len(filled)
+            + sum(not has_text(item.example) for item in handed_out(waiting, draws)),
+            n_texts_found=len(filled),
+            n_other_texts=texts.n_others,
+            n_batches=len(batches.all),
+            n_drawn_so_far=len(answers),
+            n_handed_out_so_far=sum(item.draw.handed_out for item in answers),
+            n_labelled=sum(item.standing == "final" for item in answers),
+            log=tally.to_dict(),
+        )
+
+
+def _batch(
+    budget: Budget,
+    per_day: float,
+    urn: LogSampler,
+    draws: Sequence[Draw],
+    batches: Batches,
+) -> DrawBatch:
+    return DrawBatch(
+        batch=len(batches.all) + 1,
+        per_day=per_day,
+        days=budget.days,
+        budget=budget.whole,
+        left=budget.left,
+        rows=urn.n,
+        drawn=len(draws),
+        handed_out=sum(draw.handed_out for draw in draws),
+        first=urn.first,
+        last=urn.last,
+    )

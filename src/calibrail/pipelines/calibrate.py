@@ -1,0 +1,527 @@
+"""Calibrate().
+
+`worst_sentence` says of an answer what its highest sentence score is. Where the data says which
+sentences are unsupported, what stopping at them shows is measured as for a guardrail of sentences.
+Marks play no part in thresholds and verdicts: the answers are read again for them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from typing import Any, Final, NamedTuple, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal._validation import Floats
+from calibrail.conformal.groups import (
+    LENGTH,
+    THIRDS,
+    columns_of_groups,
+    group_key,
+    reads_length,
+)
+from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
+from calibrail.conformal.rule import Rule, fit_rule
+from calibrail.data.columns import CHARACTERS
+from calibrail.data.example import Example
+from calibrail.data.formats import Source
+from calibrail.data.reading import Reading
+from calibrail.data.sentences import sentence_labels, sentences_of
+from calibrail.data.splits import CALIBRATION, FIT, TEST
+from calibrail.engine.distributed import engine, use_engine
+from calibrail.errors import DataError, InputError
+from calibrail.evaluation import Others, ReportOrigin, Sample, evaluate
+from calibrail.evaluation.removal import in_order
+from calibrail.evaluation.sentence_removal import (
+    MORE_REQUESTS,
+    stopped_streams,
+    stops_of_worst,
+)
+from calibrail.guardrail.sentences import why_no_parts
+from calibrail.models.hardware import installed_versions
+from calibrail.models.llm.limits import BudgetError, no_calls
+from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
+from calibrail.options.fields import cli_or_python, optional, spell_option
+from calibrail.options.keywords import options_from_keywords
+from calibrail.pipelines.context import Context
+from calibrail.pipelines.data_reuse import (
+    SPLIT,
+    DataUseHistory,
+    fingerprint_test_set,
+    report_after_reuse,
+    with_reuse_reported,
+)
+from calibrail.pipelines.examples import (
+    ErrorExamples,
+    TrimmedExamples,
+    trimmed_examples,
+    worst_errors,
+)
+from calibrail.pipelines.independence import independent, settled_report
+from calibrail.pipelines.loading import CalibrateShort, calibration_source, open_source
+from calibrail.pipelines.run import Run, calibration_digests, score_config
+from calibrail.pipelines.scoring import (
+    Scored,
+    beside_of,
+    require_usable,
+    score_by_sentence,
+    score_only,
+    score_source,
+)
+from calibrail.pipelines.splitting import BySentence, by_sentence
+from calibrail.report.documents.data import data_notes
+from calibrail.report.fill_messages import worded
+from calibrail.scores.custom import ScoreLike
+from calibrail.scores.detector import state_bytes
+from calibrail.scores.registry import DEFAULT_SCORE, key_of
+from calibrail.scores.worst_sentence import WorstSentence
+
+#: Fewest answers whose lengths are cut into thirds.
+_LEAST: Final = 30
+
+
+class Groups(NamedTuple):
+    """The groups of answers.
+
+    Attributes
+    ----------
+    names : list of str, or None
+        One an answer; where several columns name groups, all of them joined. None without groups.
+    cuts : tuple of float, or None
+        Above how many characters the second and the last third of the lengths begin.
+    """
+
+    names: list[str] | None
+    cuts: tuple[float, ...] | None
+
+
+def columns_kept(promise: Promise) -> tuple[str, ...]:
+    """Return the columns that must be kept to know the groups."""
+    by = columns_of_groups(promise.by)
+    return (*by, CHARACTERS) if reads_length(promise.by) else by
+
+
+def groups_of(scored: Scored, promise: Promise) -> Groups:
+    """Return the groups of all answers.
+
+    Raises
+    ------
+    DataError
+        If thirds of lengths are asked for and there are no texts, or too few answers to cut by.
+    """
+    kept = scored.table.kept
+    if promise.by is None:
+        return Groups(None, None)
+    columns = columns_kept(promise)
+    characters = np.zeros(len(scored.table))
+    cuts = None
+    if CHARACTERS in columns:
+        characters = np.array([float(cell or 0) for cell in kept[CHARACTERS]])
+        cuts = _thirds(scored, characters)
+    rows = zip(*(kept[name] for name in columns), strict=True)
+    return Groups(
+        [
+            group_key(promise.by, dict(zip(columns, cells, strict=True)), length, cuts)
+            for cells, length in zip(rows, characters.tolist(), strict=True)
+        ],
+        cuts,
+    )
+
+
+def _thirds(scored: Scored, characters: Floats) -> tuple[float, ...]:
+    """Return where thirds of the lengths end, by answers that no threshold comes from.
+
+    Those are the fit part, or, without one, the faithful answers of the calibration part whose
+    group holds no hallucinated one there. So the groups do not depend on the hallucinated answers,
+    and the promise to them is exact.
+    """
+    if not characters.any():
+        raise DataError(
+            f"{LENGTH} stands for thirds of the answers' lengths, and no answer has a text; give "
+            "the answers, or name other columns"
+        )
+    fit = scored.codes == FIT
+    rows = fit
+    if not fit.any():
+        labels, calibrating = scored.table.labels, scored.codes == CALIBRATION
+        wrong = scored.groups[calibrating & (labels == 1)]
+        rows = calibrating & (labels == 0) & ~np.isin(scored.groups, wrong)
+    if (n := int(rows.sum())) < _LEAST:
+        raise DataError(
+            f"{LENGTH} needs at least {_LEAST} answers that set no threshold, to cut their lengths "
+            f"into thirds; there are {n}; set some apart with "
+            f"{spell_option(SplitOptions, 'fit_share', 0.2)}"
+        )
+    shares = np.arange(1, len(THIRDS)) / len(THIRDS)
+    return tuple(np.quantile(characters[rows], shares, method="inverted_cdf").tolist())
+
+
+def streamed(
+    source: Source,
+    scored: Scored,
+    sample: Sample,
+    rule: Rule,
+    promise: Promise,
+    names: Sequence[str] | None = None,
+    *,
+    reading: ReadOptions | None = None,
+    confidence: float = 0.95,
+) -> dict[str, Any] | None:
+    """Measure what a stream shows of the test answers that somebody marked.
+
+    Their sentences are those that a stream cuts, whatever sentences the data has. They are scored
+    once more, of one answer of each group; what a language model said is looked up.
+
+    Parameters
+    ----------
+    source : path, str or data in memory
+        What was scored; read again for its marks.
+    scored : Scored
+        Its scores; the first detector is the one that decides.
+    sample : Sample
+        Which of its answers count.
+    rule, promise : Rule and Promise
+        What decides.
+    names : sequence of str, optional
+        Each answer's group, where groups have thresholds of their own.
+    reading : ReadOptions, optional
+        How the source was read.
+    confidence : float
+        Level of every interval.
+
+    Returns
+    -------
+    dict or None
+        None where the guardrail cannot stream, the data holds no marks, or can be read only once.
+        ``n_answers``, how many are measured; ``n_left_out``, test answers that nobody marked, or
+        whose marks contradict their label; ``stream`` (`stopped_streams`), None where it would take
+        ``reason``.
+    """
+    detector = scored.detectors[0]
+    if not isinstance(detector, WorstSentence) or isinstance(source, Iterator):
+        return None
+    if why_no_parts(detector, promise) is not None:
+        return None
+    marks = _Marks(source, scored, sample.rows(TEST), optional(reading, ReadOptions, "reading"))
+    marked = np.zeros(len(sample), np.bool_)
+    for row, _ in marks:
+        marked[row] = True
+    if not marks.there:
+        return None
+    measured = sample.aside(sample.rows(TEST) & ~marked)
+    counted = measured.drawn(TEST, sample.labels)
+    rows, about = np.flatnonzero(counted), {"n_left_out": int((sample.rows(TEST) & ~marked).sum())}
+    member = detector.member
+    by_sentence = BySentence(marks.share, promise.undefined)
+    examples = (example for row, example in marks if counted[row])
+    try:
+        with no_calls(), _other_shards():
+            table, sentences = by_sentence.score(examples, [member])
+    except BudgetError:
+        return {"n_answers": 0, **about, "stream": None, "reason": MORE_REQUESTS}
+    groups = names if rule.groups is not None else None
+    reached = stops_of_worst(
+        sentences,
+        key_of(member),
+        rule.thresholds(len(sample), groups)[rows],
+        promise.undefined,
+        detector.tolerance,
+    )
+    stream = stopped_streams(
+        sentences,
+        reached,
+        # Bets on a mean need an order that has nothing to do with the answers.
+        hallucinated=np.searchsorted(rows, in_order(measured, counted & (sample.labels == 1))),
+        faithful=np.flatnonzero(table.labels == 0),
+        confidence=confidence,
+    )
+    return {"n_answers": len(table), **about, "stream": stream}
+
+
+def _other_shards() -> AbstractContextManager[object]:
+    """Keep shards of sentences, where shards are kept, apart from those that the run is made of."""
+    options = engine()
+    if options.shards is None:
+        return nullcontext()
+    return use_engine(replace(options, shards=options.shards / "sentences"))
+
+
+class _Marks:
+    """The answers of a part that are marked, by their rows; read anew each time.
+
+    Attributes
+    ----------
+    share : float
+        As of `ReadOptions.span_share`.
+    there : bool
+        Whether the source marks any of its answers; known after the first time.
+    """
+
+    def __init__(
+        self, source: Source, scored: Scored, part: NDArray[np.bool_], reading: ReadOptions
+    ) -> None:
+        # What is unusable was set aside when the scores were computed.
+        self._reading = replace(reading, quarantine=None, strict=False)
+        self._source, self._scored = source, scored
+        self._rows = {scored.table.ids[row].as_py(): row for row in np.flatnonzero(part).tolist()}
+        self.share, self.there = reading.span_share, False
+
+    def __iter__(self) -> Iterator[tuple[int, Example]]:
+        table = self._scored.table
+        try:
+            opened = open_source(
+                self._source, self._reading, self._scored.detectors, by_sentence=True
+            )
+        except DataError:
+            # As sentences the data cannot be read at all.
+            return
+        for example in _usable(opened):
+            row = self._rows.get(example.id)
+            if row is None or int(example.digest(), 16) != int(table.digests[row]):
+                continue
+            answer = _by_its_text(example)
+            labels = sentence_labels(answer, self.share)
+            if None not in labels and (1 in labels) == (table.labels[row] == 1):
+                yield row, answer
+        marks = opened.columns.marks
+        # Rows that were answers may be sentences of others.
+        gathered = opened.columns.marked.answer_id is not None
+        same = not gathered or "answer_id" in self._scored.data["reading"]["columns"]
+        self.there = same and marks is not None and marks.n_marked > 0
+
+
+def _usable(opened: Reading) -> Iterator[Example]:
+    """Yield what can be used of a source, which may be nothing."""
+    try:
+        yield from opened
+    except DataError:
+        return
+
+
+def _by_its_text(example: Example) -> Example:
+    """Return an answer whose sentences are those of its text, marked where the data's own are."""
+    if example.sentences is None:
+        return example
+    pairs = zip(sentences_of(example), sentence_labels(example), strict=True)
+    spans = tuple((item.start, item.end) for item, label in pairs if label)
+    return replace(example, sentences=None, spans=spans)
+
+
+def calibrate(
+    source: Source | None = None,
+    score: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
+    promise: Promise | None = None,
+    requirement: Requirement | None = None,
+    *,
+    target: Source | None = None,
+    reading: ReadOptions | None = None,
+    splitting: SplitOptions | None = None,
+    context: Context | None = None,
+    looks: str | PathLike[str] | None = None,
+    **short: Unpack[CalibrateShort],
+) -> Run:
+    """Find the threshold that catches a stated share of hallucinations, and what it costs.
+
+    Parameters
+    ----------
+    source : path, str or data in memory
+        Labelled answers: a file or folder, ``"example:facts"``; a DataFrame, an Arrow table, a dict
+        of columns, a list of dicts or of examples. Left out where ``scores`` are given.
+    score : str, Score, callable, estimator or sequence
+        The detector, e.g. ``"rad"``, ``"column:column=dae,higher=faithful"``, ``"module:name"``, a
+        function of an `Example`, or a fitted object with ``predict_proba`` (see `CustomScore`).
+        The first of several is calibrated for export; the others stand beside it in the report.
+    promise : Promise, optional
+        What the threshold is to keep.
+    requirement : Requirement, optional
+        What the data is to show of it. A ``certified`` verdict needs a ``max_fpr``, or risks.
+    target : path, str or iterable of Example, optional
+        Unlabelled production answers: the report says how far they differ from the calibration
+        answers, and what weighting towards them would change. No exact promise follows.
+    reading, splitting : optional
+        How to read the file and how to split it.
+    context : Context, optional
+        The command, who is told of the progress, and whether ``report.html`` shows texts.
+    looks : path, optional
+        File that keeps what was looked at. Where a tenth of this data was looked at before, by
+        another split, with other labels or as a part of less, nothing is certified. The command
+        keeps one in its folder; without ``looks`` nothing is kept.
+    **short
+        In a short call, fields of the promise and the requirement: ``alpha``, ``guarantee``,
+        ``delta``, ``undefined``, ``allow_flag_all``, ``by``, ``min_n``, ``clustered``, ``beta``,
+        ``max_fpr``, ``min_coverage``, ``confidence``, ``risks``; ``unit`` and ``min_kept``, where
+        sentences are removed from their answers. In place of ``source``:
+        ``scores`` and ``labels``, arrays or lists with one value per answer, ``groups`` and ``ids``
+        where there are any, and ``higher="faithful"`` where high scores speak for that.
+        ``baselines=False`` sets no baselines beside the detectors.
+
+    Returns
+    -------
+    Run
+        Save it with ``run.save(folder)``; freeze it with ``run.freeze()``.
+
+    Raises
+    ------
+    DataError
+        If no row is usable, or a class is missing from a split, or the score is undefined
+        everywhere.
+    TooFewExamplesError
+        If no threshold short of flagging everything keeps the promise.
+
+    Examples
+    --------
+    >>> run = calibrate("example:facts", "novel_count", alpha=0.1, max_fpr=0.9)
+    >>> run.calibration.rank, run.calibration.n == len(run.calibration.scores)
+    (15, True)
+    """
+    keywords: dict[str, Any] = dict(short)
+    source, score = calibration_source(source, score, keywords)
+    beside = beside_of(keywords)
+    promise, requirement = options_from_keywords(promise, requirement, keywords, calibrate)
+    requirement.check(promise)
+    if requirement.risks:
+        spelled = tuple(str(risk) for risk in parse_risks(requirement.risks))
+        requirement = replace(requirement, risks=spelled)
+    if target is not None and promise.unit == "sentence":
+        raise InputError(
+            "target compares whole answers, and sentences are removed here; leave out target"
+        )
+    context = optional(context, Context, "context")
+    history = DataUseHistory(looks)
+    apart = by_sentence(promise, reading)
+    scoring = score_source if apart is None else partial(score_by_sentence, by_sentence=apart)
+    scored = scoring(
+        source,
+        score,
+        reading=reading,
+        splitting=optional(splitting, SplitOptions, "splitting"),
+        keep=columns_kept(promise),
+        beside=beside,
+        progress=context.progress,
+    )
+    require_usable(scored)
+    table = scored.table
+    names, cuts = groups_of(scored, promise)
+    samples, promise = independent(scored, promise, requirement, names)
+    sample = samples[0]
+    rule, control = _thresholds(sample, promise, requirement, names, cuts)
+    key, detector = scored.keys[0], scored.detectors[0]
+    reasons = Counter(table.reasons.get(key, {}).values())
+    report = evaluate(
+        rule,
+        sample,
+        promise,
+        requirement,
+        ReportOrigin(
+            score=scored.specs[key],
+            data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},
+            reproduce=context.reproduce(),
+            notes=data_notes(scored.data, scored.lessons),
+        ),
+        others=_others(scored, samples, target, reading),
+        names=names,
+        risks=control,
+        sentences=scored.sentences,
+    )
+    others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
+    report = replace(report, detectors=others)
+    if scored.sentences is None:
+        confidence = requirement.confidence
+        seen = streamed(
+            source, scored, sample, rule, promise, names, reading=reading, confidence=confidence
+        )
+        report = replace(report, sentences=seen)
+    report = settled_report(report)
+    state = state_bytes(detector)
+    look = fingerprint_test_set(scored, key, promise, assumed=requirement.assume_independent)
+    report = report_after_reuse(
+        report, history.record(SPLIT, replace(look, verdict=report.verdict))
+    )
+    tested = with_reuse_reported(scored, everyone=promise.of_this_threshold, verdict=report.verdict)
+    return Run(
+        report=worded(report),
+        rule=rule,
+        spec=score_config(detector, promise.unit),
+        data={**scored.data, "looked_at": tested.to_dict()},
+        # With a second class behind the thresholds, certify must know its examples, too.
+        calibration_examples=calibration_digests(
+            table,
+            scored.codes,
+            both=rule.upper is not None or rule.chosen is not None,
+            learnt=state is not None,
+        ),
+        state=state,
+        versions=installed_versions(),
+        table=table,
+        codes=sample.split,
+        examples=_examples(scored)(source, scored, rule, names, reading=reading, text=context.text),
+        sentences=scored.sentences,
+    )
+
+
+def _examples(scored: Scored) -> Callable[..., ErrorExamples | TrimmedExamples]:
+    """Return what chooses the answers that the page shows."""
+    return worst_errors if scored.sentences is None else trimmed_examples
+
+
+def _thresholds(
+    sample: Sample,
+    promise: Promise,
+    requirement: Requirement,
+    names: Sequence[str] | None,
+    cuts: tuple[float, ...] | None,
+) -> tuple[Rule, RiskControl | None]:
+    """Return the thresholds that were asked for, from the calibration part alone."""
+    part = sample.rows(CALIBRATION)
+    if requirement.risks:
+        # Its own threshold plays no part.
+        promise = replace(promise, allow_flag_all=True)
+    # Thresholds by a column rest on one answer of each group already.
+    clusters = sample.groups if promise.clustered and names is None else None
+    rule = fit_rule(
+        sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
+    )
+    if not requirement.risks:
+        return rule, None
+    # The guardrail flags at value + tolerance, so that is what the risks are tested on.
+    control = control_risks(
+        sample.values[part] + sample.tolerance,
+        sample.labels[part],
+        requirement.risks,
+        requirement.confidence,
+        undefined=promise.undefined,
+        groups=None if sample.groups is None else sample.groups[part],
+    )
+    if control.threshold is None:
+        raise DataError(f"{control.reason}; ask for less, or label more answers")
+    return replace(rule, chosen=control.threshold), control
+
+
+def _others(
+    scored: Scored,
+    samples: Sequence[Sample],
+    target: Source | None,
+    reading: ReadOptions | None,
+) -> Others:
+    """Return what stands beside the first detector: baselines, further detectors, production."""
+    sample, columns, production = samples[0], scored.table.columns, None
+    if target is not None:
+        if not scored.baselines:
+            raise InputError(
+                "target is compared by the baselines, and none stand beside the detectors; give "
+                "answers with their texts, and leave out "
+                f"{cli_or_python('--no-baselines', 'baselines=False')}"
+            )
+        options = replace(
+            optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None
+        )
+        production = dict(score_only(target, scored.baselines, reading=options)[0].columns)
+    return Others(
+        baselines={name: sample.with_scores(columns[name]) for name in scored.baselines},
+        detectors=dict(zip(scored.keys[1:], samples[1:], strict=True)),
+        target=production,
+    )

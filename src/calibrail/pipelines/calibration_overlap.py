@@ -1,0 +1,215 @@
+"""Did these answers set the threshold?"""
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal import Certificate, GroupVerdict
+from calibrail.data.example import FAITHFUL, Example, n_repeated
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.report.documents.certify import DECLARED, withheld
+from calibrail.scores.registry import ColumnScore
+
+#: What is known of the answers: that they are new, that they are those of the calibration, nothing
+#: of either, or nothing but that the user says they are new.
+Freshness = Literal["new", "calibration data", "unknown", "declared"]
+
+#: Share of rows alike from which what rows hold does not tell them apart: so many are left out by
+#: chance at most, or are in it twice.
+ALIKE: Final = 0.01
+#: Share of the answers that set the threshold from which data is the calibration data.
+_SAME: Final = 0.5
+#: Significant digits to which scores of two files are compared: files round them.
+_DIGITS: Final = (12, 6, 5, 4, 3)
+#: To as many an answer with the id of another is that one: a float32 holds them.
+_EXACT: Final = 6
+#: Share of the scores that occur twice up to which scores are compared: of other answers' scores
+#: about as many are met by chance.
+_CHANCE: Final = 0.25
+
+
+class KnownBy:
+    """Counts answers by what tells them from others, one by one."""
+
+    def __init__(self) -> None:
+        self._by: Counter[str] = Counter()
+        # One byte a row.
+        self._by_content = bytearray()
+
+    def add(self, example: Example) -> None:
+        """Count one answer."""
+        kind = example.known_by
+        self._by[kind] += 1
+        self._by_content.append(kind == "content")
+
+    def add_many(self, by_content: NDArray[np.bool_], n_nothing: int) -> None:
+        """Count answers without texts: those known by content, by nothing, all others by id."""
+        n_content = int(np.count_nonzero(by_content))
+        counts = {"content": n_content, "nothing": n_nothing}
+        self._by.update(counts | {"id": len(by_content) - n_content - n_nothing})
+        self._by_content += by_content.tobytes()
+
+    def counts(
+        self, digests: NDArray[np.uint64], copies: NDArray[np.int64] | None = None
+    ) -> dict[str, int]:
+        """Return the counts, and under ``alike`` how many share their content with another.
+
+        Parameters
+        ----------
+        digests : ndarray of uint64, shape (n,)
+            ``Example.digest`` of every answer, as a number.
+        copies : ndarray of int64, shape (n,), optional
+            Groups of copies, -1 for an answer without one. Copies are told from what is alike.
+        """
+        by_content = np.frombuffer(self._by_content, np.bool_)
+        contents = digests[by_content if copies is None else by_content & (copies < 0)]
+        counts = {kind: self._by[kind] for kind in ("texts", "id", "content", "nothing")}
+        return counts | {"alike": n_repeated(contents)}
+
+
+class Fresh:
+    """Which answers did not set a guardrail's threshold? Counts those that did.
+
+    Parameters
+    ----------
+    guardrail : Guardrail or None
+        Without one, every answer is fresh.
+    """
+
+    def __init__(self, guardrail: Guardrail | None) -> None:
+        self._data = None if guardrail is None else guardrail.config.data
+        self._known = set(self._data.calibration_examples if self._data else ())
+        self._then = self._data.known_by if self._data else None
+        self._now, self._digests_now = KnownBy(), array("Q")
+        score = None if guardrail is None else guardrail.score
+        self._score = score if isinstance(score, ColumnScore) else None
+        scores = np.array(guardrail.calibration.scores if guardrail else (), np.float64)
+        self._scores_then = scores[np.isfinite(scores)]
+        self._exact_then = set(_rounded(self._scores_then, _EXACT).tolist())
+        self._scores_now = array("d")
+        self._n_ids_again = 0
+        self.n_seen_before = 0
+
+    def admits(self, example: Example) -> bool:
+        """Return whether the threshold was found without this answer."""
+        if not self._known:
+            return True
+        self._now.add(example)
+        kind, score, digest = example.known_by, self._value(example), example.digest()
+        self._digests_now.append(int(digest, 16))
+        if score is not None and example.label != FAITHFUL:
+            self._scores_now.append(score)
+        known = kind != "nothing" and digest in self._known
+        if kind == "content":
+            # Where many rows are alike, an equal one is no sign of the same.
+            known = known and told_apart(self._then)
+        if known and kind == "id" and score is not None:
+            # Rows of a new batch may be numbered from 0 again; their scores are others.
+            self._n_ids_again += 1
+            known = _rounded(np.array([score]), _EXACT).item() in self._exact_then
+        self.n_seen_before += known
+        return not known
+
+    def _value(self, example: Example) -> float | None:
+        value = None if self._score is None else self._score.value(example)
+        return value if isinstance(value, float) else None
+
+    def _scores_again(self) -> bool | None:
+        """Return whether the scores that set the threshold are among those of the answers.
+
+        None where either holds too many scores twice for that to be told.
+        """
+        now, told = np.array(self._scores_now), None
+        for digits in _DIGITS:
+            then_rounded, rounded = _rounded(self._scores_then, digits), _rounded(now, digits)
+            if _coarse(then_rounded) or _coarse(rounded):
+                continue
+            told = False
+            if np.isin(then_rounded, rounded).sum() > _SAME * len(then_rounded):
+                return True
+        return told
+
+    def freshness(self, sha256: str | None, *, declared: bool = False) -> Freshness:
+        """Return what is known, after all answers have been seen.
+
+        Parameters
+        ----------
+        sha256 : str or None
+            Digest of the file.
+        declared : bool
+            Whether the user says that the answers are new.
+        """
+        same = self._data is not None and sha256 is not None and sha256 == self._data.sha256
+        again = self._scores_again()
+        if same or again or self.n_seen_before > _SAME * len(self._known):
+            return "calibration data"
+        if self._comparable(scores_told=again is not None):
+            return "new"
+        return "declared" if declared else "unknown"
+
+    def _comparable(self, *, scores_told: bool) -> bool:
+        """Return whether each answer would have been recognised."""
+        now = self._now.counts(np.array(self._digests_now, np.uint64))
+        # A row that has gained a column, or lost digits of its score, holds something else.
+        in_doubt = now["content"] or self._n_ids_again > _SAME * len(self._known)
+        if self._score is not None and in_doubt and not scores_told:
+            return False
+        if now["nothing"] or (now["content"] and not (told_apart(now) and told_apart(self._then))):
+            return False
+        # An answer that was known by its id then cannot be recognised by its texts now.
+        then = self._then or {"texts": 1, "id": 1}
+        return all(not now[kind] or then.get(kind, 0) for kind in ("texts", "id", "content"))
+
+
+def told_apart(counts: Mapping[str, int] | None) -> bool:
+    """Return whether rows that are known by their content are told apart by it."""
+    return counts is not None and counts["alike"] <= ALIKE * counts["content"]
+
+
+def _coarse(scores: NDArray[np.float64]) -> bool:
+    return n_repeated(scores.view(np.int64)) > _CHANCE * len(scores)
+
+
+def _rounded(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
+    """Return values to so many significant digits.
+
+    >>> _rounded(np.array([1.23456, -0.00123456, 0.0]), 3).tolist()
+    [1.23, -0.00123, 0.0]
+    """
+    size = np.where(values == 0.0, 1.0, np.abs(values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor = 10.0 ** (digits - 1 - np.floor(np.log10(size)))
+        rounded = np.round(values * factor) / factor
+    # Adding zero makes one of both zeros. Numbers too small to be scaled stay as they are.
+    return np.where(np.isfinite(rounded), rounded, values) + 0.0
+
+
+def without_proof(
+    certificate: Certificate, groups: Mapping[str, GroupVerdict] | None, freshness: Freshness
+) -> tuple[Certificate, Mapping[str, GroupVerdict] | None]:
+    """Take back what was certified on answers that may have set the threshold, or say so.
+
+    A rejection stands: on answers that set it a threshold looks better than it is, never worse.
+    """
+    if freshness == "new":
+        return certificate, groups
+
+    def taken_back(item: Certificate) -> Certificate:
+        if item.verdict != "certified":
+            return item
+        if freshness == "declared":
+            return replace(item, reason=f"{item.reason} {DECLARED}")
+        reason = withheld(freshness)
+        return replace(item, verdict="inconclusive", reason=reason, flips=None)
+
+    if groups is not None:
+        groups = {
+            name: replace(item, certificate=taken_back(item.certificate))
+            for name, item in groups.items()
+        }
+    return taken_back(certificate), groups

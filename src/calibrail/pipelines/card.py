@@ -1,0 +1,244 @@
+"""Card()."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from calibrail.atomic_files import write_atomically
+from calibrail.conformal.groups import columns_of_groups, reads_length
+from calibrail.data.example import TEXT_FIELDS
+from calibrail.errors import CalibrailError, InputError, file_errors
+from calibrail.formatting import Shown
+from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file
+from calibrail.guardrail.probes import Probed, not_computed
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.signing import signature_path
+from calibrail.models.llm.chat import RemoteModel
+from calibrail.options import fields
+from calibrail.report import Document, render_markdown, render_page
+from calibrail.report.documents import card as words
+from calibrail.scores.base import Score
+from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build, members_of
+
+SCHEMA: Final = "calibrail.card/1"
+
+#: Scores whose parameters name others.
+
+#: How a card is written, by its file's ending.
+ENDINGS: Final = {
+    ".html": render_page,
+    ".htm": render_page,
+    ".md": render_markdown,
+    ".markdown": render_markdown,
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GuardrailCard(Shown):
+    """A guardrail on one page.
+
+    Attributes
+    ----------
+    content : mapping
+        What ``calibrail card --json`` prints: schema, ``file``, ``signature``, ``probes``,
+        ``reads``, and the ``guardrail`` without its long lists of scores and digests.
+    """
+
+    content: Mapping[str, Any]
+
+    shown_as = "card"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content."""
+        return dict(self.content)
+
+    def document(self) -> Document:
+        """Return what the page says, for any renderer."""
+        return words.document(self.content)
+
+    def html(self) -> str:
+        """Return one self-contained page."""
+        return render_page(self.document())
+
+    def markdown(self) -> str:
+        """Return the same as Markdown."""
+        return render_markdown(self.document())
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the card as a page or as Markdown, by the file's ending.
+
+        Raises
+        ------
+        InputError
+            If the ending is neither ``.html`` nor ``.md``.
+        DataError
+            If it cannot be written.
+        """
+        path = fields.path(path, "path")
+        render = ENDINGS[ending(path)]
+        with file_errors(f"cannot write {path}", "; name another place"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, render(self.document()).encode("utf-8", "replace"))
+        return path
+
+
+def ending(path: Path) -> str:
+    """Return what a card's file ends in, or refuse an ending that is no card's.
+
+    >>> ending(Path("card.HTML"))
+    '.html'
+    """
+    if (suffix := path.suffix.lower()) not in ENDINGS:
+        raise InputError(f"a card is a page or Markdown: name a file .html or .md; got {path}")
+    return suffix
+
+
+def card(
+    guardrail: Guardrail | str | PathLike[str],
+    *,
+    trusted: Sequence[str | PathLike[str]] | None = None,
+) -> GuardrailCard:
+    """Return what is known of a guardrail, on one page to attach to a change request.
+
+    Of a file only the content is looked at: the detector is not needed, and no model is loaded.
+
+    Parameters
+    ----------
+    guardrail : Guardrail or path
+        The frozen guardrail, or its file.
+    trusted : sequence of path, optional
+        Public keys (PEM), one of which must have signed the file. A loaded guardrail knows whose
+        signature was verified when it was loaded.
+
+    Returns
+    -------
+    Card
+        Its ``save`` writes ``card.html`` or ``card.md``.
+
+    Raises
+    ------
+    GuardrailError
+        If the file cannot be read, was changed, or is not signed by one of the keys.
+    """
+    if isinstance(guardrail, Guardrail):
+        if trusted is not None:
+            raise InputError(
+                "trusted is for a file; load the guardrail with the keys: "
+                "Guardrail.load(path, trusted=[...])"
+            )
+        return _card(
+            guardrail.config, guardrail.score, guardrail.origin, "unknown", guardrail.probed
+        )
+    path = fields.path(guardrail, "guardrail")
+    file = read_file(path, trusted)
+    state = "not verified" if signature_path(path).exists() else "none"
+    return _card(file.config, _built(file.config), file.origin, state)
+
+
+def _card(
+    config: FrozenConfig,
+    score: Score | None,
+    origin: FileOrigin | None,
+    unsigned: str,
+    probed: Probed | None = None,
+) -> GuardrailCard:
+    """Return the card; ``unsigned`` is the state of a signature that was not verified."""
+    signature = origin and origin.signature
+    return GuardrailCard(
+        {
+            "schema": SCHEMA,
+            "file": {"name": origin and origin.path.name, "sha256": origin and origin.sha256},
+            "signature": {
+                "state": "verified" if signature else unsigned,
+                "keyid": signature and signature.keyid,
+            },
+            "probes": _probes(config, score, probed),
+            "reads": None if score is None else _reads(config, score),
+            "guardrail": _brief(config),
+        }
+    )
+
+
+def _built(config: FrozenConfig) -> Score | None:
+    """Return the detector without its models; None where only somebody else's code can tell."""
+    spec = ScoreSpec(config.score.name, config.score.params)
+    if _runs_code(spec):
+        return None
+    try:
+        return build(spec)
+    except CalibrailError:
+        # Of another version of calibrail: loading says so, and the card says what the file holds.
+        return None
+
+
+def _runs_code(spec: ScoreSpec) -> bool:
+    """Return whether a detector, or a member of it, is code that calibrail does not come with."""
+    if spec.name == "custom" or (spec.name not in BUILT_IN and spec.name in available()):
+        return True
+    return any(map(_runs_code, members_of(spec)))
+
+
+def _reads(config: FrozenConfig, score: Score) -> dict[str, list[str]]:
+    """Return which texts and columns a decision needs, and where they are sent."""
+    columns = [*getattr(score, "columns", ()), *columns_of_groups(config.promise.by)]
+    models = [item for item in getattr(score, "models", ()) if isinstance(item, RemoteModel)]
+    needed = {*score.requires, *(("response",) if reads_length(config.promise.by) else ())}
+    return {
+        "texts": [name for name in TEXT_FIELDS if name in needed],
+        "columns": list(dict.fromkeys(columns)),
+        "endpoints": sorted({item.endpoint for item in models}),
+    }
+
+
+def _probes(config: FrozenConfig, score: Score | None, probed: Probed | None) -> dict[str, Any]:
+    """Return how many probes are frozen and whether they agree here, or why there are none."""
+    held = config.probes
+    scores = [] if held is None else held.known()
+    why = None if score is None else not_computed(score)
+    if held is not None:
+        why = "endpoint" if held.scores is None else None
+    return {
+        "n": len(scores),
+        "n_defined": sum(value is not None for value in scores),
+        "set": None if held is None else held.set,
+        "agreed": probed is not None and probed.state in ("agree", "members"),
+        "why": why,
+    }
+
+
+def _brief(config: FrozenConfig) -> dict[str, Any]:
+    """Return the file's content with the number of items in place of its long lists."""
+    content: dict[str, Any] = json.loads(config.to_bytes())
+    for part in ("calibration", "upper"):
+        content[part] = _without_scores(content[part])
+    if content["groups"] is not None:
+        groups = {
+            **content["groups"],
+            "fallback": _without_scores(content["groups"]["fallback"]),
+        }
+        if "groups" in groups:
+            own = groups["groups"]
+            groups["groups"] = {name: _without_scores(group) for name, group in own.items()}
+        else:
+            del groups["covered"]
+            groups["thresholds"] = len(groups["thresholds"])
+        content["groups"] = groups
+    data, score = content["data"], content["score"]
+    data["calibration_examples"] = len(data["calibration_examples"])
+    data.pop("looked_at", None)
+    state = config.score.state_bytes()
+    score["state_bytes"] = None if score.pop("state") is None else len(state or b"")
+    return content
+
+
+def _without_scores(calibration: dict[str, Any] | None) -> dict[str, Any] | None:
+    if calibration is None:
+        return None
+    return {
+        name: value
+        for name, value in calibration.items()
+        if name not in ("scores", "clusters", "weights")
+    }

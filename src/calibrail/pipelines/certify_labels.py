@@ -1,0 +1,449 @@
+"""Certify from a folder of labels."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+
+from calibrail.atomic_files import write_atomically
+from calibrail.conformal import Bound, Certificate, GroupVerdict
+from calibrail.conformal.bounds import exact_bound
+from calibrail.conformal.certificate import Verdict
+from calibrail.conformal.sequential.forecast import LabelsLeft, labels_left
+from calibrail.conformal.sequential.test import SequentialCertificate, UnsureTest
+from calibrail.errors import InputError, file_errors
+from calibrail.evaluation.judge_agreement import kappa
+from calibrail.evaluation.removal import Delivered
+from calibrail.formatting import Shown
+from calibrail.guardrail.file import FrozenConfig
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.labelling.folder import GUARDRAIL, read_plan
+from calibrail.labelling.replay import Point, Replay, replay
+from calibrail.options import Requirement, fields
+from calibrail.options.fields import cli_or_python
+from calibrail.pipelines.calibration_overlap import Freshness, without_proof
+from calibrail.pipelines.data_reuse import (
+    DataUse,
+    DataUseHistory,
+    exceeds_reuse_limit,
+    group_certificates_after_reuse,
+    look_at_labels,
+    to_report_rows,
+)
+from calibrail.pipelines.run import frozen_config, refuse_other_flags, write_page
+from calibrail.report.documents import label as words
+from calibrail.report.documents.agree import say
+from calibrail.report.documents.label import doubts
+from calibrail.serialization import plain
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Certification(Shown):
+    """A certificate with the counts behind it.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        Verdict, exact bounds, and how many more examples would settle an inconclusive one.
+    by : str or None
+        Column of the groups.
+    groups : mapping of str to GroupVerdict, or None
+        Every group's own verdict; all of them hold together.
+    risks : list of dict, or None
+        Each risk that the threshold was chosen to keep, with its exact bound; they hold together.
+    blocked : Bound or None
+        With a review: the share of faithful answers that were flagged, not merely reviewed.
+    n_seen_before : int
+        Hallucinated calibration examples found in the data and left out.
+    n_set_aside : int
+        Answers that did not count, since another one of their group and class did.
+    assumed_independent : int
+        Answers that share their group with an earlier one of their class, and that counted
+        nevertheless, since the requirement takes all answers as independent.
+    n_undefined, n_errors : int
+        Answers without a score (of a guardrail of sentences: with a sentence without one), and
+        answers on which the detector failed, which were not passed.
+    n_quarantined : int
+        Rows that could not be read.
+    reading : mapping
+        How the data was read: columns, options, what labels meant.
+    warnings : tuple of str
+        What weakens the certificate, in plain words.
+    data : mapping
+        What the data is called, and how many answers were read.
+    freshness : {"new", "calibration data", "unknown", "declared"}
+        Whether the answers are other ones than those that set the threshold: as seen, or as the
+        user says where that cannot be seen.
+    copies : mapping
+        Answers that were taken for copies, word for word or nearly, as ``n``, their groups, the
+        ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
+    looks : tuple of mapping
+        Earlier looks at this guardrail on answers of this data, its own report's among them, with
+        the share of the answers that each was the first to look at; from a tenth of them together
+        nothing is certified.
+    sequential : mapping or None
+        Of a verdict from a folder of labels, which holds at any time: the e-processes, what was
+        drawn and labelled, how two people agree, and how many more labels to expect.
+    torn : tuple of str
+        Files of labels whose last line a crash had torn, and which is cut off now; not part of
+        ``to_dict``, which is the same ever after.
+    delivered : Delivered or None
+        Of a guardrail of sentences: what is freed, kept, emptied, left whole and reviewed.
+    failed : Bound or None
+        Of a guardrail of sentences: answers on which the detector failed. Nothing of them is shown,
+        so that they count as freed and keep nothing; they are not among the reviewed ones.
+    n_undefined_sentences : int
+        Of a guardrail of sentences: those without a score.
+    """
+
+    shown_as = "certify"
+
+    certificate: Certificate
+    by: str | None
+    groups: Mapping[str, GroupVerdict] | None
+    risks: list[dict[str, Any]] | None
+    blocked: Bound | None
+    n_seen_before: int
+    n_set_aside: int
+    assumed_independent: int
+    n_undefined: int
+    n_errors: int
+    n_quarantined: int
+    reading: Mapping[str, Any]
+    warnings: tuple[str, ...]
+    data: Mapping[str, Any]
+    freshness: Freshness = "new"
+    looks: tuple[Mapping[str, Any], ...] = ()
+    copies: Mapping[str, int] = field(default_factory=dict)
+    sequential: Mapping[str, Any] | None = None
+    torn: tuple[str, ...] = ()
+    delivered: Delivered | None = None
+    failed: Bound | None = None
+    n_undefined_sentences: int = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        """``certified``, ``rejected`` or ``inconclusive``."""
+        return self.certificate.verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``calibrail certify --json`` prints."""
+        by_group = None
+        if self.groups is not None:
+            rows = [{"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())]
+            confidence = self.certificate.confidence
+            by_group = {"column": self.by, "confidence": confidence, "rows": rows}
+        counts = (
+            "n_seen_before",
+            "n_set_aside",
+            "assumed_independent",
+            "n_undefined",
+            "n_errors",
+            "n_quarantined",
+        )
+        sequential = {} if self.sequential is None else {"sequential": dict(self.sequential)}
+        trimming = {}
+        if self.delivered is not None:
+            trimming = {
+                "unit": "sentence",
+                **self.delivered.to_dict(),
+                "failed": plain(self.failed),
+                "n_undefined_sentences": self.n_undefined_sentences,
+            }
+        return {
+            "schema": "calibrail.certificate/1",
+            **self.certificate.to_dict(),
+            **trimming,
+            "risks": self.risks,
+            "blocked": plain(self.blocked),
+            **{name: getattr(self, name) for name in counts},
+            "copies": dict(self.copies),
+            "reading": dict(self.reading),
+            "warnings": list(self.warnings),
+            "data": dict(self.data),
+            "freshness": self.freshness,
+            "looks": [dict(look) for look in self.looks],
+            "by_group": by_group,
+            **sequential,
+        }
+
+
+#: Files of the verdict in the folder of labels.
+VERDICT, PAGE = "verdict.json", "index.html"
+#: Digits to which courses are kept: they are drawn.
+_DIGITS: Final = 6
+
+
+def certify_labels(
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str] | None,
+    folder: str | PathLike[str],
+    requirement: Requirement | None = None,
+    *,
+    looks: str | PathLike[str] | None = None,
+    fresh: bool = False,
+) -> Certification:
+    """Recompute the verdict of a folder of labels from its files alone.
+
+    The same files and looks give the same ``to_dict``: no times are in it.
+
+    Parameters
+    ----------
+    guardrail : Guardrail or path, or None
+        The one that the labels are about; None for the copy in the folder.
+    folder : path
+        That ``calibrail label`` wrote.
+    requirement : Requirement, optional
+        What was asked before the first label; any other one is refused.
+    looks : path, optional
+        File that keeps at what data this guardrail was looked at.
+    fresh : bool
+        Whether the answers are other ones than those that set the threshold, where their rows
+        cannot tell.
+
+    Raises
+    ------
+    DataError
+        A file is missing or damaged; the file and the line are named.
+    InputError
+        The labels are about another guardrail or another requirement, or about none.
+    """
+    place = fields.path(folder, "labels")
+    plan = read_plan(place)
+    if plan.purpose == "watch":
+        raise InputError(
+            f"the answers in {place} were drawn from a decision log, batch by batch, and what they "
+            f"show over time is watched, not certified: name the folder with "
+            f"{cli_or_python('--labels', 'labels=')} to `calibrail monitor`"
+        )
+    if plan.requirement is None or plan.guardrail is None:
+        raise InputError(
+            f"the labels in {place} are for a threshold, not about a guardrail: calibrate on them, "
+            "or label for the verdict on one in another folder"
+        )
+    history = DataUseHistory(looks)
+    frozen, _ = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
+    if frozen.digest != plan.guardrail:
+        raise InputError(
+            f"the labels in {place} are about another guardrail: their digest is "
+            f"{plan.guardrail[:19]}..., and that of the one given {frozen.digest[:19]}...; "
+            f"name that one ({place / GUARDRAIL} is a copy), or label anew for this one"
+        )
+    if requirement is not None:
+        _refuse_other(requirement, plan.requirement, place)
+    found = replay(place)
+    draws = [item.draw for item in found.answers]
+    refuse_other_flags(
+        frozen,
+        np.array([np.nan if draw.score is None else draw.score for draw in draws], np.float64),
+        np.array([bool(draw.flagged) for draw in draws], np.bool_),
+        # Those of traces stand in a column that is not kept.
+        [None] * len(draws),
+        place / "draws.jsonl",
+    )
+    test = found.test
+    assert test is not None
+    made, expect = test.certificate(), _expected(found, test)
+    labels, traces = found.labels(), plan.traces
+    freshness = cast(Freshness, traces.freshness)
+    fields.yes_or_no(fresh, "fresh")
+    if freshness == "unknown" and fresh:
+        freshness = "declared"
+    certificate, _ = without_proof(_certificate(made, expect, labels), None, freshness)
+    own = frozen.data.looked_at
+    earlier = history.record(
+        frozen.digest,
+        # At the answers with whose labels the verdict fell, or at all so far.
+        look_at_labels(
+            place,
+            plan,
+            [item for item in found.decided_by if item.draw.handed_out],
+            certificate.verdict,
+        ),
+        *(() if own is None else (DataUse.from_dict(own),)),
+    )
+    certificate, _ = group_certificates_after_reuse(certificate, None, earlier)
+    result = Certification(
+        certificate=certificate,
+        by=None,
+        groups=None,
+        risks=None,
+        blocked=None,
+        n_seen_before=traces.n_seen_before,
+        n_set_aside=0,
+        assumed_independent=0,
+        n_undefined=sum(item.draw.score is None for item in found.counting),
+        n_errors=0,
+        n_quarantined=traces.n_quarantined,
+        reading=plan.reading,
+        warnings=(),
+        data={"source": ", ".join(traces.paths), "n_examples": traces.n},
+        freshness=freshness,
+        looks=tuple(to_report_rows(earlier)),
+        sequential=_sequential(found, made, expect, labels)
+        | {"withheld": exceeds_reuse_limit(earlier)},
+        torn=found.torn,
+    )
+    content = result.to_dict()
+    return replace(result, warnings=(*words.warnings(content), *doubts(content)))
+
+
+def write_verdict(result: Certification, folder: str | PathLike[str]) -> Path:
+    """Write ``verdict.json`` and the page ``index.html`` into a folder of labels.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    place, content = Path(folder), result.to_dict()
+    with file_errors(f"cannot write into the folder {place}", "; name another one"):
+        write_atomically(place / VERDICT, _as_json(content))
+        write_page(words.label_document(content).naming(LABELS=place), place / PAGE)
+    return place / PAGE
+
+
+def _as_json(content: Mapping[str, Any]) -> bytes:
+    """Return what ``--json`` prints."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode("utf-8", "surrogatepass")
+
+
+def _certificate(
+    made: SequentialCertificate, expect: LabelsLeft, labels: Mapping[str, int]
+) -> Certificate:
+    """Return what readers of every certificate know."""
+    return Certificate(
+        verdict=made.verdict,
+        reason=words.reason(made.to_dict(), labels),
+        coverage=made.coverage,
+        fpr=made.fpr,
+        coverage_at_least=made.coverage_at_least,
+        fpr_at_most=made.fpr_at_most,
+        min_coverage=made.min_coverage,
+        max_fpr=made.max_fpr,
+        confidence=made.confidence,
+        needed=_needed(made, expect),
+    )
+
+
+def _needed(made: SequentialCertificate, expect: LabelsLeft) -> dict[str, int | None]:
+    """Return how many more labels of each class to expect, at the shares seen."""
+    if expect.unforeseeable == "decided":
+        return {"hallucinated": 0, "faithful": 0}
+    if expect.median is None:
+        return {"hallucinated": None, "faithful": None}
+    share = made.coverage.n / (made.coverage.n + made.fpr.n)
+    parts = {"hallucinated": share, "faithful": 1.0 - share}
+    return {name: ceil(expect.median * part) for name, part in parts.items()}
+
+
+def _sequential(
+    found: Replay, made: SequentialCertificate, expect: LabelsLeft, labels: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return what a certificate from labels holds beside what every one does."""
+    plan = found.plan
+    annotators = Counter(name for item in found.answers for name in item.labels)
+    return {
+        **made.to_dict(),
+        "drawing": plan.drawing.to_dict(),
+        "seed": plan.seed,
+        "shared": plan.shared,
+        "balance": plain(plan.balance),
+        "n_drawn": len(found.answers),
+        "n_counted": found.counted,
+        "labels": dict(labels),
+        "n_unsure": 0 if found.test is None else found.test.n_unsure,
+        "n_skipped": found.skipped,
+        "n_undone": found.undone,
+        "n_undone_decided": found.undone_decided,
+        "lost": dict(found.lost),
+        "n_waiting": sum(item.standing in ("open", "disagreement") for item in found.answers),
+        "exhausted": found.exhausted,
+        "held_up": found.held_up(),
+        "annotators": dict(sorted(annotators.items())),
+        "agreement": agreement(found),
+        "expect": expect.to_dict(),
+        "course": _course(found.points),
+    }
+
+
+def agreement(found: Replay) -> dict[str, Any] | None:
+    """Return how far two people agree on answers that both labelled; None without any.
+
+    Shares and kappa have intervals of 95 %, each at its own level.
+    """
+    table, unsure = found.twice()
+    n = int(table.sum())
+    settled = [item for item in found.answers if item.settled is not None]
+    party = [item for item in settled if item.settled and item.settled.annotator in item.labels]
+    if not n and not unsure:
+        return None
+    measured = kappa(table)
+    return {
+        "n": n,
+        "agreed": exact_bound(int(np.trace(table)), n, 0.95).to_dict(),
+        "kappa": replace(measured, reason=say(measured.reason)).to_dict(),
+        "unsure": unsure,
+        "open": sum(item.standing == "disagreement" for item in found.answers),
+        "settled": len(settled),
+        "settled_by_one_of_them": len(party),
+    }
+
+
+def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
+    """Refuse limits that are not those that the labels were begun with."""
+    for name in ("max_fpr", "min_coverage", "confidence"):
+        value, then = getattr(given, name), getattr(begun, name)
+        if name == "confidence" and value == Requirement().confidence:
+            continue
+        if value is not None and value != then:
+            raise InputError(
+                f"{name} was {then:g} when the labels in {folder} were begun; it is {value:g} now: "
+                "limits that are chosen once labels are known can be chosen so that they are met. "
+                "Leave it out, or label new answers for other limits"
+            )
+    if given.risks or given.assume_independent:
+        raise InputError(
+            "risks and assume_independent are for held-out answers; leave them out: what labels "
+            "show was agreed on before the first one"
+        )
+
+
+def _expected(found: Replay, test: UnsureTest) -> LabelsLeft:
+    drawn = [item.draw for item in found.counting]
+    guesses = [0.5 if draw.guess is None else draw.guess for draw in drawn]
+    units = max(1, test.certifying.drawn)
+    return labels_left(
+        test,
+        [bool(draw.flagged) for draw in drawn],
+        guesses,
+        per_unit=max(1.0, len(drawn) / units) if found.plan.drawing.whole_groups else 1.0,
+        seed=found.plan.seed % 2**32,
+    )
+
+
+def _course(points: Sequence[Point]) -> dict[str, Any]:
+    """Return the points of a replay by column, as figures take them."""
+    names = ("coverage_kept", "coverage_broken", "fpr_kept", "fpr_broken")
+    course: dict[str, Any] = {
+        "drawn": [point.drawn for point in points],
+        "labelled": [point.labelled for point in points],
+    }
+    for index, name in enumerate(names):
+        course[name] = [round(point.log_wealth[index], _DIGITS) for point in points]
+    for name in ("coverage", "fpr"):
+        bounds = [getattr(point, name) for point in points]
+        course[name] = {
+            end: [
+                None if (value := getattr(bound, end)) is None else round(value, _DIGITS)
+                for bound in bounds
+            ]
+            for end in ("estimate", "lower", "upper")
+        }
+    return course

@@ -1,0 +1,532 @@
+"""Check() files, shards, Arrow batches.
+
+Spark's ``mapInArrow``, Ray Data's ``map_batches`` and every engine that calls a function of an
+Arrow batch take these: they can be pickled, and load models once in each process.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TextIO, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from calibrail.atomic_files import whole_file
+from calibrail.data.columns import ALL_COLUMNS
+from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
+from calibrail.data.formats import Source
+from calibrail.data.reading import Reading
+from calibrail.data.tables import native, number_array, string_array
+from calibrail.engine.distributed import (
+    SerialisedScore,
+    engine,
+    is_portable,
+    say_once,
+    serialise_score,
+    versions_of,
+)
+from calibrail.engine.local import score_here
+from calibrail.engine.shards import (
+    Job,
+    ShardRun,
+    byte_array,
+    digest_of,
+    digests,
+    opened_store,
+    read_result,
+    text_of,
+    to_examples,
+    to_table,
+    told,
+)
+from calibrail.errors import DataError, InputError
+from calibrail.guardrail.cause import Cause
+from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.file import FrozenConfig
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.options import ReadOptions
+from calibrail.pipelines.context import Progress
+from calibrail.pipelines.loading import open_for, source_columns
+from calibrail.pipelines.run import inherited
+from calibrail.pipelines.scoring import resolve_scores
+from calibrail.scores.base import Score
+from calibrail.scores.custom import ScoreLike
+from calibrail.scores.registry import key_of
+
+_FAILED: Final = b"failed"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask:
+    """Decides about a shard.
+
+    Parameters
+    ----------
+    guardrail : bytes
+        Content of its file.
+    evidence : bool
+        Whether each line holds what its decision rests on.
+    versions : str
+        JSON; what computes the score where the work was begun.
+    """
+
+    guardrail: bytes
+    evidence: bool
+    versions: str
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits that tell this guardrail, and these libraries, from others."""
+        how = json.dumps([self.evidence, self.versions])
+        return digest_of([self.guardrail, how.encode()])[:32]
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Return ``outcome`` (``Decision.result``) and ``line`` of ``decisions.jsonl``, a row."""
+        guardrail, tell = opened_guardrail(self.guardrail), told.get()
+        for model in getattr(guardrail.score, "models", ()):
+            model.forget()
+        examples = to_examples(table)
+        outcomes, lines, n_failed = [], [], 0
+        for decision in guardrail.stream(iter(examples), alone=self.evidence):
+            outcomes.append(decision.result)
+            lines.append(decision.line(evidence=self.evidence))
+            n_failed += decision.failed
+            if tell is not None:
+                tell(len(lines) / len(examples))
+        columns = {"outcome": string_array(outcomes), "line": byte_array(lines)}
+        return pa.table(columns).replace_schema_metadata({_FAILED: str(n_failed).encode()})
+
+
+@lru_cache(maxsize=2)
+def opened_guardrail(raw: bytes) -> Guardrail:
+    """Return the guardrail of a file's content, the same one for the same content."""
+    return Guardrail(FrozenConfig.from_bytes(raw, source="a guardrail of another process"))
+
+
+def decided_lines(
+    guardrail: Guardrail,
+    examples: Iterator[Example],
+    *,
+    evidence: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[tuple[str, str]]:
+    """Yield ``Decision.result`` and the line of every example, by the engine in use.
+
+    A guardrail that asks endpoints asks them from here, whatever the engine: one budget and one
+    limit to the calls at a time hold for all answers.
+    """
+    options = engine()
+    if not options.apart or guardrail.endpoints:
+        if options.apart:
+            say_once("this guardrail asks an endpoint from this process; no shard is kept of it")
+        for done, decision in enumerate(guardrail.stream(examples, alone=evidence), start=1):
+            yield decision.result, decision.line(evidence=evidence)
+            if progress is not None:
+                progress(done)
+        return
+    raw = guardrail.config.to_bytes()
+    versions = json.dumps(versions_of(guardrail.score), sort_keys=True)
+    task = CheckTask(raw, evidence, versions)
+    with opened_store(options) as store:
+        run = ShardRun(store, options, {"guardrail": digest_of([raw])}, progress)
+
+        def jobs() -> Iterator[Job]:
+            for number, shard, batch in run.cut(examples):
+                rows = to_table(batch)
+                shard.digest = digests(rows)[1]
+                result = store.result(shard.digest, task.key)
+                shard.results.append(result)
+                shard.waiting = int(not _decided(result, shard.n))
+                if not shard.waiting:
+                    run.finished(shard)
+                    continue
+                path = store.put_input(f"{number}-{shard.digest}", rows)
+                yield Job(number, task, path, result, shard.n)
+
+        run.run(jobs())
+        for shard in run.shards:
+            if (table := read_result(shard.results[0])) is None:
+                raise DataError(
+                    f"{shard.results[0]} was damaged or removed while this ran; run the same "
+                    "command again"
+                )
+            lines = map(text_of, table["line"].to_pylist())
+            yield from zip(table["outcome"].to_pylist(), lines, strict=True)
+
+
+def _decided(result: Path, n: int) -> bool:
+    """Return whether a shard is decided; what failed in it is tried again."""
+    table = read_result(result)
+    if table is not None and table.num_rows == n and table.schema.metadata[_FAILED] == b"0":
+        return True
+    result.unlink(missing_ok=True)
+    return False
+
+
+def check_source(
+    guardrail: Guardrail,
+    source: Source,
+    output: Path | None,
+    *,
+    reading: ReadOptions | None = None,
+    evidence: bool = False,
+    progress: Progress | None = None,
+    opened: Callable[[Reading], None] | None = None,
+) -> Counter[str]:
+    """Write one decision a line for every row of ``source``, and count what became of them.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        The frozen guardrail.
+    source : path, str or iterable of Example
+        Answers, labelled or not.
+    output : Path or None
+        JSON lines file; None writes to standard output.
+    reading : ReadOptions, optional
+        How to read the file. Rows that cannot be read are decided as ``error``.
+    evidence : bool
+        Write what each decision rests on into its line.
+    progress : callable, optional
+        Called with the number of decisions so far.
+    opened : callable, optional
+        Called with the reading when it begins; its counts, of what made no answer among them, are
+        final in the end.
+
+    Returns
+    -------
+    Counter
+        How many answers had which ``Decision.result``.
+    """
+    outcomes: Counter[str] = Counter()
+    with ExitStack() as stack:
+        file: TextIO = sys.stdout
+        if output is not None:
+            made = stack.enter_context(whole_file(output))
+            errors = "surrogatepass"
+            decisions_file = made.open("w", encoding="utf-8", errors=errors, newline="\n")
+            file = stack.enter_context(decisions_file)
+        answers = stack.enter_context(_answers(guardrail, source, reading, opened))
+        examples = (example for example in answers.read)
+        decided = decided_lines(guardrail, examples, evidence=evidence, progress=progress)
+        unusable = ((item.result, item.line(evidence=evidence)) for item in answers.unusable())
+        for outcome, line in chain(decided, unusable):
+            outcomes[outcome] += 1
+            file.write(line + "\n")
+        if progress is not None:
+            progress(outcomes.total())
+    return outcomes
+
+
+def decide_source(
+    guardrail: Guardrail,
+    source: Source,
+    *,
+    reading: ReadOptions | None = None,
+    wanted: Callable[[Example], bool] | None = None,
+    alone: bool = False,
+    opened: Callable[[Reading], None] | None = None,
+) -> Iterator[Decision]:
+    """Yield a decision for every example, then an ``error`` for every row that is unusable.
+
+    Examples that are not ``wanted`` are left out; ``alone`` is as for ``Guardrail.decide``.
+    ``opened`` is as for `check_source`.
+
+    Raises
+    ------
+    DataError
+        If the source has no row, or no column of what the guardrail reads.
+    """
+    with _answers(guardrail, source, reading, opened) as answers:
+        chosen = (example for example in answers.read if wanted is None or wanted(example))
+        yield from guardrail.stream(chosen, alone=alone)
+        yield from answers.unusable()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Answers that a guardrail decides about, and the rows that are none.
+
+    Attributes
+    ----------
+    guardrail : Guardrail
+        Who decides.
+    read : Reading
+        The answers; read once.
+    quarantine : Path
+        Where the rows stand that cannot be used.
+    """
+
+    guardrail: Guardrail
+    read: Reading
+    quarantine: Path
+
+    def unusable(self) -> Iterator[Decision]:
+        """Yield an ``error`` for every row that could not be used, once all have been read."""
+        if not self.read.n_rows:
+            raise DataError(
+                f"{self.read.source} is empty: it holds no row, so nothing was decided; name a "
+                "file with answers"
+            )
+        if not self.read.n_quarantined:
+            return
+        # The group of a row that cannot be read is not known.
+        rule = self.guardrail.rule
+        edge = None if rule.groups is not None else float(rule.thresholds(1)[0])
+        with self.quarantine.open(encoding="utf-8") as file:
+            for row in map(json.loads, file):
+                yield self.guardrail.unjudged(
+                    f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
+                    "error",
+                    Cause("row_unusable", row=row["row"]),
+                    f"{row['field']}: {row['reason']}"
+                    + (f"; {row['remedy']}" if "remedy" in row else ""),
+                    None if edge is None or np.isinf(edge) else edge,
+                )
+
+
+@contextmanager
+def _answers(
+    guardrail: Guardrail,
+    source: Source,
+    reading: ReadOptions | None,
+    opened: Callable[[Reading], None] | None,
+) -> Iterator[_Answers]:
+    """Open a source for a guardrail, with a file for the rows that it cannot use."""
+    reading = inherited(reading, guardrail, source, labelled=False)
+    with TemporaryDirectory() as folder:
+        quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
+        options = replace(reading, quarantine=quarantine)
+        answers = open_for(
+            guardrail,
+            source,
+            options,
+            labelled=False,
+            by_sentence=guardrail.unit == "sentence",
+        )
+        if opened is not None:
+            opened(answers)
+        yield _Answers(guardrail, answers, quarantine)
+
+
+_Batch = TypeVar("_Batch", pa.RecordBatch, pa.Table)
+
+#: How Spark calls the types of the columns that are returned.
+_SPARK: Final = {pa.string(): "string", pa.float64(): "double"}
+
+_REMOTE: Final = (
+    "asks an endpoint, and no budget of calls would hold for all processes; score with calibrail "
+    "itself, which asks from one place whatever the engine"
+)
+
+
+class _OverBatches:
+    """What takes a batch of answers and returns a column for each of its results.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of what is returned.
+    """
+
+    schema: pa.Schema
+    _texts: tuple[str, ...]
+    _columns: tuple[str, ...]
+
+    @property
+    def spark_schema(self) -> str:
+        """The schema of what is returned, as Spark's ``mapInArrow`` takes it."""
+        return ", ".join(f"`{item.name}` {_SPARK[item.type]}" for item in self.schema)
+
+    def _examples(self, batch: pa.RecordBatch | pa.Table) -> list[Example]:
+        """Return the answers of a batch.
+
+        Raises
+        ------
+        DataError
+            If it lacks a column that is read.
+        """
+        there = set(batch.schema.names)
+        wanted = [name for name in (*self._texts, *self._columns) if name != ALL_COLUMNS]
+        if missing := [name for name in wanted if name not in there]:
+            raise DataError(
+                f"the batch has no column {', '.join(missing)}; it has "
+                f"{', '.join(batch.schema.names) or 'none'}: rename, or select, what is read"
+            )
+        every = ALL_COLUMNS in self._columns
+        names = [name for name in batch.schema.names if name not in FIELDS] if every else wanted
+        cells = {name: batch.column(name).to_pylist() for name in names if name not in TEXT_FIELDS}
+        read = [name for name in FIELDS if name in there and name not in ("label", "group")]
+        examples = to_examples(batch.select(read))
+        if not cells:
+            return examples
+        rows = zip(*cells.values(), strict=True)
+        return [
+            replace(
+                example,
+                columns={
+                    name: cell_of(native(cell), name) for name, cell in zip(cells, row, strict=True)
+                },
+            )
+            for example, row in zip(examples, rows, strict=True)
+        ]
+
+    def _returned(self, batch: _Batch, arrays: Sequence[pa.Array]) -> _Batch:
+        kind: Any = pa.RecordBatch if isinstance(batch, pa.RecordBatch) else pa.Table
+        made: _Batch = kind.from_arrays(list(arrays), schema=self.schema)
+        return made
+
+
+class BatchScorer(_OverBatches):
+    """Scores batches of answers: one function from Arrow to Arrow.
+
+    A batch has a row an answer, in columns ``question``, ``contexts`` (a list of texts, or one
+    text), ``response``, ``samples`` and ``id``, as far as the scores read them, and the columns
+    that scores read. What is returned has the same rows: ``id``, then for each score a column of
+    its values (null where it is undefined; higher = more likely hallucinated) and one of reasons,
+    ``NAME__reason``.
+
+    Parameters
+    ----------
+    scores : str, Score or sequence
+        As `calibrate` takes them; each must be known by a name, and ask no endpoint.
+
+    Raises
+    ------
+    InputError
+        If a score cannot be built in another process, or asks an endpoint.
+
+    Examples
+    --------
+    >>> score = BatchScorer("novelty")
+    >>> batch = pa.record_batch({"contexts": [["a red fox"]], "response": ["a red dog"]})
+    >>> score(batch)["novelty"].to_pylist()
+    [0.5]
+    >>> score.spark_schema
+    '`id` string, `novelty` double, `novelty__reason` string'
+    """
+
+    def __init__(self, scores: ScoreLike | Sequence[ScoreLike]) -> None:
+        made = resolve_scores(scores)
+        for score in made:
+            if not is_portable(score):
+                raise InputError(
+                    f"{key_of(score)} cannot be computed in another process: it {_REMOTE}; or it "
+                    "is a column already; or no name leads to it: give your own as 'module:name'"
+                )
+        self._sent = tuple(map(serialise_score, made))
+        self._texts = _texts_of(name for score in made for name in score.requires)
+        self._columns = source_columns(made)
+        fields = [pa.field("id", pa.string())]
+        for key in map(key_of, made):
+            fields += [pa.field(key, pa.float64()), pa.field(f"{key}__reason", pa.string())]
+        self.schema = pa.schema(fields)
+
+    def __call__(self, batch: _Batch) -> _Batch:
+        """Score a batch.
+
+        Raises
+        ------
+        DataError
+            If it lacks a column that a score reads.
+        """
+        examples = self._examples(batch)
+        table, _ = score_here(examples, _opened(self._sent))
+        arrays = [string_array([example.id for example in examples])]
+        for key, values in table.columns.items():
+            reasons = table.reasons[key]
+            arrays.append(number_array(values, ~np.isnan(values)))
+            arrays.append(string_array([reasons.get(row) for row in range(len(values))]))
+        return self._returned(batch, arrays)
+
+
+class BatchChecker(_OverBatches):
+    """Decides about batches of answers: one function from Arrow to Arrow.
+
+    Takes what `BatchScorer` takes. Returns ``id``, ``outcome``, ``score``, ``threshold``,
+    ``p_value`` and ``reason`` a row: the decision that ``Guardrail.check`` gives to each answer by
+    itself, whatever the batch. A guardrail of sentences returns ``text``, too, what may be shown
+    (null where nothing may be), and ``removed``, the sentences that may not as a JSON list.
+
+    Parameters
+    ----------
+    guardrail : Guardrail or path
+        What decides; one that asks no endpoint.
+
+    Raises
+    ------
+    InputError
+        If it asks an endpoint.
+    """
+
+    schema = pa.schema(
+        [
+            ("id", pa.string()),
+            ("outcome", pa.string()),
+            ("score", pa.float64()),
+            ("threshold", pa.float64()),
+            ("p_value", pa.float64()),
+            ("reason", pa.string()),
+        ]
+    )
+
+    def __init__(self, guardrail: Guardrail | str | PathLike[str]) -> None:
+        loaded = Guardrail.of(guardrail)
+        if loaded.endpoints:
+            raise InputError(f"the guardrail {_REMOTE}")
+        self._raw = loaded.config.to_bytes()
+        self._texts, self._columns = loaded.texts, loaded.columns
+        if loaded.unit == "sentence":
+            further = [pa.field(name, pa.string()) for name in ("text", "removed")]
+            self.schema = pa.schema([*BatchChecker.schema, *further])
+
+    def __call__(self, batch: _Batch) -> _Batch:
+        """Decide about a batch.
+
+        Raises
+        ------
+        DataError
+            If it lacks a column that the guardrail reads.
+        """
+        decisions: list[Decision] = opened_guardrail(self._raw).decide(self._examples(batch))
+        arrays = [
+            string_array([item.id for item in decisions]),
+            string_array([item.outcome for item in decisions]),
+            *(
+                _numbers([getattr(item, name) for item in decisions])
+                for name in ("score", "threshold", "p_value")
+            ),
+            string_array([item.reason for item in decisions]),
+        ]
+        if "removed" in self.schema.names:
+            arrays.append(string_array([item.text for item in decisions]))
+            arrays.append(string_array([_removed(item) for item in decisions]))
+        return self._returned(batch, arrays)
+
+
+@lru_cache(maxsize=4)
+def _opened(scores: tuple[SerialisedScore, ...]) -> tuple[Score, ...]:
+    return tuple(score.opened() for score in scores)
+
+
+def _removed(decision: Decision) -> str:
+    removed = [item.to_dict() for item in decision.removed or ()]
+    return json.dumps(removed, ensure_ascii=False, allow_nan=False)
+
+
+def _texts_of(names: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name in TEXT_FIELDS))
+
+
+def _numbers(values: Sequence[float | None]) -> pa.Array:
+    known = np.array([value is not None for value in values], dtype=bool)
+    return number_array(np.array([np.nan if v is None else v for v in values], np.float64), known)

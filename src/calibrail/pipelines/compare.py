@@ -1,0 +1,183 @@
+"""Compare()."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.formats import Source
+from calibrail.errors import InputError
+from calibrail.evaluation import Comparison, ReportOrigin, compare_detectors
+from calibrail.formatting import Shown
+from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
+from calibrail.options.fields import optional
+from calibrail.options.guarantee import whole_answers
+from calibrail.options.keywords import CompareKeywords, options_from_keywords
+from calibrail.pipelines.context import Context
+from calibrail.pipelines.data_reuse import (
+    SPLIT,
+    DataUseHistory,
+    Earlier,
+    certificate_after_reuse,
+    fingerprint_test_set,
+    report_after_reuse,
+)
+from calibrail.pipelines.independence import independent, settled, settled_report
+from calibrail.pipelines.run import cost_dict, write_run
+from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
+from calibrail.report.documents.compare import finding
+from calibrail.report.documents.data import data_notes
+from calibrail.report.fill_messages import spelled, worded
+from calibrail.scores.custom import ScoreLike
+from calibrail.scores.registry import DEFAULT_SCORE
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ComparisonRun(Shown):
+    """A comparison with the scores behind it: what ``calibrail compare`` writes.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        Every detector's report, fewest false alarms first.
+    scored : Scored
+        The table of scores and the split.
+    codes : ndarray of int8, shape (n,)
+        The split, with the answers that count nowhere set aside.
+    """
+
+    shown_as = "compare"
+
+    comparison: Comparison
+    scored: Scored
+    codes: NDArray[np.int8]
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Source, digests and counts."""
+        return self.scored.data
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``compare.json``."""
+        content = self.comparison.to_dict()
+        head = {name: content[name] for name in ("schema", "leader")}
+        return {**head, "finding": finding(content), **content}
+
+    @property
+    def cost(self) -> dict[str, Any]:
+        """What each score cost, with the times measured: the content of ``cost.json``."""
+        return cost_dict(self.scored.table)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``compare.json``, ``report.html``, ``figures/``, ``scores.parquet``, ``cost.json``.
+
+        The same scores give the same bytes, except where times that were measured stand: in
+        ``cost.json`` and in the page's table of costs.
+        """
+        from calibrail.report.documents.compare import document
+
+        content, scored = self.to_dict(), self.scored
+        page = document(content, self.cost)
+        return write_run(folder, {"compare.json": content}, page, scored.table, codes=self.codes)
+
+
+def compare(
+    source: Source,
+    scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
+    promise: Promise | None = None,
+    requirement: Requirement | None = None,
+    *,
+    reading: ReadOptions | None = None,
+    splitting: SplitOptions | None = None,
+    context: Context | None = None,
+    looks: str | PathLike[str] | None = None,
+    **short: Unpack[CompareKeywords],
+) -> ComparisonRun:
+    """Calibrate several detectors to the same coverage on the same split, and name a winner.
+
+    Parameters are those of ``calibrate``, with ``baselines=False`` to do without them; the seed of
+    the split also halves the test part and draws every bootstrap. A detector that cannot be
+    calibrated keeps its row, with the reason.
+
+    Returns
+    -------
+    ComparisonRun
+        ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
+
+    Raises
+    ------
+    InputError
+        If ``by``, ``min_n``, ``beta`` or ``risks`` is asked for: all are compared by one threshold.
+    """
+    keywords = dict[str, Any](short)
+    beside = beside_of(keywords)
+    promise, requirement = options_from_keywords(promise, requirement, keywords, compare)
+    _refuse_unused(promise, requirement)
+    context, splitting = (
+        optional(context, Context, "context"),
+        optional(splitting, SplitOptions, "splitting"),
+    )
+    history = DataUseHistory(looks)
+    scored = score_source(
+        source,
+        scores,
+        reading=reading,
+        splitting=splitting,
+        beside=beside,
+        progress=context.progress,
+    )
+    keys, table = scored.keys, scored.table
+    usable = [i for i, key in enumerate(keys) if not np.isnan(table.columns[key]).all()]
+    # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
+    for index in usable or [0]:
+        require_usable(scored, index)
+    samples, promise = independent(scored, promise, requirement)
+    notes = data_notes(scored.data, scored.lessons)
+    reproduce = context.reproduce()
+    comparison = compare_detectors(
+        dict(zip(keys, samples, strict=True)),
+        promise,
+        requirement,
+        {
+            key: ReportOrigin(spec, scored.data, reproduce, notes)
+            for key, spec in scored.specs.items()
+        },
+        baselines={name: samples[0].with_scores(table.columns[name]) for name in scored.baselines},
+        seed=splitting.seed,
+    )
+    winner = comparison.winner
+    assumed, earlier, reports = requirement.assume_independent, dict[str, Earlier](), []
+    for name, report in comparison.detectors:
+        report = settled_report(report)
+        look = replace(
+            fingerprint_test_set(scored, name, promise, assumed=assumed), verdict=report.verdict
+        )
+        earlier[name] = history.record(SPLIT, look)
+        reports.append((name, worded(report_after_reuse(report, earlier[name]))))
+    if winner.certificate is not None and winner.name is not None:
+        certificate = settled(winner.certificate, scored.data["n_alike"], assumed=assumed)
+        winner = replace(
+            winner, certificate=certificate_after_reuse(certificate, earlier[winner.name])
+        )
+    comparison = replace(comparison, winner=winner)
+    comparison = spelled(replace(comparison, detectors=tuple(reports)))
+    return ComparisonRun(comparison, scored, samples[0].split)
+
+
+def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
+    """Refuse what a comparison would not do, rather than leave it out unsaid."""
+    whole_answers("compare", promise, requirement)
+    if promise != replace(promise, by=None, min_n=None, beta=None):
+        raise InputError(
+            "compare sets one threshold a detector for all answers; leave out by, min_n and beta, "
+            "and give them to calibrate for the detector you choose"
+        )
+    if requirement.risks:
+        raise InputError(
+            "compare asks for one coverage and one limit on false alarms; in place of risks give "
+            "min_coverage and max_fpr"
+        )

@@ -1,0 +1,335 @@
+"""Diagnose()."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final, Unpack, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.columns import Needs
+from calibrail.data.duplicates import (
+    CrossSplitDuplicates,
+    counted_copies,
+    cross_split_duplicates,
+    find_copies,
+    merge_groups,
+)
+from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.findings import ENOUGH, findings
+from calibrail.data.formats import Source, names_of, reusable
+from calibrail.data.profile import (
+    Diagnosis,
+    MarkSurvey,
+    NumericColumn,
+    ScoreSupport,
+    Survey,
+    by_class,
+    group_sizes,
+    median_and_p95,
+    repeats,
+    text_lengths,
+)
+from calibrail.data.reading import Reading, holds_others, map_to_fill, read, read_needed
+from calibrail.data.sentences import SentenceColumns, cells_of_sentences
+from calibrail.data.spans import MarkLook, SentenceColumn, Support
+from calibrail.data.splits import CALIBRATION, group_numbers, split
+from calibrail.data.suggestions import looks, suggest
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.intervals import Measure
+from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
+from calibrail.options import ReadOptions, ReadShort
+from calibrail.options.fields import flags, optional
+from calibrail.scores.registry import build, parse_specs
+
+#: Guarantees that are looked up, each at every one of these tolerated miss rates.
+ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
+GUARANTEES: Final = ("marginal", "pac")
+DELTA: Final = 0.1
+
+
+def supports_at(
+    labels: NDArray[np.int8], codes: NDArray[np.int8], groups: NDArray[np.int64]
+) -> tuple[Support, ...]:
+    """Return the guarantees for which a split leaves enough hallucinated answers.
+
+    Of answers that share a group one counts, as for a threshold.
+    """
+    from calibrail.conformal import minimum_n
+
+    available = len(np.unique(groups[(codes == CALIBRATION) & (labels == 1)]))
+    return tuple(
+        Support(alpha, guarantee, needed, available, available >= needed)
+        for guarantee in GUARANTEES
+        for alpha in ALPHAS
+        for needed in (minimum_n(alpha, guarantee, DELTA),)
+    )
+
+
+def tells_label(area: float | None, n_labelled: int) -> bool:
+    """Say whether a column separates the classes as well as only one made from the labels does."""
+    return area in (0.0, 1.0) and n_labelled >= ENOUGH
+
+
+def area_of(values: NDArray[np.float64], labels: NDArray[np.int8]) -> float | None:
+    """Return the AUROC of the examples that have a value and a label; None without both classes."""
+    there = ~np.isnan(values)
+    return auroc(values[there & (labels == 1)], values[there & (labels == 0)]).estimate
+
+
+def look_at_marks(
+    source: Source, how: ReadOptions, require: tuple[str, ...], copies: Mapping[int, int]
+) -> MarkLook | None:
+    """Return what is marked in the answers; None where there is no column of marks.
+
+    Parameters
+    ----------
+    source, how
+        What is read.
+    require : tuple of str
+        The text fields that every row needs.
+    copies : mapping of int to int
+        The group of copies of each answer that has some, by its digest.
+    """
+    how = replace(how, quarantine=None, strict=False)
+    looked = read(source, how, require=(), labelled=False, allow_none=True, by_sentence=True)
+    marked, present = looked.columns.marked, looked.columns.present
+    if not {"spans", "sentences", "answer_id"} & present:
+        return None
+    kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
+    keep = (*further_columns(looked), *cells_of_sentences(looked.head, marked.sentences))
+    needs = Needs(
+        tuple(dict.fromkeys(keep)), require, allow_none=True, by_sentence=True, any_length=True
+    )
+    opened = read_needed(source, how, needs)
+    survey = MarkSurvey(opened, how.span_share, keep)
+    supports: tuple[Support, ...] = ()
+    if len(survey.labels):
+        copied = np.array([copies.get(digest, -1) for digest in survey.digests.tolist()], np.int64)
+        groups = merge_groups(group_numbers(survey.groups, len(survey.groups)), copied)
+        supports = supports_at(
+            survey.labels, split(survey.labels, groups, ids=survey.digests), groups
+        )
+    median, p95 = median_and_p95(survey.sentences)
+    numbered = survey.numbers.finish() if kind == "rows" else ()
+    return MarkLook(
+        kind=kind,
+        n=len(survey.labels),
+        hallucinated=int(survey.labels.sum()),
+        sentences=int(survey.sentences.sum()),
+        unsupported=int(survey.unsupported.sum()),
+        median_sentences=median,
+        p95_sentences=p95,
+        marked_chars=survey.marked,
+        outside_chars=survey.outside,
+        span_share=how.span_share,
+        set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
+        supports=supports,
+        columns=_sentence_columns(survey.columns, {item.name for item in numbered}),
+        wide=survey.wide.finish(),
+        numbered=numbered,
+    )
+
+
+def further_columns(opened: Reading) -> tuple[str, ...]:
+    """Return the columns that are no field, no label and no mark."""
+    columns = opened.columns
+    used = {columns.by_field[field] for field in columns.present}
+    used |= {*columns.label_columns, *columns.marked.names}
+    return tuple(name for name in opened.fields if name not in used)
+
+
+def _sentence_columns(
+    seen: SentenceColumns, numbering: Collection[str]
+) -> tuple[SentenceColumn, ...]:
+    """Return the columns that hold numbers for sentences, with their AUROC by sentence."""
+    columns = []
+    for name, (values, labels) in seen.values().items():
+        if name in numbering:
+            continue
+        area, missing = area_of(values, labels), int(np.isnan(values).sum())
+        tells = tells_label(area, len(labels))
+        aside = seen.set_aside[name]
+        columns.append(SentenceColumn(name, len(values) - missing, missing, aside, area, tells))
+    return tuple(columns)
+
+
+# Answers of each class that are looked at to see whether labels are inverted.
+_LOOKED_AT: Final = 500
+
+# What can be computed from texts without a choice to make.
+_SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,length"
+
+
+def diagnose(
+    source: Source, reading: ReadOptions | None = None, **fields: Unpack[ReadShort]
+) -> Diagnosis:
+    """Read a whole source and describe it.
+
+    A row needs a response where the source has responses, and a label where it has a label
+    column; whatever else is missing is counted, since some scores do without.
+
+    Parameters
+    ----------
+    source, reading, **fields
+        As in `read`: how to read it, as an object or field by field.
+
+    Returns
+    -------
+    Diagnosis
+        Also where no row is usable: then its counts say why.
+
+    Raises
+    ------
+    DataError
+        No such file, its format cannot be guessed, or a named column is not there.
+    """
+    how = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
+    source = reusable(source)
+    first = read(source, how, require=(), labelled=False, allow_none=True)
+    present, marks = first.columns.present, first.columns.marks
+    keep = further_columns(first)
+    require = ("response",) if "response" in present else ()
+    has_labels = "label" in present or (marks is not None and marks.gives_labels)
+    opened = read(source, how, keep=keep, require=require, labelled=has_labels, allow_none=True)
+    overlap = _Overlap()
+    survey = Survey(map(overlap.watch, opened), keep)
+    labelled = bool((survey.labels >= 0).any())
+    layout = looks(first.head)
+    # Scores beside labels are enough; texts are looked for where there is neither.
+    scored = labelled and bool(survey.columns) and "response" not in present
+    how_labels = opened.columns.labels.described()
+    unclear = holds_others(how_labels, opened.n_examples + opened.n_filtered)
+    exported = opened.export is not None
+    suggested = (
+        {} if scored else suggest(first.head, layout, first.columns, labelled, exported=exported)
+    )
+    if unclear and (classes := map_to_fill(how_labels)) is not None:
+        suggested["label_map"] = ",".join(f"{value}={name}" for value, name in classes.items())
+    areas = overlap.inverted() or {}
+    repeated, contradictory = repeats(survey)
+    response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
+    copies = find_copies(survey.sketches)
+    cross_split, supports = _at_the_default_split(survey, copies)
+    median_chunks, p95_chunks = median_and_p95(survey.chunks[survey.chunks > 0])
+    facts = Diagnosis(
+        source=opened.source,
+        format=opened.format,
+        sha256=opened.digest(),
+        fields=opened.fields,
+        columns={field: opened.columns.by_field[field] for field in sorted(present)},
+        rows=opened.n_rows,
+        usable=opened.n_examples,
+        quarantined=opened.n_quarantined,
+        filtered=opened.n_filtered,
+        reasons=tuple((*kind, count) for kind, count in opened.reasons.most_common()),
+        n_faithful=int(np.count_nonzero(survey.labels == 0)),
+        n_hallucinated=int(np.count_nonzero(survey.labels == 1)),
+        n_unlabelled=int(np.count_nonzero(survey.labels < 0)),
+        groups=group_sizes(survey),
+        lengths=text_lengths(survey),
+        median_chunks=median_chunks,
+        p95_chunks=p95_chunks,
+        repeated=repeated,
+        contradictory=contradictory,
+        copies=counted_copies(copies),
+        cross_split=cross_split,
+        length_auroc=area_of(np.where(response_chars, response_chars, np.nan), survey.labels),
+        supports=supports,
+        scores=_score_support(survey),
+        numeric_columns=_numeric_columns(survey),
+        empty_columns=survey.empty_columns,
+        inputs=names_of(source),
+        reading=opened.how(),
+        layout=layout,
+        suggested=_with_suggested(how, suggested),
+        inverted={name: float(area.estimate or 0) for name, area in areas.items()} or None,
+        context_is_answer=by_class(survey.copies, survey.labels),
+        context_holds_answer=by_class(survey.quotes, survey.labels),
+        warnings=(),
+        marks=look_at_marks(source, how, require, _by_digest(survey, copies)),
+    )
+    return findings(facts)
+
+
+def _by_digest(survey: Survey, copies: NDArray[np.int64]) -> dict[int, int]:
+    """Return the group of copies of each answer that has some, by what tells answers apart."""
+    copied = np.flatnonzero(copies >= 0)
+    return dict(zip(survey.digests[copied].tolist(), copies[copied].tolist(), strict=True))
+
+
+class _Overlap:
+    """Holds on to the first answers of each class, to see how much they share with contexts."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, list[Example]] = {0: [], 1: []}
+
+    def watch(self, example: Example) -> Example:
+        kept = self._kept.get(-1 if example.label is None else example.label)
+        if kept is not None and len(kept) < _LOOKED_AT and example.contexts and example.response:
+            kept.append(example)
+        return example
+
+    def inverted(self) -> dict[str, Measure] | None:
+        """Return the AUROCs that say that labels are inverted, if they do."""
+        faithful, hallucinated = self._kept[0], self._kept[1]
+        if not (faithful and hallucinated):
+            return None
+        examples = faithful + hallucinated
+        labels = np.repeat(np.array([0, 1], np.int8), [len(faithful), len(hallucinated)])
+        scores = {
+            score.name: np.asarray(score.score(examples).values, dtype=np.float64)
+            for score in map(build, parse_specs(",".join(OVERLAPS)))
+        }
+        return look_inverted(scores, labels)
+
+
+def _with_suggested(how: ReadOptions, suggested: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options given and suggested, as words of a command line."""
+    if not suggested:
+        return ()
+    words = list(flags(replace(how, strict=False, **cast(Any, dict.fromkeys(suggested)))))
+    for name, value in suggested.items():
+        given = how.mapping if name == "mapping" else None
+        both = [*(f"{field}={column}" for field, column in (given or {}).items()), value]
+        words += ["--map" if name == "mapping" else f"--{name.replace('_', '-')}", ",".join(both)]
+    return tuple(words)
+
+
+def _at_the_default_split(
+    survey: Survey, copies: NDArray[np.int64]
+) -> tuple[CrossSplitDuplicates | None, tuple[Support, ...]]:
+    """Return near-duplicates across the default split, and the guarantees that it allows."""
+    labelled = np.flatnonzero(survey.labels >= 0)
+    if not labelled.size:
+        return None, ()
+    named = [survey.groups[i] for i in labelled.tolist()]
+    groups = merge_groups(group_numbers(named, len(named)), copies[labelled])
+    labels = survey.labels[labelled]
+    codes = split(labels, groups, ids=survey.digests[labelled])
+    supports = supports_at(labels, codes, groups)
+    if not survey.sketches.exact.any() or len(labelled) < len(survey.labels):
+        return None, supports
+    ids = survey.ids
+    return cross_split_duplicates(survey.sketches, codes, groups, ids=ids), supports
+
+
+def _score_support(survey: Survey) -> tuple[ScoreSupport, ...]:
+    there = survey.chars > 0
+    supports = []
+    for score in map(build, parse_specs(_SCORES)):
+        has_all = there[:, [TEXT_FIELDS.index(field) for field in score.requires]].all(axis=1)
+        supports.append(ScoreSupport(score.name, tuple(score.requires), int(has_all.sum())))
+    return tuple(supports)
+
+
+def _numeric_columns(survey: Survey) -> tuple[NumericColumn, ...]:
+    """Return the columns that hold numbers, with their AUROC against the label."""
+    columns = []
+    for name, values in survey.columns.items():
+        known = values[~np.isnan(values)]
+        counts = len(known), len(values) - len(known), len(np.unique(known))
+        area = area_of(values, survey.labels)
+        tells = tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
+        columns.append(NumericColumn(name, *counts, area, tells))
+    return tuple(columns)

@@ -1,0 +1,223 @@
+"""Which answers count: groups, copies, unidentifiable rows.
+
+Equal rows are copies of an answer, or answers that are alike by chance: nothing in them says which.
+Taken for independent, six copies of each made 37 of 100 certificates wrong at a stated 12.5.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from struct import pack
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal import Certificate, GroupVerdict
+from calibrail.data.duplicates import earliest_split
+from calibrail.data.example import n_repeated
+from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.errors import InputError
+from calibrail.evaluation import Report, Sample
+from calibrail.options import Promise, ReadOptions, Requirement
+from calibrail.options.fields import spell_option
+from calibrail.pipelines.scoring import Scored
+from calibrail.report.documents.calibrate_messages import alike, assumed_apart
+from calibrail.scores.table import ScoreTable
+
+
+def settled(certificate: Mapping[str, Any], n_alike: int, *, assumed: bool) -> dict[str, Any]:
+    """Return a certificate in words as rows that are alike leave it.
+
+    Parameters
+    ----------
+    certificate : mapping
+        With ``verdict``, ``reason`` and ``flips``.
+    n_alike : int
+        Rows that are the same as another one, where they are too many.
+    assumed : bool
+        Whether the requirement takes all answers as independent.
+    """
+    if not n_alike:
+        return dict(certificate)
+    if assumed:
+        return {**certificate, "reason": certificate["reason"] + assumed_apart(n_alike)}
+    if certificate["verdict"] == "inconclusive":
+        return dict(certificate)
+    return {**certificate, "verdict": "inconclusive", "reason": alike(n_alike), "flips": None}
+
+
+def settled_certificates(
+    certificate: Certificate,
+    groups: Mapping[str, GroupVerdict] | None,
+    n_alike: int,
+    *,
+    assumed: bool,
+) -> tuple[Certificate, Mapping[str, GroupVerdict] | None]:
+    """Return what rows that are alike leave of a certificate, and of those of groups."""
+
+    def of(item: Certificate) -> Certificate:
+        said = {name: getattr(item, name) for name in ("verdict", "reason", "flips")}
+        return replace(item, **settled(said, n_alike, assumed=assumed))
+
+    if groups is not None:
+        groups = {
+            name: replace(item, certificate=of(item.certificate)) for name, item in groups.items()
+        }
+    return of(certificate), groups
+
+
+def settled_report(report: Report) -> Report:
+    """Return the report with what rows that are alike leave of its verdicts."""
+    n_alike, assumed = report.data["n_alike"], report.requirement.assume_independent
+    if not n_alike or assumed:
+        return report
+    if report.by_group is not None:
+        rows = [settled(row, n_alike, assumed=False) for row in report.by_group["rows"]]
+        report = replace(report, by_group={**report.by_group, "rows": rows})
+    if report.verdict == "inconclusive":
+        return report
+    certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
+    return replace(report, verdict="inconclusive", reason="rows_alike", certificate=certificate)
+
+
+_AT_A_TIME: Final = 1 << 14
+
+
+def tie_break_key(digest: int, value: float, label: int) -> int:
+    """Return the lot of an answer: the lowest of its group counts.
+
+    It follows from what the answer holds, never from its place in a file. The score takes part
+    through its bits alone, so that answers with the same texts are told apart and neither a high
+    score nor a low one is favoured; where all is the same but the label, either class may come
+    first.
+
+    Parameters
+    ----------
+    digest : int
+        Of the answer's content, 64 bits.
+    value : float
+        Score; NaN where undefined.
+    label : int
+        1 = hallucinated, 0 = faithful.
+
+    Examples
+    --------
+    >>> lot(1, 0.5, 0) == lot(1, 0.5, 0) != lot(1, 0.25, 0)
+    True
+    """
+    drawn = blake2b(pack("<Qd", digest, value), digest_size=7).digest()
+    return int.from_bytes(drawn, "big") << 1 | label ^ (drawn[0] & 1)
+
+
+def tie_break_keys(
+    digests: NDArray[np.uint64],
+    values: NDArray[np.float64],
+    labels: NDArray[np.int8],
+    tolerance: float = 0.0,
+) -> NDArray[np.uint64]:
+    """Return the lot of every answer, shape (n,).
+
+    A score that two computations may give other last digits (its ``tolerance`` is not 0) takes no
+    part: another machine, or another batch, would draw other answers.
+    """
+    if tolerance > 0.0:
+        values = np.zeros(len(values))
+    drawn = np.empty(len(digests), np.uint64)
+    # Millions of rows as Python's numbers would take a hundred bytes each.
+    for start in range(0, len(drawn), _AT_A_TIME):
+        part = slice(start, start + _AT_A_TIME)
+        rows = zip(*(column[part].tolist() for column in (digests, values, labels)), strict=True)
+        drawn[part] = [tie_break_key(*row) for row in rows]
+    return drawn
+
+
+def independent(
+    scored: Scored,
+    promise: Promise,
+    requirement: Requirement,
+    names: Sequence[str] | None = None,
+) -> tuple[tuple[Sample, ...], Promise]:
+    """Return every detector's sample in which independent answers count, and what is promised.
+
+    Of answers that are copies of one another one of each class counts (with risks, one), on the
+    first side that they are on. Where groups hold several answers of a class, these are not
+    independent. Then one answer of each group and class counts on the test part and among the
+    faithful calibration answers, and the threshold counts each group of the hallucinated ones once.
+    Thresholds by a column take one answer of each group, class and value, those by several columns,
+    which come of all answers at once, one of each group and class; risks, which are about
+    answers of both classes together, one answer of each group. Which answer it is, a hash of its
+    content decides.
+
+    Parameters
+    ----------
+    scored : Scored
+        Scores, split and groups.
+    promise, requirement : Promise and Requirement
+        What was asked for. ``assume_independent`` lets every answer count.
+    names : sequence of str, length n, optional
+        The values of the promise's ``by``.
+
+    Returns
+    -------
+    (tuple of Sample, Promise)
+        One sample a detector, on the same answers; the promise with ``clustered`` as it is kept.
+
+    Raises
+    ------
+    InputError
+        If ``clustered`` was asked for and no answer has a group.
+    """
+    table = scored.table
+    samples = tuple(scored.sample(index) for index in range(len(scored.detectors)))
+    if promise.clustered and table.groups.null_count == len(table):
+        raise InputError(
+            "clustered needs groups, and no answer has one; name their column "
+            f"({spell_option(ReadOptions, 'group_column')})"
+        )
+    first, paper = samples[0], promise.guarantee == "paper"
+    if promise.unit == "sentence":
+        # What is kept of answers is measured in an order that is not that of their rows.
+        drawn = tie_break_keys(table.digests, first.values, first.labels, first.tolerance)
+        samples = tuple(replace(sample, lot=drawn) for sample in samples)
+    if requirement.assume_independent:
+        return tuple(replace(sample, independent=True) for sample in samples), promise
+    both = bool(requirement.risks)
+    alike = table.copies is not None and bool((table.copies >= 0).any())
+    groups = first.groups
+    if not alike and (groups is None or not n_repeated(groups)):
+        return samples, promise
+    drawn = tie_break_keys(table.digests, first.values, first.labels, first.tolerance)
+    if alike:
+        samples = tuple(_each_once(sample, table, drawn, both=both) for sample in samples)
+        first = samples[0]
+    used = first.rows(CALIBRATION) | first.rows(TEST)
+    # Risks are about answers of both classes, so that one of each in a group are two already.
+    pairs = both and groups is not None and len(np.unique(groups[used])) < np.sum(used)
+    if not (pairs or first.n_sharing(used)):
+        return samples, promise
+    hallucinated = first.rows(CALIBRATION, 1)
+    rows = first.rows(TEST) | first.rows(CALIBRATION, 0)
+    shared: list[NDArray[Any]] = [first.labels]
+    if requirement.risks:
+        rows, shared = used, []
+    elif names is not None:
+        rows = rows | hallucinated
+        if not isinstance(promise.by, tuple):
+            shared = [first.labels, np.unique(names, return_inverse=True)[1]]
+    thinned = tuple(sample.thinned(rows, drawn, *shared) for sample in samples)
+    return thinned, replace(promise, clustered=not paper)
+
+
+def _each_once(
+    sample: Sample, table: ScoreTable, drawn: NDArray[np.uint64], *, both: bool
+) -> Sample:
+    """Return the sample in which of copies one of each class counts, or one of both classes."""
+    assert table.copies is not None
+    # A user's own split may put copies on two sides: what set a threshold cannot test it.
+    again = earliest_split(table.copies, sample.split) != sample.split
+    first = sample.aside(again)
+    alike = replace(first, groups=table.copies)
+    rows = alike.rows(CALIBRATION) | alike.rows(TEST)
+    once = alike.thinned(rows, drawn, *([] if both else [sample.labels]))
+    return replace(once, groups=sample.groups)

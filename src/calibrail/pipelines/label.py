@@ -1,0 +1,588 @@
+"""Label(): begin, resume, verdict."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Unpack
+
+from calibrail.atomic_files import write_atomically
+from calibrail.conformal import parse_risk
+from calibrail.conformal.sequential.forecast import fewest_drawn
+from calibrail.data.columns import ALL_COLUMNS
+from calibrail.data.example import Example
+from calibrail.data.formats import Source, is_named, names_of, open_source, reusable, spoken
+from calibrail.data.reading import Reading, read
+from calibrail.errors import DataError, InputError, ModelError, file_errors
+from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.labelling.exchange.transfer import take_all
+from calibrail.labelling.folder import (
+    GUARDRAIL,
+    LOCK,
+    POOL_FILE,
+    QUARANTINE,
+    LabelFolder,
+    begun,
+    made,
+    read_plan,
+    write_plan,
+)
+from calibrail.labelling.plan import Order, SessionPlan, Traces, balance, read_lots
+from calibrail.labelling.progress import hallucinated_needed
+from calibrail.labelling.sampling import (
+    GuardrailOutcome,
+    GuessColumn,
+    Judge,
+    first_units,
+    without_copies,
+)
+from calibrail.labelling.session import Session
+from calibrail.labelling.store import Lock, encoded
+from calibrail.options import (
+    Drawing,
+    LabelOptions,
+    Promise,
+    ReadOptions,
+    Requirement,
+    fields,
+)
+from calibrail.options.fields import changed, cli_or_python, optional, spell_option
+from calibrail.options.guarantee import whole_answers
+from calibrail.options.keywords import LabelKeywords, collect_requirement, from_keywords
+from calibrail.pipelines.calibration_overlap import Fresh
+from calibrail.pipelines.certify_labels import certify_labels, write_verdict
+from calibrail.pipelines.context import Progress
+from calibrail.pipelines.data_reuse import begin_look, looks_beside
+from calibrail.pipelines.loading import BLOCK
+from calibrail.pipelines.run import inherited
+from calibrail.report.documents import label as words
+from calibrail.report.documents.label import begun_before
+from calibrail.serialization import Record, plain
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRequest:
+    """What a call says about how labelling goes; None is as it was."""
+
+    requirement: Requirement | None
+    guardrail: Guardrail | None
+    promise: Promise | None
+    drawing: Drawing | None
+    options: LabelOptions
+    reading: ReadOptions | None
+    guardrail_file: str | None = None
+
+
+def begin(
+    folder: Path, traces: Source | None, asked: LabelRequest, progress: Progress | None
+) -> SessionPlan:
+    """Read the traces, set the first answers aside, and write down what is agreed on."""
+    if traces is None:
+        raise InputError(f"{folder} holds no labels yet; name the traces to label")
+    guardrail, options = asked.guardrail, asked.options
+    drawing = optional(asked.drawing, Drawing, "drawing")
+    _refuse_at_odds(asked, drawing)
+    lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
+    unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
+    needed = None if asked.promise is None else hallucinated_needed(asked.promise)
+    requirement = None if guardrail is None else limits(guardrail, asked.requirement)
+    seen, guess = Fresh(guardrail), _GuessCheck(options.guess)
+    reading = replace(
+        optional(asked.reading, ReadOptions, "reading"), quarantine=folder / QUARANTINE
+    )
+    files = file_states(traces, reading)
+    examples = open_traces(traces, reading, guardrail, options.guess)
+    order = Order(options.seed or 0)
+
+    def usable() -> Iterator[Example]:
+        for example in examples:
+            if progress is not None and examples.n_examples % BLOCK == 0:
+                progress(examples.n_examples)
+            if example.id in unknown:
+                unknown.discard(example.id)
+                groups[example.id] = example.group
+            if seen.admits(example):
+                guess.add(example)
+                yield example
+
+    found = first_units(usable(), order, whole_groups=drawing.whole_groups)
+    guess.finish(examples)
+    if lots is not None and unknown:
+        row = next(row for id, row in lots.rows.items() if id in unknown)
+        raise InputError(
+            f"{row['where']}: no trace has the id {row['id']!r}, nor "
+            f"{len(unknown) - 1:,} other ids of that file; correct them, or take the rows out"
+        )
+    n = examples.n_examples
+    weighed = None if lots is None else balance(lots, n, groups, drawing.floor)
+    sha256 = examples.digest()
+    freshness = seen.freshness(sha256, declared=options.fresh)
+    if freshness == "calibration data" or not found:
+        raise DataError(
+            f"{spoken(traces)} holds the answers that set the guardrail's threshold; a verdict "
+            "needs others: name traces that are new"
+        )
+    promise = asked.promise
+    plan = SessionPlan(
+        purpose="calibrate" if guardrail is None else "certify",
+        traces=Traces(
+            names_of(traces),
+            files,
+            sha256,
+            examples.n_examples,
+            examples.n_quarantined,
+            seen.n_seen_before,
+            freshness,
+        ),
+        drawing=drawing,
+        seed=options.seed or 0,
+        shared=options.shared or 0.0,
+        guardrail=None if guardrail is None else guardrail.config.digest,
+        requirement=requirement,
+        promise=promise,
+        needed=needed,
+        guess=options.guess,
+        reading=examples.how(),
+        elsewhere=None if lots is None else lots.sha256,
+        guardrail_file=asked.guardrail_file,
+        balance=weighed,
+    )
+    with file_errors(f"cannot write into the folder {folder}", "; name another one"):
+        pool = b"".join(encoded(item.to_dict()) for item in without_copies(found, ()))
+        write_atomically(folder / POOL_FILE, pool, durable=True)
+        if guardrail is not None:
+            write_atomically(folder / GUARDRAIL, guardrail.config.to_bytes(), durable=True)
+        # The last one: without it nothing has begun.
+        write_plan(folder, plan)
+    return plan
+
+
+def _refuse_at_odds(asked: LabelRequest, drawing: Drawing) -> None:
+    """Refuse choices that do not go together."""
+    if asked.promise is not None and asked.guardrail is not None:
+        raise InputError("labels are for the verdict on a guardrail or for a promise; give one")
+    if asked.guardrail is None and asked.requirement is not None:
+        raise InputError("a requirement is for the verdict on a guardrail; give the guardrail, too")
+    active = spell_option(Drawing, "design", "active")
+    if asked.guardrail is None and drawing.design == "active":
+        raise InputError(
+            "answers to calibrate on are drawn uniformly: a report counts them alike, and drawn by "
+            "a guess and weighed, a threshold of the same promise and cost was measured to need "
+            f"1.8 to 3.5 times as many labels; leave out {active}, or give the guardrail to "
+            "certify"
+        )
+    if asked.options.elsewhere is not None and asked.guardrail is None:
+        raise InputError(
+            "labels made elsewhere are for the verdict on a guardrail; give the guardrail, or "
+            "calibrate on the file itself"
+        )
+    if asked.options.fresh and asked.guardrail is None:
+        raise InputError(
+            "fresh says that the answers did not set the threshold of a guardrail; give it, too"
+        )
+    if asked.options.guess is not None and drawing.design == "uniform":
+        guess = spell_option(LabelOptions, "guess")
+        raise InputError(f"{guess} decides how often answers are labelled; add {active}")
+
+
+class _GuessCheck:
+    """Refuses a column of guesses that is not there, or that holds something else."""
+
+    def __init__(self, name: str | None) -> None:
+        self._column = None if name is None else GuessColumn(name)
+        self._n = 0
+
+    def add(self, example: Example) -> None:
+        """Look at the guess for one answer."""
+        if self._column is not None:
+            self._n += self._column.of(example) is not None
+
+    def finish(self, examples: Reading) -> None:
+        """Refuse a column without a single guess."""
+        if self._column is not None and not self._n and examples.n_examples:
+            raise InputError(
+                f"no trace has a guess in the column {self._column.name!r}; columns seen: "
+                f"{', '.join(examples.fields[:30])}"
+            )
+
+
+def open_traces(
+    traces: Source, reading: ReadOptions, guardrail: Guardrail | None, guess: str | None
+) -> Reading:
+    """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
+    if guardrail is not None:
+        reading = inherited(reading, guardrail, traces, labelled=False)
+    columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
+    # Which columns a threshold will be calibrated on is known later.
+    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *(() if guess is None else (guess,)))
+    return read(
+        traces,
+        reading,
+        keep=tuple(dict.fromkeys(keep)),
+        require=("response",),
+        expect=texts,
+        labelled=False,
+    )
+
+
+def file_states(traces: Source, reading: ReadOptions) -> tuple[str, ...]:
+    """Return size and time of change of each file, by which an unchanged one is known at once."""
+    if not is_named(traces):
+        return ()
+    states = (path.stat() for path in open_source(traces, reading).files)
+    return tuple(f"{state.st_size} bytes, changed at {state.st_mtime_ns}" for state in states)
+
+
+def limits(guardrail: Guardrail, requirement: Requirement | None) -> Requirement:
+    """Return the requirement with the coverage and the FPR that are meant where it leaves them."""
+    requirement = optional(requirement, Requirement, "requirement")
+    kept = {risk.name: risk.level for risk in map(parse_risk, _risks(guardrail))}
+    if requirement.risks:
+        raise InputError("a verdict at any time is about max_fpr and min_coverage; leave out risks")
+    max_fpr = kept.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
+    if max_fpr is None:
+        raise InputError(
+            f"{spell_option(Requirement, 'max_fpr')} must be given: how many faithful answers "
+            f"may be "
+            "held back?"
+        )
+    coverage = requirement.min_coverage
+    if coverage is None:
+        promised = guardrail.config.promise
+        coverage = kept.get("recall") if kept else requirement.coverage(promised)
+    if coverage is None:
+        raise InputError("min_coverage must be given: this guardrail promises none")
+    return replace(requirement, max_fpr=max_fpr, min_coverage=coverage)
+
+
+def _risks(guardrail: Guardrail) -> tuple[str, ...]:
+    return tuple(guardrail.config.requirement.risks)
+
+
+def read_again(
+    folder: Path, plan: SessionPlan, traces: Source | None, guardrail: Guardrail | None
+) -> Iterator[Example]:
+    """Yield the answers of the traces once more, for those that come later.
+
+    Raises
+    ------
+    DataError
+        The traces are no longer there, or are not what they were.
+    """
+    source = traces if traces is not None else plan.traces.paths
+    if not is_named(source) and traces is None:
+        raise DataError(
+            f"all answers that were set aside in {folder} are drawn, and more of them are in the "
+            "traces only: name these again to go on"
+        )
+    used = ReadOptions(**plan.reading["settings"])
+    refuse_changed(folder, plan, source, used)
+    seen = Fresh(guardrail)
+    yield from filter(seen.admits, open_traces(source, used, guardrail, plan.guess))
+
+
+def frozen_guardrail(folder: Path, plan: SessionPlan, given: Guardrail | None) -> Guardrail | None:
+    """Return the guardrail of the labels: the one given if it is that, or the copy kept of it."""
+    if plan.guardrail is None or plan.purpose == "watch":
+        # What was logged is decided already.
+        return given
+    if given is not None and given.config.digest == plan.guardrail:
+        return given
+    kept = Guardrail.load(folder / GUARDRAIL)
+    if kept.config.digest != plan.guardrail:
+        raise DataError(
+            f"{folder / GUARDRAIL} is not the guardrail that the labels were begun with "
+            f"({plan.guardrail[:19]}...); restore it from a copy"
+        )
+    return kept
+
+
+def refuse_another(
+    folder: Path, plan: SessionPlan, asked: LabelRequest, frozen: Guardrail | None
+) -> None:
+    """Refuse what is said now if it is not what the labels were begun with, by name."""
+    options, requirement = asked.options, asked.requirement
+    anew = "or name another folder to begin anew; nothing was changed"
+    if plan.purpose == "watch" and (asked.promise or asked.requirement) is not None:
+        raise InputError(
+            f"the answers in {folder} were drawn from a decision log to watch a guardrail, not for "
+            f"a verdict or a threshold: go on without limits, {anew}"
+        )
+    for_verdict, for_threshold = "the verdict on a guardrail", "a threshold"
+    if plan.purpose == "certify" and asked.promise is not None:
+        is_for, asked_for = for_verdict, for_threshold
+    elif plan.purpose == "calibrate" and (asked.guardrail or requirement) is not None:
+        is_for, asked_for = for_threshold, for_verdict
+    else:
+        is_for = asked_for = ""
+    if is_for != asked_for:
+        raise InputError(
+            f"the labels in {folder} are for {is_for}, not for {asked_for}: go on so, {anew}"
+        )
+    others = []
+    if asked.guardrail is not None and asked.guardrail.config.digest != plan.guardrail:
+        others.append(
+            f"the guardrail is another one ({str(plan.guardrail)[:19]}... then, "
+            f"{asked.guardrail.config.digest[:19]}... now)"
+        )
+    if requirement is not None and frozen is not None:
+        requirement = limits(frozen, requirement)
+    records: list[tuple[Record | None, Record | None]] = [
+        (requirement, plan.requirement),
+        (asked.promise, plan.promise),
+        (asked.drawing, plan.drawing),
+    ]
+    for now, then in records:
+        if now is not None:
+            others += changes(type(now), plain(now), {} if then is None else plain(then))
+    said = {name: getattr(options, name) for name in ("seed", "shared", "guess")}
+    if options.elsewhere is not None:
+        said["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
+    others += changes(LabelOptions, said, plan.to_dict())
+    if asked.reading is not None:
+        others += changes(
+            ReadOptions, plain(changed(asked.reading)), plain(plan.reading.get("settings", {}))
+        )
+    if others:
+        raise InputError(
+            f"the labels in {folder} were begun otherwise: {'; '.join(others)}. Leave that out to "
+            f"go on as they were begun, {anew}"
+        )
+
+
+def changes(kind: Any, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+    """Say which settings are others than they were; None is as it was."""
+    for name, value in now.items():
+        if value is not None and value != (before := then.get(name)):
+            option = spell_option(kind, name).removesuffix("=...")
+            yield f"{option} was {_spoken(before)} and is now {_spoken(value)}"
+
+
+def _spoken(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "not given"
+    if value is None:
+        return "not given"
+    return ("off", "on")[value] if isinstance(value, bool) else str(value)
+
+
+def refuse_changed(
+    folder: Path, plan: SessionPlan, traces: Source | None, reading: ReadOptions | None
+) -> None:
+    """Refuse traces that are not those that the labels were begun with."""
+    if traces is None:
+        return
+    if plan.purpose == "watch":
+        raise InputError(
+            f"the answers in {folder} come from a decision log, not from {spoken(traces)}: leave "
+            "that out to label them; `calibrail audit-sample` draws more of them, and fills in "
+            f"texts with {cli_or_python('--traces', 'traces=')}"
+        )
+    used = reading or ReadOptions(**plan.reading["settings"])
+    if (files := file_states(traces, used)) and files == plan.traces.files:
+        return
+    examples = read(traces, used, require=(), labelled=False, allow_none=True)
+    sha256 = examples.digest()
+    if sha256 is None:
+        for _ in examples:
+            pass
+        sha256 = examples.digest()
+    if sha256 != plan.traces.sha256:
+        raise DataError(
+            f"{spoken(traces)} is not what the labels in {folder} were begun with: its SHA-256 was "
+            f"{str(plan.traces.sha256)[:12]}... and is now {str(sha256)[:12]}...; restore it, or "
+            "leave it out to go on with the answers that are set aside in the folder, or name "
+            "another folder for these traces. Nothing was changed"
+        )
+
+
+#: So many answers in a row on which the detector fails are no accident of one answer.
+_FAILING: Final = 4
+
+
+def label(
+    traces: Source | None,
+    folder: str | PathLike[str],
+    requirement: Requirement | None = None,
+    *,
+    guardrail: Guardrail | str | PathLike[str] | None = None,
+    promise: Promise | None = None,
+    drawing: Drawing | None = None,
+    options: LabelOptions | None = None,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+    **short: Unpack[LabelKeywords],
+) -> Session:
+    """Begin to label, or go on: hand out answers one by one, and keep every label.
+
+    With a guardrail labels are drawn for its verdict: ``session.counts`` says when it has fallen,
+    and ``certify`` recomputes it from the folder. Without one they are drawn for a threshold.
+    Called again, it goes on where it was: what is left out is as it was at first.
+
+    Parameters
+    ----------
+    traces : path, str, data in memory, or None
+        Answers without labels; labels that they have are not looked at. None goes on with those
+        that the labels were begun with.
+    folder : path
+        For the labels; made where it is missing.
+    requirement : Requirement, optional
+        Of the verdict: ``max_fpr`` is needed with a guardrail; ``min_coverage`` is what the
+        guardrail promises unless said otherwise.
+    guardrail : Guardrail or path, optional
+        The frozen guardrail, or its file; a copy is kept in the folder.
+    promise : Promise, optional
+        Of the threshold, without a guardrail: labels are enough once so many hallucinated answers
+        are labelled as it needs.
+    drawing : Drawing, optional
+        How answers are drawn; ``uniform`` at first.
+    options : LabelOptions, optional
+        Seed, share of two annotators, where the guess is, settling, labels made elsewhere.
+    reading : ReadOptions, optional
+        How to read the traces.
+    progress : callable, optional
+        Called with the number of traces read so far.
+    **short
+        In a short call, fields of the requirement and of the options, e.g. ``max_fpr=0.2``.
+
+    Returns
+    -------
+    Session
+
+    Raises
+    ------
+    DataError
+        No trace can be labelled, a file is damaged, or the folder cannot be written to.
+    InputError
+        A value is outside its domain, or is not what the labels were begun with.
+
+    Examples
+    --------
+    >>> import tempfile, calibrail
+    >>> with calibrail.label("example:facts", tempfile.mkdtemp()) as session:
+    ...     task = session.next("ada")
+    ...     session.put("ada", task.order, 1)
+    ...     session.counts("ada").hallucinated
+    1
+    """
+    rest = dict[str, Any](short)
+    options = from_keywords(LabelOptions, options, rest)
+    if requirement is not None or rest:
+        requirement = collect_requirement(requirement, rest, label)
+    folder, traces = fields.path(folder, "folder"), None if traces is None else reusable(traces)
+    whole_answers("label", promise or Promise(), requirement)
+    frozen = None if guardrail is None else Guardrail.of(guardrail)
+    if frozen is not None:
+        require_answers(frozen.config, "label")
+    origin = None if frozen is None else frozen.origin
+    file = None if origin is None else str(origin.path)
+    asked = LabelRequest(requirement, frozen, promise, drawing, options, reading, file)
+    # Whoever comes second waits until the first one has read the traces.
+    with made(folder), Lock(folder / LOCK)():
+        if begun(folder):
+            plan = read_plan(folder)
+            frozen = frozen_guardrail(folder, plan, frozen)
+            refuse_another(folder, plan, asked, frozen)
+            refuse_changed(folder, plan, traces, asked.reading)
+        else:
+            plan = begin(folder, traces, asked, progress)
+    reread = partial(read_again, folder, plan, traces, frozen)
+    lots = None
+    if options.elsewhere is not None:
+        lots = read_lots(options.elsewhere, plan.drawing)
+    session = Session(LabelFolder(folder), _judge(frozen), reread, settle=options.settle, lots=lots)
+    if lots is not None:
+        try:
+            take_all(session, lots)
+        except BaseException:
+            session.close()
+            raise
+    return session
+
+
+def _judge(guardrail: Guardrail | None) -> Judge | None:
+    """Return what asks the guardrail.
+
+    It raises a ModelError where the detector fails on all of several answers: a draw that says so
+    of each would be about the failure, and not about the guardrail.
+    """
+    if guardrail is None:
+        return None
+
+    def judge(examples: Sequence[Example]) -> list[GuardrailOutcome]:
+        decisions = guardrail.decide(list(examples))
+        failed = [item.reason for item in decisions if item.cause.code == "detector_failed"]
+        if len(failed) == len(decisions) >= _FAILING:
+            raise ModelError(f"{failed[0]}; nothing was drawn: mend that, and go on")
+        return [GuardrailOutcome(item.score, item.flagged) for item in decisions]
+
+    return judge
+
+
+def known_at_start(plan: SessionPlan) -> list[str]:
+    """Return what a person should know before labelling, in words; nothing where all is well."""
+    if plan.requirement is None:
+        return []
+    notes = []
+    if plan.traces.freshness == "unknown":
+        notes.append(words.unknown_origin())
+    # The default floor would do with fewer; without a guess all answers are labelled.
+    others = {
+        "--floor 0.1": Drawing("active", 0.1, plan.drawing.whole_groups),
+        "--design uniform": Drawing(whole_groups=plan.drawing.whole_groups),
+    }
+    needed = fewest_drawn(plan.requirement, plan.drawing)
+    instead = {name: fewest_drawn(plan.requirement, other) for name, other in others.items()}
+    notes += words.too_few(
+        needed,
+        plan.traces.n,
+        floors=None if plan.drawing.design == "uniform" else plan.drawing.floors,
+        instead={name: pair for name, pair in instead.items() if sum(pair) < sum(needed) / 2},
+    )
+    return notes
+
+
+def look_first(
+    plan: SessionPlan, labels: Path, guardrail: Path | None
+) -> tuple[Path | None, list[str]]:
+    """Keep that labelling has begun; return who keeps it, and what a person should know before."""
+    if plan.purpose != "certify":
+        return None, []
+    looks = looks_beside(plan, guardrail)
+    earlier = begin_look(labels, looks)
+    said = [begun_before(earlier)] if earlier else []
+    return looks, [*said, *known_at_start(plan)]
+
+
+def verdict_of_labels(
+    labels: Path, guardrail: Path | None, looks: Path | None, *, fresh: bool
+) -> tuple[dict[str, Any], Path]:
+    """Write the verdict and its page; return it with the reason where it is withheld, and the page.
+
+    Parameters
+    ----------
+    labels : Path
+        The folder.
+    guardrail : Path or None
+        The frozen guardrail; the folder's copy where it is not named.
+    looks : Path or None
+        The file of looks at the guardrail.
+    fresh : bool
+        Whether the user says that these answers are new.
+    """
+    result = certify_labels(guardrail, labels, looks=looks, fresh=fresh)
+    page = write_verdict(result, labels)
+    withheld = result.sequential is not None and result.verdict != result.sequential["verdict"]
+    reason = result.certificate.reason if withheld else None
+    return {"verdict": result.verdict, "withheld": reason}, page
+
+
+def guardrail_to_name(plan: SessionPlan, guardrail: Path | None, labels: Path) -> Path:
+    """Return the file that the next command names: beside it stand the looks at it."""
+    begun = None if plan.guardrail_file is None else Path(plan.guardrail_file)
+    if guardrail is None and begun is not None and begun.exists():
+        return begun
+    return guardrail or labels / GUARDRAIL

@@ -1,0 +1,182 @@
+"""Open, split, fit; arrays as a source."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from calibrail.data.example import TEXT_FIELDS
+from calibrail.data.formats import Source, spoken
+from calibrail.data.reading import Reading, read
+from calibrail.data.tables import ACCEPTED, columns_of
+from calibrail.errors import InputError
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.options.data import ReadOptions
+from calibrail.options.keywords import CompareKeywords, Limits
+from calibrail.scores.base import Score
+from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
+
+#: Answers that are decided about, or counted, at a time.
+BLOCK = 256
+
+_Item = TypeVar("_Item")
+
+
+def open_source(
+    source: Source,
+    reading: ReadOptions | None = None,
+    scores: Iterable[Score] = (),
+    *,
+    keep: Sequence[str] = (),
+    labelled: bool = True,
+    allow_none: bool = False,
+    by_sentence: bool = False,
+) -> Reading:
+    """Open examples for one streaming pass.
+
+    Parameters
+    ----------
+    source : path, str or data in memory
+        Where the examples are.
+    reading : ReadOptions, optional
+        How to read them.
+    scores : iterable of Score
+        Every row needs the fields that they read; their columns are kept.
+    keep : sequence of str
+        Further columns to keep.
+    labelled, allow_none : bool
+        Whether every row needs a label, and whether a file without a usable row is fine.
+    by_sentence : bool
+        Whether marks are read, as `read` says.
+    """
+    scores = tuple(scores)
+    # Answers without samples are read, and the score that wants them is undefined there.
+    texts = [name for score in scores for name in score.requires if name in TEXT_FIELDS]
+    return read(
+        source,
+        reading,
+        keep=tuple(dict.fromkeys((*source_columns(scores), *keep))),
+        require=tuple(dict.fromkeys(texts)),
+        labelled=labelled,
+        allow_none=allow_none,
+        by_sentence=by_sentence,
+    )
+
+
+def open_for(
+    guardrail: Guardrail,
+    source: Source,
+    reading: ReadOptions | None,
+    *,
+    keep: Sequence[str] = (),
+    labelled: bool = True,
+    by_sentence: bool = False,
+) -> Reading:
+    """Open answers for a guardrail to decide about, one that its score cannot read among them.
+
+    Raises
+    ------
+    DataError
+        The source has no column of the texts, or of the scores, that the guardrail reads.
+    """
+    return read(
+        source,
+        reading,
+        keep=tuple(dict.fromkeys((*guardrail.columns, *keep))),
+        require=(),
+        expect=guardrail.texts,
+        labelled=labelled,
+        allow_none=not labelled,
+        by_sentence=by_sentence,
+    )
+
+
+def source_columns(scores: Iterable[Score]) -> tuple[str, ...]:
+    """Return the columns of the data that scores read, each once."""
+    names = (name for score in scores for name in getattr(score, "columns", ()))
+    return tuple(dict.fromkeys(names))
+
+
+def batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield `BLOCK` items at a time."""
+    rest = (item for item in items)
+    while batch := list(islice(rest, BLOCK)):
+        yield batch
+
+
+def source_name(source: Source | None) -> str | None:
+    """Return how a report names a source."""
+    if source is None:
+        return None
+    return spoken(source)
+
+
+#: The column that holds the scores of a call with arrays.
+SCORE_COLUMN: Final = "score"
+
+
+#: Which column each array becomes; the scores' is another in every call.
+_FIELDS: Final = {"scores": "", "labels": "label", "groups": "group", "ids": "id"}
+
+
+class ArraysShort(Limits, total=False):
+    """Keywords that stand for a source: one value per answer each."""
+
+    scores: Any
+    labels: Any
+    groups: Any
+    ids: Any
+
+
+class CalibrateShort(CompareKeywords, ArraysShort, total=False):
+    """Keywords of a short call that may give arrays in place of a source."""
+
+    higher: Higher
+
+
+def source_of(source: Source | None, keywords: dict[str, Any], column: str | None) -> Source:
+    """Return the source of a call: what was given, or its arrays, taken out of ``keywords``.
+
+    Parameters
+    ----------
+    source : path, str or data in memory, or None
+        What stands in the source's place.
+    keywords : dict
+        Those of the call; ``scores``, ``labels``, ``groups`` and ``ids`` are taken out.
+    column : str or None
+        The column that the scores stand for; None where no column is read.
+
+    Raises
+    ------
+    InputError
+        If both are given, or neither; if scores or labels are missing, or lengths differ.
+    """
+    taken = {name: keywords.pop(name, None) for name in _FIELDS}
+    arrays = {name: values for name, values in taken.items() if values is not None}
+    if not arrays:
+        if source is None:
+            raise InputError(f"no data was given: give {ACCEPTED}, or scores= and labels=")
+        return source
+    if source is not None:
+        raise InputError("give the data or its scores= and labels=, not both")
+    if lacking := [name for name in ("scores", "labels") if name not in arrays]:
+        raise InputError(f"{' and '.join(arrays)} need {lacking[0]}=, one value per answer")
+    if column is None:
+        raise InputError("this guardrail computes its score from texts; give answers, not scores=")
+    columns = columns_of(**arrays)
+    return {_FIELDS[name] or column: values for name, values in columns.items()}
+
+
+def calibration_source(
+    source: Source | None, score: Any, keywords: dict[str, Any]
+) -> tuple[Source, Any]:
+    """Return the source and the detector of a call, arrays and ``higher`` taken out."""
+    with_scores = keywords.get("scores") is not None
+    higher = keywords.pop("higher", None)
+    source = source_of(source, keywords, SCORE_COLUMN)
+    if not with_scores:
+        if higher is not None:
+            raise InputError("higher says what the values of scores= mean; it was given without")
+        return source, score
+    if score != DEFAULT_SCORE:
+        raise InputError("give scores= or the detector that computes them, not both")
+    return source, build_column(SCORE_COLUMN, higher=higher or "hallucinated")

@@ -1,0 +1,595 @@
+"""Log lines, labels and judge labels of a watch."""
+
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal import DECISIONS
+from calibrail.data import read
+from calibrail.errors import CalibrailError, DataError, InputError
+from calibrail.guardrail.cause import Cause
+from calibrail.guardrail.decision import cause_in, frozen_rule
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, LogSource, read_on
+from calibrail.guardrail.file import FrozenConfig
+from calibrail.labelling.folder import agreed_on
+from calibrail.labelling.log_sampling import LabelledSample, audited
+from calibrail.monitoring import promise as draws
+from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
+from calibrail.monitoring.promise import promise_status
+from calibrail.monitoring.rows import Rows
+from calibrail.options import ReadOptions, Requirement
+from calibrail.options.fields import cli_or_python
+from calibrail.options.runtime import WatchOptions
+from calibrail.pipelines.run import frozen_limits, refuse_other_flags
+from calibrail.report.documents.guardrail import skipped
+
+_LARGEST: Final = sys.float_info.max
+
+#: Guardrails that are named with the number of their decisions.
+_NAMED: Final = 20
+
+
+def usable(lines: Sequence[Logged], config: FrozenConfig, tally: LogCounts) -> list[Logged]:
+    """Return the lines that hold decisions of this guardrail, as its frozen rule gives them.
+
+    Every other one is counted, and named unless it is another guardrail's: one without the fields
+    of a decision, one whose outcome is not that of its score, and one that names no guardrail and
+    bears a threshold that this one does not have.
+
+    Parameters
+    ----------
+    lines : sequence of Logged
+        What `read_on` gives.
+    config : FrozenConfig
+        The guardrail; its detector is not needed.
+    tally : Tally
+        Counts and names what is not used.
+    """
+    if config.digest not in _JUDGES:
+        _JUDGES.clear()
+        _JUDGES[config.digest] = _Judge(config)
+    return _JUDGES[config.digest].usable(lines, tally)
+
+
+class _Judge:
+    """Tells the decisions of one guardrail from those that it did not make."""
+
+    def __init__(self, config: FrozenConfig) -> None:
+        self._digest, self._tolerance = config.digest, config.score.tolerance
+        self._rule, self._failure = frozen_rule(config), config.policy.failure
+        # Where a line does not name its group, the threshold beside the score does.
+        self._groups: dict[float, str] = {}
+        if self._rule.groups is not None:
+            self._groups = self._rule.groups.deciding()
+        self._thresholds = {*self._groups} or {float(self._rule.thresholds(1)[0])}
+
+    def usable(self, lines: Sequence[Logged], tally: LogCounts) -> list[Logged]:
+        kept = [line for line in lines if self._is_own(line, tally)]
+        scored = [line for line in kept if line.content["score"] is not None]
+        outcomes = self._outcomes(scored)
+        wrong = {
+            id(line): outcome
+            for line, outcome in zip(scored, outcomes, strict=True)
+            if line.content["outcome"] != outcome
+        }
+        for line in kept:
+            if line.content["score"] is None:
+                due = self._without_score(line.content)
+                if due != line.content["outcome"]:
+                    wrong[id(line)] = due
+        for line in kept:
+            if id(line) in wrong:
+                given = {name: line.content[name] for name in ("score", "outcome")}
+                tally.refuse("outcome", line.file, line.number, **given, rule=wrong[id(line)])
+        tally.used += len(kept) - len(wrong)
+        return [line for line in kept if id(line) not in wrong]
+
+    def _is_own(self, line: Logged, tally: LogCounts) -> bool:
+        content = line.content
+        digest = content.get("guardrail", self._digest)
+        if digest != self._digest:
+            tally.skip("other_guardrail")
+            name = str(digest)[:80]
+            if name in tally.others or len(tally.others) < _NAMED:
+                tally.others[name] = tally.others.get(name, 0) + 1
+            return False
+        score = content.get("score", "")
+        cause = None
+        if (
+            isinstance(content.get("id"), str)
+            and isinstance(content.get("outcome"), str)
+            and isinstance(content.get("reason"), str)
+            and (score is None or _is_number(score))
+        ):
+            with suppress(InputError):
+                cause = cause_in(content)
+        if cause is None:
+            tally.refuse("malformed", line.file, line.number)
+            return False
+        if cause.code == "seen_before":
+            tally.skip("seen_before")
+            return False
+        if "guardrail" not in content and not self._has(content, cause):
+            # What `calibrail check` writes names no guardrail: its threshold tells which it was.
+            tally.refuse("threshold", line.file, line.number, threshold=content.get("threshold"))
+            return False
+        return True
+
+    def _has(self, content: Any, cause: Cause) -> bool:
+        """Return whether the threshold beside a score is one of this guardrail's."""
+        threshold = content.get("threshold")
+        if threshold is None and self._groups and cause.code == "row_unusable":
+            return True
+        return (threshold is None or _is_number(threshold)) and _edge(threshold) in self._thresholds
+
+    def _outcomes(self, lines: Sequence[Logged]) -> list[str]:
+        """Return what the frozen rule says of the scores of lines."""
+        scores = np.array([line.content["score"] for line in lines], np.float64)
+        groups = None
+        if self._rule.groups is not None:
+            groups = [self._group(line.content) for line in lines]
+        codes = self._rule.decide(scores, groups, self._tolerance)
+        return [DECISIONS[code] for code in codes.tolist()]
+
+    def _group(self, content: Any) -> str:
+        if isinstance(name := content.get("group"), str):
+            return name
+        threshold = content.get("threshold")
+        if threshold is not None and not _is_number(threshold):
+            return ""
+        return self._groups.get(_edge(threshold), "")
+
+    def _without_score(self, content: Any) -> str:
+        cause = cause_in(content)
+        if cause.code == "score_undefined":
+            return self._rule.undefined
+        if cause.code == "row_unusable":
+            return "error"
+        return self._failure if cause.failed else ""
+
+
+#: Why a line that should hold a decision of this guardrail cannot be used.
+_REFUSED: Final = ("other_guardrail", "threshold", "outcome", "malformed", "changed", "time")
+
+
+def none_used(tally: LogCounts, config: FrozenConfig) -> str | None:
+    """Return why no line of a log can be used; None where one was, or none should have been.
+
+    Parameters
+    ----------
+    tally : Tally
+        What was met in the log.
+    config : FrozenConfig
+        The guardrail.
+    """
+    reasons = {code: tally.skipped[code] for code in _REFUSED if code in tally.skipped}
+    n = sum(reasons.values())
+    if tally.used or not n:
+        return None
+    first = next((item for item in tally.findings if item.code in reasons), None)
+    where = "" if first is None else f", the first in {first.file}, line {first.line}"
+    if reasons.keys() == {"malformed"}:
+        return (
+            f"none of the {n:,} lines read is a decision of a guardrail{where}; name the folder of "
+            "`calibrail serve --log`, or the file of `calibrail check -o`"
+        )
+    listed = ", ".join(f"{count:,} {skipped(code)}" for code, count in reasons.items())
+    others = ", ".join(f"{name:.19}... ({count:,})" for name, count in tally.others.items())
+    return (
+        f"none of the {n:,} decisions in this log can be used: {listed}{where}"
+        + (f"; they are of {others}" if others else "")
+        + f". The guardrail given is {config.digest:.19}...; name its log, or the guardrail that "
+        "made these decisions"
+    )
+
+
+#: Of the guardrail last asked about: making its rule takes longer than a block of lines.
+_JUDGES: Final[dict[str, _Judge]] = {}
+
+
+def rows_of(lines: Sequence[Logged]) -> Rows:
+    """Return usable lines as what a watch takes, in their order."""
+    contents = [line.content for line in lines]
+    traffic = [_traffic(content) for content in contents]
+    undefined = [cause_in(content).code == "score_undefined" for content in contents]
+    return Rows.of(
+        [content["score"] for content in contents],
+        [content["outcome"] != "pass" for content in contents],
+        undefined=undefined,
+        failed=[
+            content["score"] is None and not row
+            for content, row in zip(contents, undefined, strict=True)
+        ],
+        time=[line.moment for line in lines],
+        question_length=_numbers(traffic, "question"),
+        response_length=_numbers(traffic, "response"),
+        chunks=_numbers(traffic, "chunks"),
+        language=[_text(item.get("language")) for item in traffic],
+        ref=[(line.chain, line.seq, line.content["id"]) for line in lines],
+    )
+
+
+def _traffic(content: Any) -> Any:
+    """Return lengths and language; of a line with texts that lacks them, what the texts give."""
+    if isinstance(given := content.get("traffic"), dict):
+        return given
+    texts = {name: content.get(name) for name in ("question", "response")}
+    lengths: dict[str, int] = {
+        name: len(text) for name, text in texts.items() if isinstance(text, str)
+    }
+    if isinstance(chunks := content.get("contexts"), list):
+        lengths["chunks"] = len(chunks)
+    return lengths
+
+
+def _numbers(traffic: Sequence[Any], name: str) -> NDArray[np.float64]:
+    values = (item.get(name) for item in traffic)
+    return np.array(
+        [value if _is_number(value) and value >= 0 else math.nan for value in values],
+        np.float64,
+    )
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number that a float holds, and finite."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and -_LARGEST <= value <= _LARGEST
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _edge(threshold: float | None) -> float:
+    """Return a threshold as rules have it; none at all flags everything."""
+    return -math.inf if threshold is None else float(threshold)
+
+
+#: Rows that are named; all are counted.
+_WATCH_JUDGE_NAMED: Final = 20
+
+
+class JudgeLabels:
+    """A judge's labels of logged answers, by their ids; counted in the log as it grows.
+
+    Parameters
+    ----------
+    file : Path
+        Rows with ``id`` and ``label``, in any format that calibrail reads.
+    config : FrozenConfig
+        The guardrail.
+    sources : sequence of Path or "-"
+        Its log, which is read once more for these labels.
+
+    Attributes
+    ----------
+    error : CalibrailError or None
+        Why the file cannot be read now; what was read of it before goes on to count.
+
+    Raises
+    ------
+    InputError
+        The log comes on standard input, which cannot be read twice.
+    """
+
+    def __init__(self, file: Path, config: FrozenConfig, sources: Sequence[LogSource]) -> None:
+        if "-" in sources:
+            raise InputError(
+                "a judge's labels are looked up in the log, and standard input cannot be read "
+                "twice; name its files in place of -"
+            )
+        self._file, self._config, self._sources = file, config, sources
+        self.error: CalibrailError | None = None
+        self._labels: dict[str, int] = {}
+        self._refused: list[str] = []
+        self._n_refused = self._n_contradicting = 0
+        self._begin_anew()
+        self._seen: object = ()
+        self.changed()
+
+    def changed(self) -> bool:
+        """Read the file where it has changed; return whether it has."""
+        try:
+            state = self._file.stat()
+            now = state.st_size, state.st_mtime_ns
+        except OSError as error:
+            now, failed = None, error
+        if now == self._seen:
+            return False
+        self._seen = now
+        try:
+            if now is None:
+                raise DataError(f"cannot read the judge's labels {self._file}: {failed}")
+            self._read()
+        except CalibrailError as error:
+            self.error = error
+        else:
+            self.error = None
+        return True
+
+    def _read(self) -> None:
+        labels: dict[str, int] = {}
+        contradicting: dict[str, None] = {}
+        with TemporaryDirectory() as folder:
+            quarantine = Path(folder) / "quarantine.jsonl"
+            reading = ReadOptions(quarantine=quarantine)
+            rows = read(self._file, reading, require=(), repeats=True)
+            for row in rows:
+                if row.label is not None and labels.setdefault(row.id, row.label) != row.label:
+                    contradicting[row.id] = None
+            named = _problems(quarantine)
+        named += [
+            f"judge's labels: {name} is labelled 1 and 0, and neither counts; leave one"
+            for name in islice(contradicting, _WATCH_JUDGE_NAMED)
+        ]
+        self._refused, self._n_contradicting = named[:_WATCH_JUDGE_NAMED], len(contradicting)
+        self._n_refused = rows.n_quarantined + len(contradicting)
+        self._labels = {name: labels[name] for name in labels if name not in contradicting}
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._cursor, self._counts, self._ids = Cursor(), Counter[tuple[bool, int]](), set[str]()
+
+    def judged(self) -> JudgeSample:
+        """Return what the judge says, counted among all lines of the log so far."""
+        tally = LogCounts()
+        for block in read_on(self._sources, self._cursor, tally):
+            for line in usable(block, self._config, tally):
+                if (label := self._labels.get(line.content["id"])) is not None:
+                    self._counts[line.content["outcome"] != "pass", label] += 1
+                    self._ids.add(line.content["id"])
+        flagged, passed = (
+            (self._counts[side, 1], self._counts[side, 0] + self._counts[side, 1])
+            for side in (True, False)
+        )
+        return JudgeSample(self._labels, flagged, passed)
+
+    def status(self) -> dict[str, Any]:
+        """Return what became of the rows of the file."""
+        trouble = None if self.error is None else str(self.error)
+        problems = [*filter(None, [trouble]), *self._refused]
+        return {
+            "n_labels": len(self._labels),
+            "n_not_in_log": len(self._labels) - len(self._ids),
+            "n_contradicting": self._n_contradicting,
+            "trouble": trouble,
+            "n_problems": self._n_refused + (trouble is not None),
+            "problems": problems[:_WATCH_JUDGE_NAMED],
+        }
+
+
+def _problems(quarantine: Path) -> list[str]:
+    if not quarantine.exists():
+        return []
+    with quarantine.open(encoding="utf-8") as file:
+        rows = [json.loads(line) for _, line in zip(range(_WATCH_JUDGE_NAMED), file, strict=False)]
+    return [f"judge's labels, row {row['row']}: {row['field']}: {row['reason']}" for row in rows]
+
+
+def audited_labels(folder: Path, config: FrozenConfig) -> LabelledSample:
+    """Return the answers of a folder of ``calibrail audit-sample``, checked against a guardrail.
+
+    Raises
+    ------
+    DataError
+        A draw is not what it was, or bears a flag that the guardrail does not give to its score.
+    InputError
+        The answers are another guardrail's, or were not drawn from a log.
+    """
+    found = audited(folder)
+    if found.guardrail != config.digest:
+        raise InputError(
+            f"the labels in {folder} are about another guardrail: their digest is "
+            f"{found.guardrail[:19]}..., and that of the one given {config.digest[:19]}...; name "
+            f"that one ({folder / 'guardrail.json'} is a copy), or draw answers of this one into "
+            "another folder"
+        )
+    groups = found.group.tolist()
+    refuse_other_flags(config, found.score, found.flagged, groups, folder / "draws.jsonl")
+    return found
+
+
+#: Problems of labels that are named; all are counted.
+_WATCH_LABELS_NAMED: Final = 20
+
+
+class WatchLabels:
+    """The labels of a folder, read again where they have changed.
+
+    Parameters
+    ----------
+    config : FrozenConfig
+        The guardrail.
+    asked : Requirement
+        Limits in place of the frozen ones.
+    folder : Path, optional
+        Of ``calibrail audit-sample``.
+    judge : JudgeLabels, optional
+        What a judge says.
+
+    A folder that is damaged or cannot be read, whose answers were not drawn from a log or are
+    another guardrail's, or in which a draw bears a flag that the guardrail does not give to its
+    score, stops no watch of the traffic: ``error`` says what is wrong.
+
+    Raises
+    ------
+    InputError
+        A judge's labels are given without a folder.
+    """
+
+    def __init__(
+        self,
+        config: FrozenConfig,
+        asked: Requirement,
+        folder: Path | None = None,
+        judge: JudgeLabels | None = None,
+    ) -> None:
+        if judge is not None and folder is None:
+            raise InputError(
+                "a judge's labels count only beside labels of people: name the folder of "
+                f"`calibrail audit-sample`, {cli_or_python('--labels AUDIT', 'labels=...')}"
+            )
+        self.folder, self._config, self._judge = folder, config, judge
+        coverage, fpr = frozen_limits(config)
+        self.limits = {
+            "min_coverage": coverage if asked.min_coverage is None else asked.min_coverage,
+            "max_fpr": fpr if asked.max_fpr is None else asked.max_fpr,
+        }
+        self._audited: LabelledSample | None = None
+        self._used: LabelledSample | None = None
+        self._elsewhere: str | None = None
+        self._none_read: CalibrailError | None = None
+        self._trouble: CalibrailError | None = None
+        #: Of what was agreed on before the first label; None without a folder that can be read.
+        self.digest: str | None = None
+        self._seen = self._files()
+        self._read()
+
+    @property
+    def error(self) -> CalibrailError | None:
+        """What keeps labels, or a judge's, from counting; None where nothing does."""
+        judge = None if self._judge is None else self._judge.error
+        return self._trouble or self._none_read or judge
+
+    def changed(self) -> bool:
+        """Take up labels that came meanwhile; return whether there may be any.
+
+        Where the folder cannot be read any more, what was read of it before goes on to count, and
+        the trouble is named.
+        """
+        judged = self._judge is not None and self._judge.changed()
+        if (now := self._files()) == self._seen:
+            return judged
+        self._seen = now
+        self._read()
+        return True
+
+    def refuse(self, error: CalibrailError) -> None:
+        """Let no label count, and name the reason."""
+        self._audited = self._used = self.digest = None
+        self._trouble = error
+
+    def keep_read(self, cursor: Cursor, logs: Sequence[object]) -> None:
+        """Let only those draws count whose lines were read; where none was, ``error`` says so.
+
+        Parameters
+        ----------
+        cursor : Cursor
+            How far the watched log was read.
+        logs : sequence of object
+            What is called the log.
+        """
+        found, self._elsewhere, self._none_read = self._audited, None, None
+        if found is None or found.line is None:
+            return
+        read = np.array([cursor.has_read(*line) for line in found.line.tolist()], np.bool_)
+        self._used = draws.take_rows(found, read)
+        if read.all():
+            return
+        place = int(np.argmin(read))
+        chain, seq = found.line[place]
+        n, where = int(np.count_nonzero(~read)), f"{self.folder}/draws.jsonl, line {place + 1}"
+        self._elsewhere = (
+            f"{where}: number {seq} of the chain {chain} is not in the log that is watched; it "
+            f"and {n - 1:,} more of the {len(read):,} draws do not count: name the log that they "
+            "were drawn from, all of it"
+        )
+        if not read.any():
+            self._none_read = DataError(
+                f"none of the {n:,} answers in {self.folder} was drawn from this log: the first is "
+                f"number {seq} of the chain {chain}, and the log watched is "
+                f"{', '.join(map(str, logs))}; name the log that they were drawn from, or the "
+                "folder of answers drawn from this one"
+            )
+
+    def promise(
+        self, options: WatchOptions, decided: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return whether the promise is kept; what was decided before stands."""
+        limits = self.limits["min_coverage"], self.limits["max_fpr"]
+        each = options.by == "group" and self._config.promise.by is not None
+        if each and isinstance(self._config.promise.by, tuple):
+            raise InputError(
+                "groups of several columns overlap, and what two of them share has no promise to "
+                "watch; leave out by, which watches the promise to all of them together"
+            )
+        return promise_status(
+            self._used, limits, options.delta, by=options.by, each=each, decided=decided
+        )
+
+    def prevalence(
+        self, options: WatchOptions, timeline: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return how many of the logged answers are hallucinated."""
+        counts = self._judge is not None and self._used is not None
+        judged = self._judge.judged() if self._judge is not None and counts else None
+        return prevalence_status(
+            timeline,
+            self._config.headline,
+            self._used,
+            judged,
+            options.delta,
+            clustered=self._config.promise.clustered,
+        )
+
+    def status(self) -> dict[str, Any] | None:
+        """Return what became of the labels; None without a folder."""
+        if self.folder is None:
+            return None
+        found = self._audited
+        trouble = None if self._trouble is None else str(self._trouble)
+        problems = [*filter(None, [trouble, self._elsewhere])]
+        problems += [] if found is None else found.problems
+        n_drawn, n_used = (0 if item is None else len(item) for item in (found, self._used))
+        handed_out = 0 if found is None else int(found.handed_out.sum())
+        settled = 0 if found is None else int((found.settled & found.handed_out).sum())
+        return {
+            "n_drawn": n_drawn,
+            "n_not_in_log": n_drawn - n_used,
+            "n_handed_out": handed_out,
+            "n_settled": settled,
+            "n_disagreements": 0 if found is None else found.n_disagreements,
+            "design": None if found is None else found.drawing.design,
+            "trouble": trouble,
+            "n_problems": len(problems),
+            "problems": problems[:_WATCH_LABELS_NAMED],
+            "judge": None if self._judge is None else self._judge.status(),
+        }
+
+    def _read(self) -> None:
+        """Take up what the folder holds; where it cannot be read, what was read before stands."""
+        if self.folder is None:
+            return
+        try:
+            if not self.folder.is_dir():
+                raise DataError(
+                    f"there are no labels in {self.folder}; name the folder that `calibrail "
+                    "audit-sample` made"
+                )
+            audited = draws.checked(audited_labels(self.folder, self._config))
+            self.digest = agreed_on(self.folder)
+        except CalibrailError as error:
+            self._trouble = error
+        else:
+            self._audited = self._used = audited
+            self._trouble = None
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        """Return the size of each file of the folder, and when it was written."""
+        found: dict[str, tuple[int, int]] = {}
+        if self.folder is not None:
+            with suppress(OSError):
+                for path in self.folder.glob("*.json*"):
+                    state = path.stat()
+                    found[path.name] = state.st_size, state.st_mtime_ns
+        return found

@@ -1,0 +1,583 @@
+"""Run: save, load, freeze; files of a folder."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.atomic_files import write_atomically
+from calibrail.conformal import DECISIONS, Calibration, parse_risk
+from calibrail.conformal._validation import Bools, Floats
+from calibrail.conformal.rule import Rule
+from calibrail.data.dataset import Digests
+from calibrail.data.example import TEXT_FIELDS
+from calibrail.data.formats import Source
+from calibrail.data.reading import read
+from calibrail.data.splits import CALIBRATION, FIT, TEST
+from calibrail.errors import CalibrailError, DataError, file_errors
+from calibrail.evaluation import Report
+from calibrail.formatting import Shown
+from calibrail.guardrail.detector import frozen_fingerprint
+from calibrail.guardrail.file import (
+    DataRecord,
+    FrozenConfig,
+    Headline,
+    Policy,
+    ScoreSpecConfig,
+    plain,
+    read_file,
+)
+from calibrail.guardrail.probes import freeze_probes
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.options import ReadOptions, fields
+from calibrail.options.data import PART
+from calibrail.options.fields import changed, flags, one_of, optional, path
+from calibrail.options.guarantee import Unit
+from calibrail.pipelines.examples import ErrorExamples, TrimmedExamples
+from calibrail.report import Document, render_page
+from calibrail.report.html import figure_files
+from calibrail.report.markdown import render_comment, render_junit
+from calibrail.scores.base import Score
+from calibrail.scores.custom import ScoreLike, as_score
+from calibrail.scores.table import ScoreTable, SentenceTable
+
+COST_SCHEMA: Final = "calibrail.cost/1"
+
+#: Values that are written at a time, and what has no parts.
+_AT_A_TIME: Final = 1 << 14
+_SINGLE: Final = {str, int, float, bool, type(None)}
+
+#: What a file holds that is no page, by its ending.
+_RENDERERS: Final = {".md": render_comment, ".markdown": render_comment, ".xml": render_junit}
+
+
+def write_run(
+    folder: str | Path,
+    files: Mapping[str, Mapping[str, Any] | bytes],
+    document: Document,
+    *tables: ScoreTable,
+    codes: NDArray[np.int8] | None = None,
+    page: str = "report.html",
+) -> Path:
+    """Write a folder of results; every file is written whole or not at all.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it does not exist.
+    files : mapping
+        Content of each JSON file, or of one of bytes, by its name.
+    document : Document
+        For the page and ``figures/NAME.svg``; figures of an earlier run are removed.
+    *tables : ScoreTable
+        For ``cost.json``: what each score cost, with the times measured.
+    codes : ndarray of int8, shape (n,), optional
+        The split of the one table, which is written to ``scores.parquet``.
+    page : str
+        Name of the page's file.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
+    path = fields.path(folder, "folder")
+    figures = path / "figures"
+    with file_errors(f"cannot write into the folder {path}", "; name another one"):
+        figures.mkdir(parents=True, exist_ok=True)
+    if codes is not None:
+        tables[0].to_parquet(path / "scores.parquet", codes)
+    for name, content in {"cost.json": cost_dict(*tables), **files}.items():
+        if isinstance(content, bytes):
+            write_atomically(path / name, content)
+        else:
+            write_atomically(path / name, json_parts(content))
+    write_page(document.naming(RUN=path), path / page)
+    write_figures(document, figures)
+    return path
+
+
+def write_figures(document: Document, folder: Path) -> None:
+    """Write a document's figures; those of an earlier one are removed."""
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for name, svg in figure_files(document).items():
+        write_atomically(folder / f"{name}.svg", svg.encode("utf-8", "replace"))
+
+
+def json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield JSON without NaN, in parts: whole it takes hundreds of bytes a number."""
+    for part in _json(content, "\n"):
+        yield part.encode("utf-8", "surrogatepass")
+    yield b"\n"
+
+
+def _json(value: Any, line: str) -> Iterator[str]:
+    """Yield what `json.JSONEncoder` writes with an indent of 2, values without parts at once.
+
+    With an indent, Python's encoder takes ten times as long for each number.
+    """
+    inner = f"{line}  "
+    if isinstance(value, Mapping) and value:
+        before = "{"
+        for name, item in value.items():
+            # As the encoder writes names that are no texts.
+            yield f"{before}{inner}{_encoded({name: None})[1:-7]}: "
+            yield from _json(item, inner)
+            before = ","
+        yield f"{line}}}"
+    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value):
+        before = "["
+        for start in range(0, len(value), _AT_A_TIME):
+            items = list(value[start : start + _AT_A_TIME])
+            if _SINGLE.issuperset(map(type, items)):
+                yield f"{before}{inner}{_encoded(items, f',{inner}')[1:-1]}"
+                before = ","
+                continue
+            for item in items:
+                yield f"{before}{inner}"
+                yield from _json(item, inner)
+                before = ","
+        yield f"{line}]"
+    else:
+        yield _encoded(value)
+
+
+def _encoded(value: Any, between: str = ", ") -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(between, ": "))
+
+
+def write_page(document: Document, path: Path) -> None:
+    """Write a document as one page, or as what else its file's name ends in."""
+    render = _RENDERERS.get(path.suffix.lower(), render_page)
+    # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
+    write_atomically(path, render(document).encode("utf-8", "replace"))
+
+
+def cost_dict(*tables: ScoreTable) -> dict[str, Any]:
+    """Return what each score cost, as ``cost.json`` holds it."""
+    costs = [cost.to_dict() for table in tables for cost in table.costs]
+    return {"schema": COST_SCHEMA, "scores": costs}
+
+
+def read_json(path: Path, command: str = "calibrate") -> dict[str, Any]:
+    """Read a JSON object, with an error that says which file of a run is missing or damaged."""
+    remedy = f"; name a folder that `calibrail {command} ... -o FOLDER` wrote"
+    try:
+        with file_errors(f"cannot read {path}", remedy):
+            content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON: {error}; run `calibrail {command}` again") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} does not hold a JSON object; run `calibrail {command}` again")
+    return content
+
+
+#: Which of two ways to say what labels mean wins, when the other one was frozen.
+_EITHER: Final = {"label_map": "positive", "positive": "label_map"}
+_OF_LABELS: Final = (
+    *("label_column", "label_map", "positive", "annotators", "group_column", "span_share"),
+)
+
+
+def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what a guardrail keeps of how its data was read: options and the columns they gave."""
+    said = {} if not how else how["settings"]
+    settings = {name: value for name, value in said.items() if name not in PART}
+    if not how or not settings:
+        return None
+    return {"settings": settings, "columns": dict(how["columns"])}
+
+
+def inherited(
+    reading: ReadOptions | None, guardrail: Guardrail, source: Source, *, labelled: bool
+) -> ReadOptions:
+    """Return how to read fresh data: as is said, and otherwise as the guardrail's own was read.
+
+    What was frozen is taken up where the data has the same columns for its texts, and for its
+    labels where these are read: then it is a file of the same making. A file of another layout is
+    read by what it shows itself.
+
+    Parameters
+    ----------
+    reading : ReadOptions or None
+        What is said; it wins, option by option.
+    guardrail : Guardrail
+        Its data record may hold options.
+    source : Source
+        The fresh data.
+    labelled : bool
+        Whether labels are read.
+    """
+    reading = optional(reading, ReadOptions, "reading")
+    frozen = guardrail.config.data.reading
+    if frozen is None or isinstance(source, Iterator):
+        return reading
+    given = changed(reading)
+    settings = {
+        name: value
+        for name, value in frozen["settings"].items()
+        if name not in given
+        and _EITHER.get(name) not in given
+        and (labelled or name not in _OF_LABELS)
+    }
+    likely = replace(reading, **settings)
+    try:
+        looked = replace(likely, quarantine=None, strict=False)
+        found = read(source, looked, require=(), labelled=False, allow_none=True).columns
+    except CalibrailError:
+        return reading
+    fields = (*TEXT_FIELDS, "label") if labelled else TEXT_FIELDS
+    columns = {field: found.by_field[field] for field in fields if field in found.present}
+    wanted = {field: frozen["columns"][field] for field in fields if field in frozen["columns"]}
+    return likely if columns.items() >= wanted.items() else reading
+
+
+def taking_up(
+    reading: ReadOptions, guardrail: Guardrail, source: Source, *, labelled: bool
+) -> tuple[ReadOptions, tuple[str, ...]]:
+    """Return what `inherited` does, and the words of a command line that would say the same."""
+    used = inherited(reading, guardrail, source, labelled=labelled)
+    given = changed(reading)
+    added = {name: value for name, value in changed(used).items() if name not in given}
+    return used, flags(ReadOptions(**added))
+
+
+SCHEMA = "calibrail.calibration/1"
+
+#: File of sentences, where these are removed: one row each.
+SENTENCES = "sentences.parquet"
+
+#: File of what a detector has learnt.
+STATE = "state.safetensors"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Run(Shown):
+    """A calibrated detector with its evidence: what ``calibrail calibrate`` writes.
+
+    Attributes
+    ----------
+    report : Report
+        Every measure with its interval, the warnings and the verdict.
+    rule : Rule
+        Everything that decides: the threshold, and those of groups and of a review where asked.
+    spec : ScoreSpecConfig
+        The detector and its fingerprint.
+    data : mapping
+        Where the data came from; counts and digests.
+    calibration_examples : sequence of str
+        Digests of the hallucinated calibration examples; ``certify`` leaves them out of fresh data.
+    versions : mapping
+        Versions of the libraries that computed the scores.
+    state : bytes or None
+        What a detector that learns has learnt, in the safetensors format.
+    table, codes : ScoreTable and ndarray, or None
+        The scores and the split; None in a run that was loaded from its folder.
+    examples : ErrorExamples, TrimmedExamples or None
+        The worst errors of the test part with their texts, or what becomes of answers of which
+        sentences are removed; for the page alone.
+    sentences : SentenceTable or None
+        The sentences of the table's answers, where these are removed.
+    """
+
+    shown_as = "calibrate"
+
+    report: Report
+    rule: Rule
+    spec: ScoreSpecConfig
+    data: Mapping[str, Any]
+    calibration_examples: Sequence[str]
+    versions: Mapping[str, str]
+    table: ScoreTable | None = None
+    codes: NDArray[np.int8] | None = None
+    state: bytes | None = None
+    examples: ErrorExamples | TrimmedExamples | None = None
+    sentences: SentenceTable | None = None
+
+    def shown(self) -> tuple[Any, ...]:
+        """Return the report: no text of the data."""
+        return (self.report.to_dict(),)
+
+    @property
+    def calibration(self) -> Calibration:
+        """Threshold, rank, guarantee and sorted calibration scores; with groups, the fallback's."""
+        return self.rule.calibration
+
+    @property
+    def verdict(self) -> str:
+        """``certified``, ``rejected`` or ``inconclusive``."""
+        return self.report.verdict
+
+    def save(self, folder: str | Path, *, text: bool = True) -> Path:
+        """Write ``scores.parquet``, ``report.json``, ``report.html`` and ``calibration.json``.
+
+        Where sentences are removed, ``sentences.parquet`` has a row for each, and the scores in
+        ``scores.parquet`` are the values of answers.
+
+        The same run gives the same bytes. Beside them stand ``figures/*.svg``, ``cost.json``, with
+        the times measured, and ``state.safetensors``, what a detector that learns has learnt.
+        Figures that an earlier run left in the folder are removed.
+
+        Parameters
+        ----------
+        folder : path
+            Made where it does not exist.
+        text : bool
+            Whether ``report.html`` may hold questions, contexts and answers; no other file does.
+        """
+        from calibrail.report.documents.calibrate import document
+
+        if self.table is None or self.codes is None:
+            raise DataError("this run was loaded from a folder; copy that folder instead")
+        report = self.report.to_dict()
+        files = {"report.json": report, "calibration.json": self._calibration_dict()}
+        state = {} if self.state is None else {STATE: self.state}
+        if self.sentences is None:
+            values, labels = next(iter(self.table.columns.values())), self.table.labels
+            test = self.codes == TEST
+        else:
+            part = self.sentences
+            values, labels = next(iter(part.columns.values())), part.labels
+            test = self.codes[part.answers] == TEST
+        test &= ~np.isnan(values)
+        hallucinated, faithful = (values[test & (labels == label)] for label in (1, 0))
+        examples = None
+        if self.examples is not None:
+            examples = (self.examples if text else self.examples.without_text()).to_dict()
+        page = document(report, (hallucinated, faithful), examples)
+        written = write_run(folder, {**files, **state}, page, self.table, codes=self.codes)
+        if self.sentences is not None:
+            self.sentences.to_parquet(written / SENTENCES, self.table, self.codes)
+        return written
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """Load a run from its folder, for export.
+
+        Raises
+        ------
+        DataError
+            If the folder is not a run of ``calibrail calibrate``.
+        """
+        folder = path(folder, "folder")
+        report = read_json(folder / "report.json")
+        content = read_json(folder / "calibration.json")
+        if content.get("schema") != SCHEMA:
+            raise DataError(
+                f"{folder / 'calibration.json'} has schema {content.get('schema')!r}; this version "
+                f"reads {SCHEMA!r}; run `calibrail calibrate` again"
+            )
+        try:
+            run = cls(
+                state=_read_state(folder / STATE, content.get("state_sha256")),
+                report=Report.from_dict(report),
+                rule=Rule.from_dict({**content, "calibration": content}),
+                spec=ScoreSpecConfig.model_validate(content["score"]),
+                data=content["data"],
+                calibration_examples=tuple(content["calibration_examples"]),
+                versions=content["versions"],
+            )
+            # A value of another type would show only when the run is frozen.
+            run._frozen("error")
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(
+                f"{folder}: report.json or calibration.json was changed or is damaged: {reason}; "
+                "run `calibrail calibrate` again"
+            ) from error
+        return run
+
+    def freeze(
+        self,
+        on_failure: Literal["error", "flag", "review"] = "error",
+        score: ScoreLike | None = None,
+        *,
+        probe_endpoint: bool = False,
+    ) -> Guardrail:
+        """Freeze the run into a guardrail that decides as this run's report counted.
+
+        Parameters
+        ----------
+        on_failure : {"error", "flag", "review"}
+            The outcome for an answer on which the detector raises.
+        score : Score, callable or estimator, optional
+            The detector itself, where no name leads to it. Such a guardrail decides in this
+            process; its file cannot be loaded in another one.
+        probe_endpoint : bool
+            Whether a detector that asks an endpoint is to ask it about the 16 probe answers, whose
+            scores are frozen so that another machine can be compared; others always are.
+        """
+        one_of(on_failure, ("error", "flag", "review"), "on_failure")
+        detector = None if score is None else as_score(score)
+        # Through the bytes and back, so that what is returned is what a file would hold.
+        config = FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes())
+        detector = Guardrail(config, detector).score
+        unit = self.report.promise.unit
+        probes = freeze_probes(detector, endpoint=probe_endpoint, unit=unit)
+        config = config.model_copy(update={"probes": probes})
+        return Guardrail(FrozenConfig.from_bytes(config.to_bytes()), detector)
+
+    def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> FrozenConfig:
+        report = self.report.to_dict()
+        certificate, test = report["certificate"], report["test"]
+        state = None if self.state is None else base64.b64encode(self.state).decode("ascii")
+        origin = ("source", "format", "sha256", "n_examples", "n_quarantined")
+        return FrozenConfig(
+            score=self.spec.model_copy(update={"state": state}),
+            promise=self.report.promise,
+            requirement=self.report.requirement,
+            **self.rule.to_dict(),
+            policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
+            data=DataRecord(
+                **{name: self.data[name] for name in origin},
+                n_hallucinated=self.data.get("n_hallucinated"),
+                known_by=self.data.get("known_by"),
+                looked_at=self.data.get("looked_at"),
+                seed=self.data["split"]["seed"],
+                calibration_examples=list(self.calibration_examples),
+                reading=frozen_reading(self.data.get("reading")),
+            ),
+            headline=Headline(
+                verdict=report["verdict"],
+                **{
+                    name: certificate[name]
+                    for name in ("reason", "max_fpr", "min_coverage", "confidence")
+                },
+                coverage=test.get("freed", test["coverage"]),
+                fpr=test["fpr"],
+                auroc=(test["auroc"] or {}).get("estimate"),
+                warnings=[warning["code"] for warning in report["warnings"]],
+                **{name: test[name] for name in ("kept_supported", "emptied") if name in test},
+            ),
+            versions=dict(self.versions),
+        )
+
+    def _calibration_dict(self) -> dict[str, Any]:
+        rule = self.rule.to_dict()
+        return {
+            "schema": SCHEMA,
+            **rule.pop("calibration"),
+            "by": self.report.promise.by,
+            **rule,
+            "risks": list(self.report.requirement.risks),
+            "score": self.spec.model_dump(exclude={"state"}),
+            "state_sha256": None if self.state is None else hashlib.sha256(self.state).hexdigest(),
+            "data": dict(self.data),
+            "calibration_examples": self.calibration_examples,
+            "versions": dict(self.versions),
+        }
+
+
+def _read_state(path: Path, digest: str | None) -> bytes | None:
+    if digest is None:
+        return None
+    action = f"cannot read {path}, what the detector has learnt"
+    with file_errors(action, "; run `calibrail calibrate` again"):
+        raw = path.read_bytes()
+    if hashlib.sha256(raw).hexdigest() != digest:
+        raise DataError(f"{path} was changed after the run; run `calibrail calibrate` again")
+    return raw
+
+
+def score_config(score: Score, unit: Unit = "answer") -> ScoreSpecConfig:
+    """Return what pins a detector of answers or sentences: its spec and its fingerprint."""
+    return ScoreSpecConfig(
+        name=score.name,
+        params=plain(score.params),
+        fingerprint=frozen_fingerprint(score, unit),
+        tolerance=float(score.tolerance),
+    )
+
+
+def calibration_digests(
+    table: ScoreTable, codes: NDArray[np.int8], *, both: bool = False, learnt: bool = False
+) -> Sequence[str]:
+    """Return the sorted digests of the hallucinated calibration examples, or of all of them.
+
+    Those that the score has learnt from are among them: it knows their labels.
+    """
+    rows = (codes == CALIBRATION) & (both | (table.labels == 1))
+    rows |= learnt & (codes == FIT)
+    return Digests(np.sort(table.digests[rows]))
+
+
+def frozen_config(
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
+) -> tuple[FrozenConfig, Path | None]:
+    """Return what a guardrail holds, and the file it was read from; its detector is not built."""
+    if isinstance(guardrail, FrozenConfig):
+        return guardrail, None
+    if isinstance(guardrail, str | PathLike):
+        read = read_file(guardrail)
+        return read.config, read.origin.path
+    loaded = Guardrail.of(guardrail)
+    return loaded.config, None if loaded.origin is None else loaded.origin.path
+
+
+def frozen_limits(config: FrozenConfig) -> tuple[float | None, float | None]:
+    """Return the coverage that a guardrail promises and the FPR that it may not exceed.
+
+    Either is None where nobody said, or where it is no share between 0 and 1.
+    """
+    requirement = config.requirement
+    kept = {risk.name: risk.level for risk in map(parse_risk, requirement.risks)}
+    coverage = kept.get("recall") if kept else requirement.coverage(config.promise)
+    fpr = kept.get("fpr") if kept else requirement.max_fpr
+    least, most = (
+        limit if limit is not None and 0.0 < limit < 1.0 else None for limit in (coverage, fpr)
+    )
+    return least, most
+
+
+def refuse_other_flags(
+    config: FrozenConfig,
+    scores: Floats,
+    flagged: Bools,
+    groups: Sequence[str | None],
+    path: Path,
+) -> None:
+    """Refuse flags that the frozen threshold does not give to the scores beside them.
+
+    Parameters
+    ----------
+    config : FrozenConfig
+        The guardrail.
+    scores, flagged : ndarray of shape (n,)
+        Of answers drawn; NaN where undefined, of which the policy says what becomes.
+    groups : sequence of str or None
+        Theirs; where the guardrail has thresholds by group, answers without one are not looked at.
+    path : Path
+        The file, whose line n holds the n-th answer.
+
+    Raises
+    ------
+    DataError
+        The line is named.
+    """
+    rule = Rule.from_dict(vars(config))
+    known = ~np.isnan(scores)
+    if rule.groups is not None:
+        known &= np.array([group is not None for group in groups], np.bool_)
+    places = np.flatnonzero(known)
+    if not len(places):
+        return
+    named = None if rule.groups is None else [str(groups[place]) for place in places.tolist()]
+    codes = rule.decide(scores[places], named, config.score.tolerance)
+    for place, code in zip(places.tolist(), codes.tolist(), strict=True):
+        outcome = DECISIONS[code]
+        if (outcome != "pass") != flagged[place]:
+            raise DataError(
+                f"{path}, line {place + 1}: the guardrail's decision on a score of "
+                f"{scores[place]:.6g} is {outcome}, and flagged says "
+                f"{str(bool(flagged[place])).lower()}; restore the line from a copy"
+            )

@@ -1,0 +1,390 @@
+"""Select()."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.atomic_files import write_atomically
+from calibrail.conformal import (
+    ClusteredCalibration,
+    Discoveries,
+    Selection,
+    conformal_selection,
+    discoveries,
+    labelled_share,
+    minimum_n_for_selection,
+    p_values,
+    storey_share,
+)
+from calibrail.conformal.sequential.importance_weighted import AuditedCalibration
+from calibrail.conformal.threshold import add_tolerance
+from calibrail.data.example import Example
+from calibrail.data.formats import Source, spoken
+from calibrail.data.reading import Reading
+from calibrail.errors import DataError, InputError
+from calibrail.formatting import Shown
+from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.options import Promise, ReadOptions, Release, SelectionMethod
+from calibrail.options.fields import spell_option
+from calibrail.pipelines.calibration_overlap import Fresh
+from calibrail.pipelines.check import decide_source
+from calibrail.pipelines.context import Progress
+from calibrail.serialization import plain
+
+#: Cut-offs of the p-value that a table for people shows.
+CUTOFFS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+METHODS: Final[tuple[SelectionMethod, ...]] = get_args(SelectionMethod)
+
+#: Why a method promises nothing here.
+Obstacle = Literal["grouped_batch", "grouped_labels", "unknown_mix"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BatchSelection(Shown):
+    """What of a batch is released, with the bound for every other choice.
+
+    Attributes
+    ----------
+    selection : Selection
+        Released answers and p-values, in the order of ``ids``.
+    bounds : Discoveries
+        For every cut-off at once: the most hallucinated answers among the released.
+    method : {"bh", "storey", "both-classes"}
+        How the batch's share of hallucinated answers entered.
+    others : mapping of str to Selection or str
+        What each of the other methods would have released, or a code of why it promises nothing.
+    ids : tuple of str
+        Ids of the answers.
+    scores : ndarray of float64, shape (m,)
+        Scores, NaN where undefined.
+    n_calibration : int
+        Hallucinated calibration examples behind the p-values, one a group where groups count once.
+    n_labelled : int
+        Labelled answers of both classes behind the guardrail.
+    n_grouped : int
+        Answers that share a group with another of the batch.
+    n_undefined, n_errors : int
+        Answers without a score, and answers or rows that could not be judged: never released.
+    n_seen_before : int
+        Calibration examples found in the batch and left out.
+    source : str
+        What the batch is called.
+    part : mapping or None
+        Which part of the source was read; None where none was left out.
+    """
+
+    shown_as = "select"
+
+    selection: Selection
+    bounds: Discoveries
+    method: SelectionMethod
+    others: Mapping[SelectionMethod, Selection | Obstacle]
+    ids: tuple[str, ...]
+    scores: NDArray[np.float64]
+    n_calibration: int
+    n_labelled: int
+    n_grouped: int
+    n_undefined: int
+    n_errors: int
+    n_seen_before: int
+    source: str
+    part: Mapping[str, Any] | None = None
+
+    def at(self, cutoff: float) -> tuple[int, int]:
+        """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
+        released = np.count_nonzero((self.selection.p_values <= cutoff) & ~np.isnan(self.scores))
+        return int(released), min(int(released), self.bounds.at(cutoff)[1])
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a few cut-offs and the selection's own: released, most hallucinated among them."""
+        chosen = self.selection.cutoff if self.selection.n_released else None
+        cutoffs = {*CUTOFFS} | ({chosen} if chosen is not None else set())
+        return [
+            {
+                "cutoff": cutoff,
+                "released": released,
+                "most_hallucinated": most,
+                "share": most / released if released else None,
+                "chosen": cutoff == chosen,
+            }
+            for cutoff in sorted(cutoffs)
+            for released, most in (self.at(cutoff),)
+        ]
+
+    def methods(self) -> list[dict[str, Any]]:
+        """Return what each method releases and the share of hallucinated it reckons with."""
+        rows = []
+        for method in METHODS:
+            found = self.selection if method == self.method else self.others[method]
+            row: dict[str, Any] = {"method": method, "chosen": method == self.method}
+            names = ("share", "cutoff", "released", "most_hallucinated", "obstacle")
+            row |= dict.fromkeys(names)
+            if isinstance(found, Selection):
+                row |= {"share": found.share, "cutoff": found.cutoff, "released": found.n_released}
+                row["most_hallucinated"] = self.at(found.cutoff)[1] if found.n_released else 0
+            else:
+                row["obstacle"] = found
+            rows.append(row)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``calibrail select --json`` prints: counts and bounds, no answers."""
+        counts = ("n_calibration", "n_labelled", "n_grouped", "n_undefined", "n_errors")
+        found = self.selection
+        return {
+            "schema": "calibrail.selection/1",
+            "source": self.source,
+            "part": self.part,
+            "n": len(self.ids),
+            "n_released": found.n_released,
+            "fdr": found.fdr,
+            "method": self.method,
+            "share": found.share,
+            "cutoff": found.cutoff,
+            **{name: getattr(self, name) for name in (*counts, "n_seen_before")},
+            "confidence": self.bounds.confidence,
+            "most_hallucinated_in_batch": self.bounds.most_hallucinated,
+            "n_calibration_for_one": minimum_n_for_selection(
+                found.fdr, len(self.ids) or 1, found.share
+            ),
+            "table": self.table(),
+            "methods": self.methods(),
+        }
+
+    def items(self) -> list[dict[str, Any]]:
+        """Return id, released, score and p_value of each answer."""
+        names = ("id", "released", "score", "p_value")
+        p_values = np.where(np.isnan(self.scores), np.nan, self.selection.p_values)
+        columns = plain([self.ids, self.selection.released, self.scores, p_values])
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def lines(self) -> str:
+        """Return one JSON object a line, as ``items`` has them."""
+        return "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in self.items())
+
+    def save(self, path: str | Path) -> None:
+        """Write ``lines`` to a file, whole or not at all."""
+        write_atomically(Path(path), self.lines().encode("utf-8", "surrogatepass"))
+
+
+_REMEDIES: Final[Mapping[Obstacle, str]] = {
+    "grouped_batch": (
+        "method storey needs independent answers, and answers of this batch share a group; take "
+        "the method bh, or select from one answer per group"
+    ),
+    "grouped_labels": (
+        "method both-classes needs independent labelled answers, and this guardrail counts groups "
+        "of them once; take the method storey or bh, or calibrate on one answer per group"
+    ),
+    "unknown_mix": (
+        "method both-classes needs the labelled answers of both classes, and this guardrail does "
+        "not say how many there were; calibrate and export it again, or take the method storey"
+    ),
+}
+
+
+def select(
+    guardrail: Guardrail | str | PathLike[str],
+    source: Source,
+    *,
+    fdr: float,
+    method: Literal["auto", SelectionMethod] = "auto",
+    confidence: float = 0.95,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+) -> BatchSelection:
+    """Release what can be released of a batch of answers with the false discovery rate bounded.
+
+    The expected share of hallucinated answers among the released is at most ``fdr``; by the method
+    ``bh``, at most ``fdr`` times the batch's share of hallucinated answers. Besides, for every
+    cut-off of the p-value at once, the number of hallucinated answers below it is bounded with
+    ``confidence``. Nothing is drawn by chance: the same batch gives the same answers.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        Its detector and calibration scores give the p-values; its threshold plays no part. Where it
+        counts groups once, one calibration answer of each group does.
+    source : path, str or iterable of Example
+        The batch, not the answers that the guardrail was calibrated on. Labels are not read.
+    fdr, method, confidence
+        As for ``settings.Release``.
+
+    Raises
+    ------
+    DataError
+        If there is no answer.
+    InputError
+        If the method promises nothing for this guardrail and batch, or the guardrail has thresholds
+        by group: its p-values then do not come from one set of exchangeable scores. Also where it
+        counts groups once and the batch holds several answers of one.
+    """
+    guardrail = Guardrail.of(guardrail)
+    release = Release(fdr, method, confidence)
+    batch, read = NewAnswers(guardrail), list[Reading]()
+
+    def decisions() -> Iterator[Decision]:
+        decided = decide_source(
+            guardrail, source, reading=reading, wanted=batch.admits, opened=read.append
+        )
+        for done, decision in enumerate(decided, start=1):
+            yield decision
+            if progress is not None:
+                progress(done)
+
+    result = selected(batch, decisions(), release, spoken(source))
+    if not result.ids:
+        raise DataError(
+            "there is no answer to select from: the source is empty"
+            + (", or holds calibration examples alone" if batch.n_seen_before else "")
+        )
+    return replace(result, part=read[0].part())
+
+
+class NewAnswers:
+    """Which answers of a batch did not set the guardrail's threshold, and how they are grouped.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        What decides about them.
+
+    Raises
+    ------
+    InputError
+        If the guardrail has thresholds by group.
+    """
+
+    def __init__(self, guardrail: Guardrail) -> None:
+        require_answers(guardrail.config, "select")
+        if guardrail.rule.groups is not None:
+            raise InputError(
+                "select needs a guardrail with one threshold; this one was calibrated with "
+                f"{spell_option(Promise, 'by')}. "
+                "Calibrate without, or on the answers of one group"
+            )
+        self.guardrail = guardrail
+        self._fresh, self._groups = Fresh(guardrail), Counter[str]()
+
+    def admits(self, example: Example) -> bool:
+        """Return whether an answer may be released at all, and count it."""
+        admitted = self._fresh.admits(example)
+        if admitted and example.group is not None:
+            self._groups[example.group] += 1
+        return admitted
+
+    @property
+    def n_seen_before(self) -> int:
+        """Calibration examples so far."""
+        return self._fresh.n_seen_before
+
+    @property
+    def n_grouped(self) -> int:
+        """Answers so far that share a group with another."""
+        return sum(size for size in self._groups.values() if size > 1)
+
+
+def selected(
+    batch: NewAnswers, decisions: Iterable[Decision], release: Release, source: str
+) -> BatchSelection:
+    """Return what is released of answers that were decided about.
+
+    Parameters
+    ----------
+    batch : NewAnswers
+        Has admitted the answers once ``decisions`` are all taken.
+    decisions : iterable of Decision
+        About each of them.
+    release : Release
+        What is promised of those that are released.
+    source : str
+        What the batch is called.
+
+    Raises
+    ------
+    InputError
+        As for ``select``.
+    """
+    guardrail, calibration = batch.guardrail, batch.guardrail.calibration
+    rows = [(item.id, item.p_value, item.score, item.outcome) for item in decisions]
+    ids, *numbers, outcomes = zip(*rows, strict=True) if rows else ((), (), (), ())
+    # What is undefined is NaN.
+    p, scores = np.array(numbers, dtype=np.float64)
+    n, n_grouped = calibration.n, batch.n_grouped
+    if isinstance(calibration, AuditedCalibration):
+        raise InputError(
+            "the answers that set this guardrail's threshold do not all count alike, so that its "
+            "p-values select nothing: select with a guardrail that `calibrail calibrate` made, or "
+            "recalibrate from answers drawn uniformly that are all labelled"
+        )
+    if isinstance(calibration, ClusteredCalibration):
+        n = calibration.n_clusters
+        if n_grouped:
+            raise InputError(
+                f"{n_grouped} of {len(ids)} answers share a group with another, and this guardrail "
+                "counts each group once: select from one answer per group"
+            )
+        p = _clustered_p_values(calibration, scores, guardrail.score.tolerance)
+    found = _selections(guardrail, p, n, release.fdr, grouped=n_grouped > 0)
+    automatic: SelectionMethod = "bh" if n_grouped else "storey"
+    chosen = automatic if release.method == "auto" else release.method
+    selection = found.pop(chosen)
+    if not isinstance(selection, Selection):
+        raise InputError(_REMEDIES[selection])
+    failed = np.array(outcomes) == "error"
+    return BatchSelection(
+        selection=selection,
+        bounds=discoveries(p, n, release.confidence),
+        method=chosen,
+        others=found,
+        ids=ids,
+        scores=scores,
+        n_calibration=n,
+        n_labelled=guardrail.config.data.n_examples,
+        n_grouped=n_grouped,
+        n_undefined=int((np.isnan(scores) & ~failed).sum()),
+        n_errors=int(failed.sum()),
+        n_seen_before=batch.n_seen_before,
+        source=source,
+    )
+
+
+def _selections(
+    guardrail: Guardrail, p: NDArray[np.float64], n: int, fdr: float, *, grouped: bool
+) -> dict[SelectionMethod, Selection | Obstacle]:
+    """Return what each method releases, or why it promises nothing."""
+    found: dict[SelectionMethod, Selection | Obstacle] = {
+        "bh": conformal_selection(p, fdr),
+        "storey": "grouped_batch" if grouped else conformal_selection(p, fdr, storey_share(p, n)),
+    }
+    data = guardrail.config.data
+    if isinstance(guardrail.calibration, ClusteredCalibration):
+        found["both-classes"] = "grouped_labels"
+    elif data.n_hallucinated is None:
+        found["both-classes"] = "unknown_mix"
+    else:
+        share = labelled_share(data.n_hallucinated, data.n_examples)
+        found["both-classes"] = conformal_selection(p, fdr, share)
+    return found
+
+
+def _clustered_p_values(
+    calibration: ClusteredCalibration, scores: NDArray[np.float64], tolerance: float
+) -> NDArray[np.float64]:
+    """Return p-values from one calibration score of each group, NaN where undefined.
+
+    An undefined calibration score is above every other, as an answer without one is never released.
+    """
+    drawn = calibration.one_per_cluster()
+    p, defined = np.full(len(scores), np.nan), ~np.isnan(scores)
+    ordered = np.sort(np.where(np.isnan(drawn), np.inf, drawn))
+    p[defined] = p_values(ordered, add_tolerance(scores[defined], tolerance))
+    return p

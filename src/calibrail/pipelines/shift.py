@@ -1,0 +1,264 @@
+"""Shift()."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.formats import Source
+from calibrail.data.splits import FIT
+from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.shift import (
+    Features,
+    ShiftPart,
+    drift,
+    group_parts,
+    judge_drift,
+    time_parts,
+)
+from calibrail.formatting import Shown
+from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit
+from calibrail.options.fields import optional
+from calibrail.options.guarantee import whole_answers
+from calibrail.options.keywords import (
+    CalibrateKeywords,
+    from_keywords,
+    options_from_keywords,
+)
+from calibrail.pipelines.context import Context
+from calibrail.pipelines.independence import tie_break_keys
+from calibrail.pipelines.loading import source_name
+from calibrail.pipelines.run import write_run
+from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
+from calibrail.report.documents.shift import document, finding, sentence
+from calibrail.report.fill_messages import spelled
+from calibrail.scores.base import Scale
+from calibrail.scores.custom import ScoreLike
+from calibrail.scores.detector import learns
+from calibrail.scores.registry import DEFAULT_SCORE
+
+SCHEMA: Final = "calibrail.shift/1"
+
+
+class ShiftShort(CalibrateKeywords, total=False):
+    """Keywords that stand for the fields of a split, a promise and a requirement."""
+
+    test: Source | None
+    calibrate_on: tuple[str, ...] | list[str]
+    time: str | None
+    periods: int
+    test_reading: ReadOptions | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ShiftRun(Shown):
+    """What ``calibrail shift`` writes.
+
+    Attributes
+    ----------
+    content : mapping
+        Score, promise and one entry a test under ``tests``, JSON-able.
+    scored : tuple of Scored
+        The scores behind it: of the one source, or of both.
+    """
+
+    shown_as = "shift"
+
+    content: Mapping[str, Any]
+    scored: tuple[Scored, ...]
+
+    @property
+    def n_quarantined(self) -> int:
+        """Rows that could not be used."""
+        return int(self.content["data"]["n_quarantined"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``shift.json``."""
+        return dict(self.content)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``shift.json``, ``report.html``, ``cost.json`` and ``figures/``."""
+        tables = (scored.table for scored in self.scored)
+        return write_run(folder, {"shift.json": self.content}, document(self.content), *tables)
+
+
+def shift(
+    source: Source,
+    score: ScoreLike = DEFAULT_SCORE,
+    *,
+    split: ShiftSplit | None = None,
+    promise: Promise | None = None,
+    requirement: Requirement | None = None,
+    reading: ReadOptions | None = None,
+    context: Context | None = None,
+    **short: Unpack[ShiftShort],
+) -> ShiftRun:
+    """Calibrate on some answers, test on others: the drift audit.
+
+    Parameters
+    ----------
+    source : path, str or iterable of Example
+        Labelled answers.
+    score : str or Score
+        One detector that does not learn.
+    split : ShiftSplit
+        Which answers set the threshold and which test it.
+    promise : Promise, optional
+        What the threshold keeps: alpha, guarantee, delta and the policy for undefined scores.
+    requirement : Requirement, optional
+        Its confidence is the level of every interval and of all tests together.
+    reading : ReadOptions, optional
+        How to read ``source``. Unusable rows of a test file go to a file of their own beside its
+        quarantine file: ``quarantine-test.jsonl``.
+    context : Context, optional
+        The command that gives this again; who is told how far it is.
+    **short
+        Fields of ``split``, ``promise`` and ``requirement`` in their place, such as ``test``,
+        ``by``, ``time`` and ``alpha``. Here ``by`` names the groups of the split.
+
+    Raises
+    ------
+    InputError
+        If not exactly one way of splitting is named, or the score learns.
+    DataError
+        If a side holds no usable answers, a time cannot be read, or there are too many groups.
+    TooFewExamplesError
+        If no threshold short of flagging everything keeps the promise on any side.
+
+    Examples
+    --------
+    >>> run = shift("example:facts", "novelty", by="kind", alpha=0.2)
+    >>> len(run.to_dict()["tests"])
+    10
+    """
+    keywords = dict(short)
+    split = from_keywords(ShiftSplit, split, keywords)
+    promise, requirement = options_from_keywords(promise, requirement, keywords, shift)
+    _refuse_unused(promise, requirement)
+    context = optional(context, Context, "context")
+    scored = tuple(
+        _scored(source, score, split, optional(reading, ReadOptions, "reading"), context)
+    )
+    sample, features, lot = _joined(scored)
+    results, failures = [], list[TooFewExamplesError]()
+    for item in _parts(scored, split):
+        # An answer on which no judge could be asked says nothing on either side.
+        sides = np.where(sample.split == FIT, FIT, item.split).astype(np.int8)
+        try:
+            part = replace(sample, split=sides)
+            if not requirement.assume_independent:
+                # One answer of each group and class on either side: those are independent.
+                part = part.thinned(part.split != FIT, lot, part.labels, part.split)
+            measured = drift(part, features, promise, requirement.confidence)
+        except TooFewExamplesError as error:
+            failures.append(error)
+            continue
+        names = {"calibrated_on": item.calibrated_on, "tested_on": item.tested_on}
+        results.append({**names, "n_set_aside": part.n_set_aside, **measured})
+    if not results:
+        raise failures[0]
+    spec = scored[0].specs[scored[0].keys[0]]
+    judged = judge_drift(results, promise.alpha, requirement.confidence)
+    content = {
+        "schema": SCHEMA,
+        "finding": finding(judged, promise.alpha, len(failures)),
+        "score": spec,
+        "alpha": promise.alpha,
+        "guarantee": promise.guarantee,
+        "delta": promise.delta if promise.of_this_threshold else None,
+        "confidence": requirement.confidence,
+        "undefined": promise.undefined,
+        "split": {"by": split.by, "time": split.time, "test": split.test is not None},
+        "tests": [
+            {**item, "sentence": sentence(item, promise.alpha, Scale.of(spec))} for item in judged
+        ],
+        "left_out": len(failures),
+        "data": {
+            **{
+                name: sum(side.data[name] for side in scored)
+                for name in ("n_examples", "n_quarantined", "n_unanswered")
+            },
+            "source": source_name(source),
+            "test": source_name(split.test),
+            "parts": [side.data["reading"]["part"] for side in scored],
+        },
+        "reproduce": context.reproduce(),
+    }
+    return ShiftRun(spelled(content), scored)
+
+
+def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
+    """Refuse what a drift audit would not do, rather than leave it out unsaid."""
+    whole_answers("shift", promise, requirement)
+    unused = replace(promise, by=None, min_n=None, clustered=False, beta=None, allow_flag_all=False)
+    if promise != unused:
+        raise InputError(
+            "shift tests one threshold for all answers; leave out clustered, beta, min_n, "
+            "allow_flag_all and a promise's by"
+        )
+    used = {name: getattr(requirement, name) for name in ("confidence", "assume_independent")}
+    if requirement != Requirement(**used):
+        raise InputError("shift gives no verdict; leave out max_fpr, min_coverage and risks")
+
+
+def _scored(
+    source: Source, score: ScoreLike, split: ShiftSplit, reading: ReadOptions, context: Context
+) -> Iterator[Scored]:
+    """Score the answers, and those of another source where one tests."""
+    detectors = resolve_scores(score)
+    if len(detectors) != 1:
+        raise InputError(f"shift takes one score; got {', '.join(s.name for s in detectors)}")
+    (detector,) = detectors
+    if learns(detector):
+        raise InputError(
+            f"{detector.name} learns, and here it would learn from what it is tested on; "
+            "calibrate it on one set and certify its guardrail on the other"
+        )
+    sides, aside = [(source, reading)], None
+    if reading.quarantine is not None:
+        aside = reading.quarantine.with_stem(f"{reading.quarantine.stem}-test")
+        # An earlier run's must not stand beside this run's results.
+        aside.unlink(missing_ok=True)
+    if split.test is not None:
+        sides.append((split.test, split.test_reading or replace(reading, quarantine=aside)))
+    keep = [name for name in (split.by, split.time) if name is not None]
+    for answers, how in sides:
+        scored = score_source(
+            answers, detector, reading=how, companions=False, keep=keep, progress=context.progress
+        )
+        require_defined(scored)
+        yield scored
+
+
+def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features, NDArray[np.uint64]]:
+    """Return all answers with the features that each side has, and what their content drew."""
+    samples = [side.sample() for side in scored]
+    sample = Sample(
+        np.concatenate([sample.values for sample in samples]),
+        np.concatenate([sample.labels for sample in samples]),
+        np.concatenate([sample.split for sample in samples]),
+        # Two sources stand on two sides, so that equal numbers make no common group.
+        np.concatenate([side.groups for side in scored]),
+        samples[0].tolerance,
+    )
+    features = {
+        name: np.concatenate([side.table.columns[name] for side in scored])
+        for name in scored[0].baselines
+        if all(name in side.baselines for side in scored)
+    }
+    digests = np.concatenate([side.table.digests for side in scored])
+    return sample, features, tie_break_keys(digests, sample.values, sample.labels, sample.tolerance)
+
+
+def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[ShiftPart]:
+    table = scored[0].table
+    if split.by is not None:
+        return group_parts(table.kept[split.by], split.by, split.calibrate_on)
+    if split.time is not None:
+        return time_parts(table.kept[split.time], split.time, split.periods)
+    first = np.arange(sum(len(side.table) for side in scored)) < len(table)
+    return [ShiftPart("all of the first set", "the other set", first, ~first)]

@@ -1,0 +1,313 @@
+"""Split, fit what learns, score by sentence."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.duplicates import CopyFinder, CopyGroups, merge_groups
+from calibrail.data.example import Example
+from calibrail.data.formats import Source, reusable
+from calibrail.data.reading import Reading
+from calibrail.data.sentences import (
+    marked_characters,
+    n_split_differently,
+    sentence_examples,
+    sentences_of,
+)
+from calibrail.data.splits import FIT, split, split_from_column
+from calibrail.engine import score_examples, score_parts
+from calibrail.engine.local import Growing, concat_tables, score_here
+from calibrail.errors import DataError, InputError
+from calibrail.options import Promise, ReadOptions, SplitOptions
+from calibrail.options.fields import optional, spell_option
+from calibrail.options.guarantee import Undefined
+from calibrail.pipelines.context import Progress
+from calibrail.pipelines.loading import batches, open_source, source_columns
+from calibrail.scores.base import Demanding, Fittable, Score
+from calibrail.scores.detector import learns
+from calibrail.scores.registry import key_of
+from calibrail.scores.table import UNMARKED, ScoreTable, SentenceTable
+from calibrail.text.structure import Joins, joins
+
+#: Why an answer has no value that could be removed.
+NO_SENTENCE = "the answer holds no sentence"
+
+
+@dataclass(frozen=True, slots=True)
+class BySentence:
+    """How sentences count for their answers.
+
+    Attributes
+    ----------
+    share : float
+        As of ``ReadOptions.span_share``.
+    undefined : {"flag", "review", "pass"}
+        What happens to sentences without a score.
+    """
+
+    share: float = 0.0
+    undefined: Undefined = "flag"
+
+    def score(
+        self,
+        examples: Iterable[Example],
+        scores: Sequence[Score],
+        *,
+        keep: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> tuple[ScoreTable, SentenceTable]:
+        """Score answers as `score_examples` does, each by its sentences.
+
+        Parameters
+        ----------
+        examples : iterable of Example
+            Labelled answers; consumed once.
+        scores, keep
+            As `score_examples` takes them.
+        progress : callable, optional
+            Called with the number of answers whose sentences were all scored.
+
+        Returns
+        -------
+        (ScoreTable, SentenceTable)
+            The answers, whose columns are their values, and their sentences.
+        """
+        answers = [score_here((), (), keep=keep)[0]]
+        keys = [key_of(score) for score in scores]
+        columns = {key: Growing(np.float64) for key in keys}
+        reasons: dict[str, dict[int, str]] = {key: {} for key in keys}
+        places = _Places(self.share)
+
+        def sentences() -> Iterator[Example]:
+            for batch in batches(examples):
+                answers.append(score_here(batch, (), keep=keep)[0])
+                for example in batch:
+                    yield from places.add(example)
+
+        def take(part: ScoreTable) -> None:
+            for key in keys:
+                columns[key].add(part.columns[key])
+                reasons[key].update(part.reasons[key])
+
+        def told(n: int) -> None:
+            if progress is not None:
+                progress(bisect_right(places.first, n) - 1)
+
+        made = score_parts(sentences(), scores, take, progress=told)
+        values = {key: column.finish() for key, column in columns.items()}
+        split = places.finish(values, reasons)
+        table = concat_tables(answers[0], answers[1:])
+        table = replace(
+            table,
+            columns={key: split.values(key, self.undefined) for key in keys},
+            # A user has so many answers to judge, whatever their sentences.
+            costs=tuple(replace(cost, n=len(table)) for cost in made.costs),
+            n_truncated=made.n_truncated,
+            n_cut=made.n_cut,
+            scales=made.scales,
+        )
+        why = {key: _reasons(split, key, column) for key, column in table.columns.items()}
+        return replace(table, reasons=why), split
+
+
+def by_sentence(promise: Promise, reading: ReadOptions | None) -> BySentence | None:
+    """Return how answers are scored by their sentences, where that is promised."""
+    if promise.unit != "sentence":
+        return None
+    options = optional(reading, ReadOptions, "reading")
+    return BySentence(options.span_share, promise.undefined)
+
+
+class _Places:
+    """Collects where the sentences of answers are and what is marked of them."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self.first = array("q", [0])
+        self._starts, self._ends, self._labels = array("i"), array("i"), array("b")
+        self._marked, self._written, self._outside = array("i"), array("i"), array("i")
+        self._words = array("i")
+        self._n_cut_otherwise = 0
+        self._joins = tuple(Growing(np.int32) for _ in range(3))
+
+    def add(self, example: Example) -> list[Example]:
+        """Take an answer apart, and return its sentences."""
+        sentences = sentence_examples(example, self._share)
+        labels = {item.label for item in sentences}
+        if None in labels or example.label != (1 in labels):
+            raise DataError(
+                f"the answer {example.id!r} has the label {example.label}, and its sentences say "
+                "something else, or nothing; mark what of it is unsupported (spans, or a label a "
+                "sentence), or leave it out"
+            )
+        self._n_cut_otherwise += n_split_differently(example)
+        inside = 0
+        for item in sentences:
+            start = len(item.before or "")
+            end = start + len(item.response)
+            marked, written = marked_characters(example, start, end)
+            inside += marked
+            self._starts.append(start)
+            self._ends.append(end)
+            self._labels.append(-1 if item.label is None else item.label)
+            self._marked.append(UNMARKED if example.spans is None else marked)
+            self._written.append(written)
+            self._words.append(len(item.response.split()))
+        for part, numbers in zip(
+            self._joins, joins(example.response, sentences_of(example)), strict=True
+        ):
+            part.add(numbers)
+        everything = marked_characters(example, 0, len(example.response))[0]
+        self._outside.append(everything - inside)
+        self.first.append(len(self._labels))
+        return sentences
+
+    def finish(
+        self, columns: dict[str, NDArray[np.float64]], reasons: dict[str, dict[int, str]]
+    ) -> SentenceTable:
+        """Return the table of all sentences."""
+
+        def whole_array(numbers: Any, dtype: Any) -> NDArray[Any]:
+            return np.array(numbers, dtype)
+
+        return SentenceTable(
+            first=whole_array(self.first, np.int64),
+            starts=whole_array(self._starts, np.int32),
+            ends=whole_array(self._ends, np.int32),
+            labels=whole_array(self._labels, np.int8),
+            marked=whole_array(self._marked, np.int32),
+            written=whole_array(self._written, np.int32),
+            words=whole_array(self._words, np.int32),
+            outside=whole_array(self._outside, np.int32),
+            joins=Joins(*(part.finish() for part in self._joins)),
+            columns=columns,
+            reasons=reasons,
+            n_cut_otherwise=self._n_cut_otherwise,
+        )
+
+
+def _reasons(sentences: SentenceTable, key: str, values: NDArray[np.float64]) -> dict[int, str]:
+    """Return why answers have no value: the reason of their first sentence without a score."""
+    why: dict[int, str] = {}
+    of_sentences = sentences.reasons[key]
+    lost = np.flatnonzero(np.isnan(sentences.columns[key]))
+    places = np.searchsorted(lost, sentences.first)
+    for row in np.flatnonzero(np.isnan(values)).tolist():
+        before, after = int(places[row]), int(places[row + 1])
+        why[row] = of_sentences[int(lost[before])] if before < after else NO_SENTENCE
+    return why
+
+
+class RememberedExamples:
+    """Examples that are remembered by what tells copies apart, as they pass.
+
+    Parameters
+    ----------
+    examples : iterable of Example
+        Consumed once.
+    detectors : iterable of Score
+        The scores that are asked for: where there are no texts, the columns that they read tell
+        copies apart.
+    """
+
+    def __init__(self, examples: Iterable[Example], detectors: Iterable[Score]) -> None:
+        self._examples, self._finder = examples, CopyFinder(source_columns(detectors))
+
+    def __iter__(self) -> Iterator[Example]:
+        for example in self._examples:
+            self._finder.add(example)
+            yield example
+
+    def finish(self, table: ScoreTable) -> tuple[ScoreTable, CopyGroups]:
+        """Return the table of these examples with its copies, and how they are known."""
+        copies = self._finder.finish()
+        if copies.sketches is None and not copies.n_by_scores:
+            return table, copies
+        return replace(table, copies=copies.groups), copies
+
+
+def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
+    """Return where each row belongs."""
+    if splitting.column is not None:
+        grouped = table.groups.null_count < len(table)
+        groups = table.groups.to_pylist() if grouped else None
+        return split_from_column(table.kept[splitting.column], groups, column=splitting.column)
+    shares = splitting.shares(learning)
+    return split(table.labels, group_codes(table), ids=table.digests, seed=splitting.seed, **shares)
+
+
+def fitted(
+    detectors: tuple[Score, ...],
+    source: Source,
+    reading: ReadOptions | None,
+    splitting: SplitOptions,
+    keep: Sequence[str],
+    by_sentence: BySentence | None = None,
+) -> tuple[tuple[Score, ...], Source]:
+    """Return the scores with those that learn fitted to the fit split, and what is read again.
+
+    By sentence they learn from the sentences of these answers.
+    """
+    if not any(map(learns, detectors)):
+        return detectors, source
+    source = reusable(source)
+    # What is unusable is set aside when the scores are computed.
+    quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
+
+    apart = by_sentence is not None
+
+    def opened() -> Reading:
+        return open_source(source, quiet, detectors, keep=keep, by_sentence=apart)
+
+    watched = RememberedExamples(opened(), detectors)
+    table, _ = watched.finish(score_examples(watched, (), keep=keep))
+    codes = split_codes(table, splitting, learning=True)
+    if not (codes == FIT).any():
+        names = ", ".join(score.name for score in detectors if learns(score))
+        remedy = (
+            f"give it a share with {spell_option(SplitOptions, 'fit_share', 0.3)}"
+            if splitting.column is None
+            else f"mark its rows as fit in the column {splitting.column!r}"
+        )
+        raise InputError(
+            f"{names} learns from examples of its own, and none are set aside; {remedy}"
+        )
+    chosen = [example for example, code in zip(opened(), codes, strict=True) if code == FIT]
+    if by_sentence is not None:
+        share = by_sentence.share
+        chosen = [item for example in chosen for item in sentence_examples(example, share)]
+    learnt = list(detectors)
+    for index, score in enumerate(detectors):
+        if learns(score):
+            for model in score.models if isinstance(score, Demanding) else ():
+                # In whichever order scores learn, the same examples give the same state.
+                model.forget()
+            learnt[index] = cast(Fittable, score).fit(chosen)
+    return tuple(learnt), source
+
+
+def group_codes(table: ScoreTable) -> NDArray[np.int64]:
+    """Return one integer per group; copies of an answer and their groups are one group."""
+    groups = named_groups(table)
+    return groups if table.copies is None else merge_groups(groups, table.copies)
+
+
+def named_groups(table: ScoreTable) -> NDArray[np.int64]:
+    """Return one integer per group of the data; an example without one is a group of its own."""
+    if table.groups.null_count == len(table):
+        return np.arange(len(table), dtype=np.int64)
+    encoded = table.groups.dictionary_encode()
+    indices = encoded.indices
+    # Read from the buffers: Arrow's own conversion imports pandas where it is installed.
+    stored = np.frombuffer(indices.buffers()[1], dtype=str(indices.type))
+    codes = stored[indices.offset : indices.offset + len(indices)].astype(np.int64)
+    if indices.null_count:
+        bits = np.frombuffer(indices.buffers()[0], dtype=np.uint8)
+        valid = np.unpackbits(bits, bitorder="little")[indices.offset :][: len(indices)]
+        codes[valid == 0] = len(encoded.dictionary) + np.arange(indices.null_count)
+    return codes

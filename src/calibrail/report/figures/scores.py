@@ -1,0 +1,396 @@
+"""Distributions, curves, groups, rates, removal."""
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.formatting import number
+from calibrail.report.document import Json
+from calibrail.report.figures.plot import (
+    DASHED,
+    DOTTED,
+    FAITHFUL,
+    HALLUCINATED,
+    INK,
+    QUIET,
+    Row,
+    axis_text,
+    drawing,
+)
+from calibrail.report.text import group_of
+from calibrail.scores.base import Scale
+
+#: What joins two parts of a label, by whether the figure is narrow.
+_NEXT: Final = (" ", "\n")
+
+#: Limits of the curve's axes, in percent: left, right, bottom, top.
+CURVE_RANGE: Final = (-1.0, 101.0, -1.0, 103.0)
+
+#: Groups that a figure shows at most.
+MOST_GROUPS: Final = 30
+
+
+def distributions_svg(
+    hallucinated: NDArray[np.float64],
+    faithful: NDArray[np.float64],
+    threshold: float | None,
+    name: str,
+    scale: Scale,
+    narrow: bool = False,
+    *,
+    names: tuple[str, str] = ("hallucinated", "faithful"),
+    acted: str = "flagged",
+    unit: str = "answers",
+) -> str:
+    """Draw the two classes' test scores as histograms with the threshold between them.
+
+    Parameters
+    ----------
+    hallucinated, faithful : ndarray of float64, shapes (m,) and (n,)
+        Scores as the user knows them; undefined (NaN) ones are left out.
+    threshold : float or None
+        The threshold, likewise; no line if None.
+    name : str
+        What the values are called, for the axis.
+    scale : Scale
+        What a higher value means.
+    narrow : bool
+        Draw for a phone: stack what else stands side by side.
+    names : pair of str
+        What the classes are called.
+    acted : str
+        What is done from the threshold on.
+    unit : str
+        What has a score.
+
+    Returns
+    -------
+    str
+        An ``<svg>`` element that inherits its colours from the page; the same input gives the
+        same text. Values beyond the 0.2 % and 99.8 % quantiles are drawn in the outermost bars.
+    """
+    low, high = drawn_range(hallucinated, faithful, threshold)
+    edges = np.linspace(low, high, 49)
+    colours, scores = (HALLUCINATED, FAITHFUL), (hallucinated, faithful)
+    with drawing(*((4.1, 3.0) if narrow else (7.2, 3.1))) as plot:
+        axes = plot.axes
+        for label, colour, values in zip(names, colours, scores, strict=True):
+            values = values[np.isfinite(values)]
+            if n := len(values):
+                counts, _ = np.histogram(np.clip(values, low, high), bins=edges)
+                heights = 100.0 * counts / n
+                axes.stairs(heights, edges, fill=True, color=colour, alpha=0.35)
+                named = f"{label} (n = {n:,})"
+                axes.stairs(heights, edges, color=colour, linewidth=1.4, label=named)
+        axes.set_ylim(0.0, max(1.0, axes.get_ylim()[1]) * 1.22)
+        if threshold is not None:
+            plot.target(threshold, 1.4)
+            offset = -5 if (threshold - low) / (high - low) > 0.7 else 5
+            place = ("data", "axes fraction")
+            text = f"{acted} {'up to' if scale.negated else 'from'} {number(threshold)}"
+            plot.note(text, (threshold, 0.99), (offset, 0), xycoords=place, va="top")
+        axes.set(xlim=(low, high), ylabel="% of the class")
+        higher = names[1] if scale.negated else names[0]
+        axes.set_xlabel(f"{axis_text(name)}{_NEXT[narrow]}(higher = more likely {higher})")
+        above = (0.5, 1.2 if narrow else 1.08)
+        plot.legend(1 if narrow else 2, "upper center", bbox_to_anchor=above)
+        return plot.svg(f"Histogram of the test scores of {' and '.join(names)} {unit}.")
+
+
+def curve_svg(
+    curve: Mapping[str, Any],
+    at: Mapping[str, Any],
+    max_fpr: float | None,
+    narrow: bool = False,
+) -> str:
+    """Draw coverage against FPR over all thresholds, each with its simultaneous band.
+
+    Parameters
+    ----------
+    curve : mapping
+        ``calibrail.evaluation.sections.operating_curve``.
+    at : mapping
+        ``coverage`` and ``fpr`` of the threshold in use, marked in the figure.
+    max_fpr : float or None
+        Highest acceptable FPR, drawn as a line.
+    narrow : bool
+        Draw for a phone.
+    """
+    coverage, fpr = curve["coverage"], curve["fpr"]
+    x, y = (100 * np.array([1.0, *part["estimate"], 0.0]) for part in (fpr, coverage))
+    with drawing(*((4.1, 3.4) if narrow else (7.2, 3.8))) as plot:
+        axes = plot.axes
+        # The true curve runs between the two: more caught for fewer alarms, and the reverse.
+        best = (100 * np.array(fpr["lower"]), 100 * np.array(coverage["upper"]))
+        worst = (100 * np.array(fpr["upper"]), 100 * np.array(coverage["lower"]))
+        outline = [np.concatenate([a, b[::-1]]) for a, b in zip(best, worst, strict=True)]
+        axes.fill(*outline, color=HALLUCINATED, alpha=0.16, linewidth=0)
+        axes.plot(x, y, color=HALLUCINATED, linewidth=1.6)
+        axes.plot([0, 100], [0, 100], color=QUIET, linewidth=1.0, linestyle=DOTTED)
+        point = (100 * at["fpr"]["estimate"], 100 * at["coverage"]["estimate"])
+        axes.plot([point[0]], [point[1]], "o", color=INK, markersize=6)
+        plot.note("this threshold", point, (-8 if point[0] > 70 else 8, -12))
+        if max_fpr is not None:
+            plot.target(100 * max_fpr)
+        axes.set(xlim=CURVE_RANGE[:2], ylim=CURVE_RANGE[2:], ylabel="caught, % of hallucinations")
+        axes.set_xlabel("false alarms, % of faithful answers")
+        return plot.svg("Coverage against false positive rate over all thresholds, with band.")
+
+
+def groups_svg(
+    section: Mapping[str, Any],
+    narrow: bool = False,
+    *,
+    names: tuple[str, str] = ("caught", "false alarms"),
+) -> str:
+    """Draw what is caught and wrongly flagged in each group, with exact bounds.
+
+    Parameters
+    ----------
+    section : mapping
+        ``evaluation.sections.by_group.by_group``; the first ``MOST_GROUPS`` rows are drawn.
+    narrow : bool
+        Draw for a phone.
+    names : pair of str
+        What both shares are called.
+    """
+    rows = section["rows"][:MOST_GROUPS]
+    with drawing(4.1 if narrow else 7.2, 1.3 + 0.42 * max(1, len(rows))) as plot:
+        for place, row in enumerate(rows):
+            plot.interval(place - 0.14, row["coverage"], HALLUCINATED, "o", names[0], scale=100.0)
+            plot.interval(place + 0.14, row["fpr"], FAITHFUL, "s", names[1], scale=100.0)
+            limits = (("min_coverage", HALLUCINATED, -0.32), ("max_fpr", FAITHFUL, 0.32))
+            for key, colour, reach in limits:
+                if row.get(key) is not None:
+                    x, y = [100 * row[key]] * 2, [place, place + reach]
+                    plot.axes.plot(x, y, color=colour, linewidth=1.2, linestyle=(0, (2, 1.5)))
+        plot.rows([axis_text(group_of(row)) for row in rows])
+        bounds = f"% of the class,{_NEXT[narrow]}exact bounds over all groups"
+        plot.axes.set(xlim=(-1.0, 101.0), xlabel=bounds)
+        plot.legend(2)
+        return plot.svg(f"Share {names[0]} and {names[1]} in each group, with bounds.")
+
+
+def rates_svg(rows: Sequence[Row], narrow: bool = False) -> str:
+    """Draw what is caught and what is wrongly flagged with bounds, and what was asked.
+
+    Parameters
+    ----------
+    rows : sequence of (str, mapping, float or None)
+        As for ``character_figure.interval_lines``: what is caught, and what is wrongly flagged; or
+        what is freed, kept and touched.
+    narrow : bool
+        Draw for a phone.
+    """
+    with drawing(4.1 if narrow else 7.2, 0.7 + 0.4 * len(rows)) as plot:
+        for place, (_, value, asked) in enumerate(rows):
+            colour = (HALLUCINATED, FAITHFUL, QUIET)[place]
+            plot.interval(place, value, colour, "osD"[place], scale=100.0)
+            if asked is not None:
+                ends = [place - 0.4, place + 0.4]
+                plot.axes.plot([100 * asked] * 2, ends, color=INK, linewidth=1.2, linestyle=DASHED)
+        plot.rows([name for name, _, _ in rows])
+        plot.axes.set(xlim=(-1.0, 101.0), xlabel="% of the class" if len(rows) == 2 else "%")
+        named = "caught and false alarms" if len(rows) == 2 else "freed, kept and touched"
+        return plot.svg(f"Share {named} with bounds, beside what was asked.")
+
+
+def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
+    """Draw the caught share of every test of a drift audit with its interval, and the promise.
+
+    Parameters
+    ----------
+    content : mapping
+        The content of ``shift.json``.
+    narrow : bool
+        Drawn the same for a phone.
+    """
+    tests = [item for item in content["tests"] if item["coverage"]["estimate"] is not None]
+    with drawing(7.2, 0.9 + 0.34 * max(1, len(tests))) as plot:
+        for place, item in enumerate(tests):
+            colour = HALLUCINATED if item["finding"] == "broken" else FAITHFUL
+            plot.interval(place, item["coverage"], colour, scale=100.0)
+        plot.target(100 * (1 - content["alpha"]))
+        plot.rows([axis_text(str(item["tested_on"])) for item in tests])
+        plot.axes.set(xlim=(-1.0, 101.0), xlabel="caught, % of hallucinated answers")
+        return plot.svg("Share of hallucinated answers caught in every test.")
+
+
+def drawn_range(
+    hallucinated: NDArray[np.float64], faithful: NDArray[np.float64], threshold: float | None
+) -> tuple[float, float]:
+    """Return where the histogram of ``distributions_svg`` begins and ends.
+
+    It holds nearly all values, and the threshold.
+    """
+    bound = 1e150  # far beyond it, sums and products that matplotlib forms overflow
+    values = np.concatenate([hallucinated, faithful])
+    values = values[np.isfinite(values)]
+    points = np.quantile(values, [0.002, 0.998]).tolist() if len(values) else [0.0, 1.0]
+    if threshold is not None:
+        points.append(threshold)
+    low, high = max(-bound, min(points)), min(bound, max(points))
+    margin = 0.03 * (high - low) or max(abs(high) * 0.1, 0.5)
+    return low - margin, high + margin
+
+
+#: Limits of the axes, in percent: left, right, bottom, top.
+_RANGE: Final = (-2.0, 102.0, -2.0, 104.0)
+
+
+def freed_and_kept_svg(
+    section: Mapping[str, Any],
+    at: Mapping[str, Any],
+    asked: tuple[float, float | None],
+    others: Sequence[Mapping[str, Any]],
+    narrow: bool = False,
+) -> str:
+    """Draw the share of answers freed against that of supported sentences kept, over thresholds.
+
+    Parameters
+    ----------
+    section : mapping
+        ``sentences`` of a report: its ``curve``, and ``flagged_whole``.
+    at : mapping
+        ``freed`` and ``kept_supported`` at the threshold in use.
+    asked : pair of float or None
+        The shares to be freed and to be kept.
+    others : sequence of mapping
+        The same of other scores, at the thresholds of the same target.
+    narrow : bool
+        Draw for a phone.
+    """
+    curve, whole = section["curve"], section["flagged_whole"]
+    with drawing(*((4.1, 4.0) if narrow else (7.2, 4.2))) as plot:
+        axes = plot.axes
+        for limit, line in zip(asked, (axes.axhline, axes.axvline), strict=True):
+            if limit is not None:
+                line(100 * limit, color=INK, linewidth=1.0, linestyle=DASHED)
+        # Removing nothing, and removing everything, need no threshold.
+        kept, freed = [0.0, *curve["kept"], 1.0], [1.0, *curve["freed"], 0.0]
+        points = sorted(zip(kept, freed, strict=True), key=lambda point: (point[0], -point[1]))
+        x, y = ([100 * value for value in values] for values in zip(*points, strict=True))
+        axes.plot(x, y, color=HALLUCINATED, linewidth=1.6, label="this score, any threshold")
+        if others:
+            x, y = _places(others)
+            axes.plot(x, y, "x", color=QUIET, markersize=6, label="others, same target")
+        x, y = _places([whole])
+        axes.plot(x, y, "s", color=FAITHFUL, markersize=6, label="whole answers withheld")
+        for end, along in (("kept_supported", True), ("freed", False)):
+            ends = [100 * at[end][side] for side in ("lower", "upper")]
+            across = [100 * at["freed" if along else "kept_supported"]["estimate"]] * 2
+            axes.plot(*((ends, across) if along else (across, ends)), color=INK, linewidth=1.2)
+        x, y = _places([at])
+        axes.plot(x, y, "o", color=INK, markersize=6, label="in use")
+        axes.set(xlim=_RANGE[:2], ylim=_RANGE[2:])
+        axes.set_xlabel("supported sentences kept, %")
+        axes.set_ylabel("hallucinated answers freed, %")
+        plot.legend(1 if narrow else 2)
+        return plot.svg("Answers freed against supported sentences kept, over all thresholds.")
+
+
+def _places(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    """Return where measures stand, in percent."""
+    kept, freed = (
+        [100 * row[name]["estimate"] for row in rows] for name in ("kept_supported", "freed")
+    )
+    return kept, freed
+
+
+#: Thresholds that the slider offers at most, beside the one in use.
+MOST: Final = 400
+
+#: What is known at each threshold, in this order.
+FIELDS: Final = tuple(
+    (name, end) for name in ("coverage", "fpr") for end in ("estimate", "lower", "upper")
+)
+
+
+def operating_points(report: Json) -> dict[str, Any] | None:
+    """Return the thresholds that the slider offers, each with what it catches and costs.
+
+    Parameters
+    ----------
+    report : mapping
+        ``Report.to_dict()``.
+
+    Returns
+    -------
+    dict or None
+        ``points``, lists of the threshold, ascending as shown, and of what ``FIELDS`` names;
+        ``start`` and ``in_use``, places in it, the latter None where no single threshold decides.
+        None without a curve.
+
+    Notes
+    -----
+    Between two thresholds of the curve, the band is that of its neighbours: what is caught and
+    what is flagged only fall as the threshold rises, so their bounds hold in between, too.
+    """
+    if not report["curve"]:
+        return None
+    points, start, in_use = _kept(report)
+    scale, last = Scale.of(report["score"]), len(points) - 1
+    if scale.negated:
+        points = [[scale.shown(point[0]), *point[1:]] for point in points[::-1]]
+        start, in_use = last - start, None if in_use is None else last - in_use
+    return {"points": points, "start": start, "in_use": in_use}
+
+
+def _kept(report: Json) -> tuple[list[list[float]], int, int | None]:
+    """Return points, start and place in use by thresholds as they are kept."""
+    curve = report["curve"]
+    points = [
+        [threshold, *(round(curve[name][end][place], 6) for name, end in FIELDS)]
+        for place, threshold in enumerate(curve["thresholds"])
+    ]
+    if len(points) > MOST:
+        last = len(points) - 1
+        points = [points[round(place * last / (MOST - 1))] for place in range(MOST)]
+    used = None if report["by_group"] else report["threshold"]
+    test = report["test"]
+    rates = [test[name]["estimate"] for name in ("coverage", "fpr")]
+    if used is None or not math.isfinite(used) or None in rates:
+        wanted = 1.0 - report["alpha"]
+        start = max((place for place, point in enumerate(points) if point[1] >= wanted), default=0)
+        return points, start, None
+    place = sum(point[0] < used for point in points)
+    # Beyond the ends of the curve all that is known of a share is that it lies in [0, 1].
+    before = points[place - 1] if place else [1.0] * 7
+    after = points[place] if place < len(points) else [math.inf] + [0.0] * 6
+    if on_curve := after[0] == used:
+        before = after
+    row = [used]
+    for column, rate in ((1, round(rates[0], 6)), (4, round(rates[1], 6))):
+        row += [rate, min(after[column + 1], rate), max(before[column + 2], rate)]
+    points[place : place + on_curve] = [row]
+    return points, place, place
+
+
+def embedded_json(value: Any) -> str:
+    r"""Return JSON that may stand inside a ``script`` element: nothing in it can end that.
+
+    Examples
+    --------
+    >>> embedded_json({"a": "</script>"})
+    '{"a":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def source_hash(script: str) -> str:
+    """Return how a content security policy names this very script.
+
+    Examples
+    --------
+    >>> source_hash("")
+    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+    """
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,528 @@
+"""Labels, plan, watch."""
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from typing import Any, Final, Self
+
+from calibrail.errors import InputError
+from calibrail.formatting import percent
+from calibrail.report.document import Json
+from calibrail.report.figures.plot import (
+    CERTIFIED,
+    COLOURS,
+    DASHED,
+    DOTTED,
+    FAITHFUL,
+    HALLUCINATED,
+    INCONCLUSIVE,
+    INK,
+    QUIET,
+    REJECTED,
+    SERIES,
+    VERDICT_COLOURS,
+    Plot,
+    axis_text,
+    drawing,
+)
+from calibrail.scores.base import Scale
+
+#: The four bets: what each is on, its line and whether it speaks for the guardrail.
+BETS: Final = {
+    "coverage_kept": ("enough is caught", "-", True),
+    "fpr_kept": ("few enough false alarms", (0, (5, 2)), True),
+    "coverage_broken": ("too little is caught", "-", False),
+    "fpr_broken": ("too many false alarms", (0, (5, 2)), False),
+}
+#: Wealths beyond these are drawn at the edge of the figure, the upper one in shares of the goal.
+_LEAST: Final = 0.5
+_MOST: Final = 20.0
+
+
+def wealth_svg(course: Json, goals: Json, narrow: bool = False) -> str:
+    """Draw the highest wealth of the four bets so far over the labels, with their goals.
+
+    What has won twenty times what it has to is drawn there.
+
+    Parameters
+    ----------
+    course : mapping
+        ``sequential.course`` of a certificate from labels.
+    goals : mapping
+        Holds ``kept_at`` and ``broken_at``, logarithms.
+    narrow : bool
+        Draw for a phone.
+    """
+    with drawing(4.1 if narrow else 7.2, 3.9 if narrow else 3.6) as plot:
+        axes, labelled = plot.axes, course["labelled"]
+        most = _MOST * math.exp(goals["broken_at"])
+        for name, (meaning, line, good) in BETS.items():
+            wealth = [max(_LEAST, min(most, math.exp(min(value, 700.0)))) for value in course[name]]
+            colour = CERTIFIED if good else REJECTED
+            axes.plot(labelled, wealth, color=colour, linewidth=1.8, linestyle=line, label=meaning)
+        axes.set_yscale("log")
+        for key, colour in (("kept_at", CERTIFIED), ("broken_at", REJECTED)):
+            axes.axhline(math.exp(goals[key]), color=colour, linewidth=1.0, linestyle=DOTTED)
+        axes.set(xlabel="labelled answers", ylabel="wealth, from 1", ylim=(_LEAST, 1.2 * most))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axes.minorticks_off()
+        axes.set_xlim(0, max(labelled))
+        plot.legend(1 if narrow else 2, handlelength=2.6)
+        return plot.svg("Wealth of the four bets by the number of labelled answers.")
+
+
+def intervals_svg(course: Json, asked: Json, narrow: bool = False) -> str:
+    """Draw the confidence sequences of both rates over the labels, with what was asked.
+
+    Parameters
+    ----------
+    course : mapping
+        ``sequential.course`` of a certificate from labels.
+    asked : mapping
+        Holds ``min_coverage`` and ``max_fpr``.
+    narrow : bool
+        Draw for a phone.
+    """
+    with drawing(4.1 if narrow else 7.2, 3.9 if narrow else 3.6) as plot:
+        axes, labelled = plot.axes, course["labelled"]
+        rates = (
+            ("coverage", "min_coverage", HALLUCINATED, "caught", "-"),
+            ("fpr", "max_fpr", FAITHFUL, "false alarms", (0, (5, 2))),
+        )
+        for name, limit, colour, meaning, line in rates:
+            low, high = (
+                [100.0 * value for value in course[name][end]] for end in ("lower", "upper")
+            )
+            axes.fill_between(labelled, low, high, color=colour, alpha=0.2, linewidth=0)
+            seen = [
+                math.nan if value is None else 100.0 * value for value in course[name]["estimate"]
+            ]
+            axes.plot(labelled, seen, color=colour, linewidth=1.8, linestyle=line, label=meaning)
+            axes.axhline(100.0 * asked[limit], color=colour, linewidth=1.1, linestyle=DASHED)
+        axes.set(xlabel="labelled answers", ylabel="% of the class", ylim=(-1.0, 101.0))
+        axes.set_xlim(0, max(labelled))
+        axes.tick_params(colors=QUIET)
+        plot.legend(2, handlelength=2.6)
+        return plot.svg("Confidence sequences of both rates by the number of labelled answers.")
+
+
+#: File formats of the figure, each with the metadata that would make two runs differ.
+FIGURE_FORMATS: Final[Mapping[str, Mapping[str, None]]] = {
+    "svg": {"Date": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+}
+
+#: The verdicts, each with its line.
+VERDICTS: Final = {
+    "certified": "-",
+    "rejected": (0, (5, 2)),
+    "inconclusive": (0, (1, 1.5)),
+}
+
+
+def plan_svg(plan: Json, narrow: bool = False) -> str:
+    """Draw the probability of each verdict over the labelled answers, for the page.
+
+    Parameters
+    ----------
+    plan : mapping
+        ``Plan.to_dict()``, made with assumptions.
+    narrow : bool
+        Draw for a phone.
+    """
+    with drawing(4.1 if narrow else 7.2, 3.8) as plot:
+        _draw(plot, plan, {colour: colour for colour in COLOURS})
+        return plot.svg("Probability of each verdict by the number of labelled answers.")
+
+
+def draw_plan(plan: Json, format: str = "svg") -> bytes:
+    """Draw the probability of each verdict over the labelled answers.
+
+    Parameters
+    ----------
+    plan : mapping
+        ``Plan.to_dict()``, made with assumptions.
+    format : {"svg", "png", "pdf"}
+        Format of the file.
+
+    Returns
+    -------
+    bytes
+        Content of a file that stands alone, on white; the same plan gives the same bytes.
+
+    Raises
+    ------
+    InputError
+        If the format is another, or the plan assumes nothing and so has no curve.
+    """
+    if format not in FIGURE_FORMATS:
+        raise InputError(f"format must be one of {', '.join(FIGURE_FORMATS)}; got {format!r}")
+    if not plan["curve"]["n"]:
+        raise InputError(
+            "plan must hold a curve to draw: assume a detector (--auroc) or true rates (--coverage "
+            "and --fpr)"
+        )
+    on_white = {stand_in: colour for stand_in, (_, colour) in COLOURS.items()}
+    buffer, metadata = io.BytesIO(), dict(FIGURE_FORMATS[format])
+    with drawing(7.2, 3.8, on_white[INK], on_white[QUIET]) as plot:
+        _draw(plot, plan, on_white)
+        plot.figure.savefig(buffer, format=format, dpi=200, facecolor="white", metadata=metadata)
+    return buffer.getvalue()
+
+
+def _draw(plot: Plot, plan: Json, colours: Mapping[str, str]) -> None:
+    """Draw the curves, each stand-in in the colour that this medium gives it."""
+    axes, curve = plot.axes, plan["curve"]
+    # Too few answers to calibrate give no verdict, and nothing to draw.
+    undecided = [share == 1.0 and bool(plan["guarantee"]) for share in curve["inconclusive"]]
+    start = undecided.index(False) if False in undecided else 0
+    for (verdict, dashes), stand_in in zip(VERDICTS.items(), VERDICT_COLOURS, strict=True):
+        n, shares = curve["n"][start:], [100.0 * share for share in curve[verdict][start:]]
+        colour = colours[stand_in]
+        axes.plot(n, shares, color=colour, linewidth=1.8, linestyle=dashes, label=verdict)
+    low, high = curve["n"][0], curve["n"][-1]
+    if high > 50 * low:
+        axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.axhline(100.0 * plan["power"], color=colours[QUIET], linewidth=0.9, linestyle=DOTTED)
+    if plan["at"] and low <= plan["n"] <= high:
+        plot.target(plan["n"], 1.1, colours[INK])
+        text = f"{plan['n']:,} answers:\nat least {percent(plan['power'])} from here on"
+        offset = -7 if plan["n"] > 0.7 * high else 7
+        place = ("data", "axes fraction")
+        plot.note(text, (plan["n"], 0.5), (offset, 0), xycoords=place, va="center")
+    axes.set(xlim=(low, high), ylim=(-1.0, 102.0))
+    axes.set(xlabel="labelled answers", ylabel="probability of the verdict, %")
+    plot.legend(3, handlelength=2.6)
+
+
+@dataclass(frozen=True, slots=True)
+class CoursePoints:
+    """Where the points of a course stand: at their times, or at numbers where times are unknown.
+
+    Attributes
+    ----------
+    x : list of float
+        Where each stands.
+    dated : bool
+        Whether these are times, in days.
+    unit : str
+        What is counted where they are not.
+    """
+
+    x: list[float]
+    dated: bool
+    unit: str
+
+    @classmethod
+    def of_periods(cls, periods: Sequence[Json]) -> Self:
+        """Return the middles of periods, which hold ``from``, ``to``, ``row`` and ``n``."""
+        if periods and all(item["from"] and item["to"] for item in periods):
+            ends = [_days([item["from"], item["to"]]) for item in periods]
+            return cls([(low + high) / 2.0 for low, high in ends], True, "")
+        return cls([item["row"] + item["n"] / 2.0 for item in periods], False, "answers")
+
+    @classmethod
+    def of_course(cls, course: Json) -> Self:
+        """Return the latest times up to draws, or else their numbers.
+
+        A batch is drawn by lot, so that the times of its draws go forth and back.
+        """
+        if course["time"] and None not in course["time"]:
+            return cls(list(accumulate(_days(course["time"]), max)), True, "")
+        return cls([float(n) for n in course["draw"]], False, "drawn answers")
+
+    def of(self, place: Json | None) -> float | None:
+        """Return where a row or a time stands; None where it cannot be told."""
+        if not place:
+            return None
+        if self.dated:
+            return _days([place["time"]])[0] if place.get("time") else None
+        row = place.get("row", place.get("draw"))
+        return None if row is None else float(row)
+
+    def line(
+        self,
+        plot: Plot,
+        values: Sequence[float | None],
+        colour: str,
+        label: str | None = None,
+        *,
+        scale: float = 100.0,
+        linestyle: Any = "-",
+    ) -> None:
+        """Draw values over time; a lonely one as a dot."""
+        shown = [math.nan if value is None else scale * value for value in values]
+        alone = "o" if len(shown) == 1 else ""
+        style: Json = {"color": colour, "linewidth": 1.5, "linestyle": linestyle, "marker": alone}
+        plot.axes.plot(self.x, shown, label=label, **style)
+
+    def band(
+        self, plot: Plot, values: Sequence[Json | None], colour: str, label: str | None = None
+    ) -> None:
+        """Draw from lower to upper bounds, in percent; nothing where there are none."""
+        low, high = (
+            [
+                math.nan if not value or value[end] is None else 100.0 * value[end]
+                for value in values
+            ]
+            for end in ("lower", "upper")
+        )
+        if len(self.x) == 1:
+            plot.axes.plot(self.x * 2, [low[0], high[0]], color=colour, linewidth=2.0, label=label)
+        else:
+            plot.axes.fill_between(
+                self.x, low, high, label=label, color=colour, alpha=0.22, linewidth=0
+            )
+
+
+def _days(times: Sequence[str]) -> list[float]:
+    """Return times as figures count them."""
+    from matplotlib.dates import date2num
+
+    return [float(date2num(datetime.fromisoformat(time))) for time in times]
+
+
+#: Logarithms are drawn from here on: a bet that lost more has lost.
+_WATCH_FIGURES_LEAST: Final = math.log(0.5)
+#: Groups of a share, such as languages, that one figure shows.
+_MOST_LINES: Final = 5
+
+
+def flags_svg(status: Json, narrow: bool = False) -> str:
+    """Draw the share of answers that were flagged, with its band, and of those without a score.
+
+    Parameters
+    ----------
+    status : mapping
+        A watch's ``status.json``.
+    narrow : bool
+        Draw for a phone.
+    """
+    timeline, periods = status["timeline"], status["prevalence"]["periods"]
+    with drawing(*_size(narrow)) as plot:
+        at = CoursePoints.of_periods(timeline)
+        at.line(plot, [_share(item, "flagged") for item in timeline], INK, "flagged")
+        if len(periods) == len(timeline):
+            at.band(plot, [item["flag_rate"] for item in periods], INK)
+        for key, colour in (("undefined", INCONCLUSIVE), ("failed", REJECTED)):
+            if any(item[key] for item in timeline):
+                shares = [_share(item, key) for item in timeline]
+                at.line(plot, shares, colour, "without a score" if key == "undefined" else key)
+        _marks(plot, at, status["traffic"]["alarms"])
+        _finish(plot, at, "% of answers")
+        return plot.svg("Share of flagged answers over time.")
+
+
+def prevalence_svg(status: Json, narrow: bool = False) -> str:
+    """Draw how many answers are hallucinated: what flags alone bound, and what labels do.
+
+    Parameters
+    ----------
+    status, narrow
+        As for `flags_svg`.
+    """
+    timeline, periods = status["timeline"], status["prevalence"]["periods"]
+    with drawing(*_size(narrow)) as plot:
+        at = CoursePoints.of_periods(timeline)
+        for name, colour, label in (
+            ("flags", FAITHFUL, "from flags alone"),
+            ("labels", HALLUCINATED, "from labels"),
+        ):
+            if any(item[name] for item in periods):
+                at.band(plot, [item[name] for item in periods], colour, label)
+                values = [(item[name] or {}).get("estimate") for item in periods]
+                at.line(plot, values, colour)
+        _marks(plot, at, status["traffic"]["alarms"])
+        _finish(plot, at, "% of answers")
+        return plot.svg("Bounds of the share of hallucinated answers over time.")
+
+
+def traffic_svg(status: Json, narrow: bool = False) -> str:
+    """Draw the evidence that traffic has changed, with what raises an alarm.
+
+    Parameters
+    ----------
+    status, narrow
+        As for `flags_svg`.
+    """
+    timeline, traffic = status["timeline"], status["traffic"]
+    with drawing(*_size(narrow)) as plot:
+        at, axes = CoursePoints.of_periods(timeline), plot.axes
+        evidence = [_power(item["log_e"]) for item in timeline]
+        at.line(plot, evidence, INK, "evidence", scale=1.0)
+        axes.axhline(traffic["threshold"], color=REJECTED, linewidth=1.1, linestyle=DASHED)
+        _marks(plot, at, traffic["alarms"])
+        _finish(plot, at, "e-value", bottom=None)
+        axes.set_yscale("log")
+        axes.set_ylim(_power(_WATCH_FIGURES_LEAST), 20.0 * traffic["threshold"])
+        axes.yaxis.set_major_formatter(_in_powers)
+        axes.minorticks_off()
+        return plot.svg("Evidence that traffic has changed, over time.")
+
+
+def feature_svg(status: Json, feature: str, name: str, narrow: bool = False) -> str:
+    """Draw one feature over time, with the alarms that it raised.
+
+    Parameters
+    ----------
+    status, narrow
+        As for `flags_svg`.
+    feature : str
+        Which one.
+    name : str
+        What it is called.
+    """
+    timeline = status["timeline"]
+    alarms = [item for item in status["traffic"]["alarms"] if item["feature"] == feature]
+    with drawing(4.1, 2.3) as plot:
+        at = CoursePoints.of_periods(timeline)
+        if feature == "language":
+            for language, colour in zip(_languages(timeline), SERIES, strict=False):
+                shares = [
+                    item["languages"].get(language, 0) / max(1, sum(item["languages"].values()))
+                    for item in timeline
+                ]
+                at.line(plot, shares, colour, axis_text(language))
+        elif feature == "undefined":
+            at.line(plot, [_share(item, "undefined") for item in timeline], INK)
+        else:
+            negated = Scale.of(status["score"]).negated and feature == "score"
+            means = [item["means"].get(feature) for item in timeline]
+            at.line(plot, means, INK, scale=-1.0 if negated else 1.0)
+        _marks(plot, at, alarms)
+        if feature in ("language", "undefined"):
+            _finish(plot, at, "% of answers")
+            plot.axes.set_ylim(top=max(1.0, plot.axes.get_ylim()[1]))
+        else:
+            _finish(plot, at, "mean", bottom=None)
+        return plot.svg(f"{name} over time.")
+
+
+def watch_wealth_svg(status: Json, narrow: bool = False) -> str:
+    """Draw the evidence that the promise is broken, with what shows it.
+
+    Parameters
+    ----------
+    status, narrow
+        As for `flags_svg`.
+    """
+    promise = status["promise"]
+    course, decided = promise["course"], promise["decided"]
+    goal = max(promise[name].get("wanted") or 0.0 for name in ("coverage", "fpr"))
+    with drawing(*_size(narrow)) as plot:
+        at, axes = CoursePoints.of_course(course), plot.axes
+        most = goal + 3.0
+        for name, colour, label in (
+            ("coverage", HALLUCINATED, "too little is caught"),
+            ("fpr", FAITHFUL, "too many false alarms"),
+        ):
+            if wealth := course["log_wealth_broken"].get(name):
+                values = [_power(min(most, value)) for value in wealth]
+                at.line(plot, values, colour, label, scale=1.0)
+        axes.axhline(math.exp(goal), color=REJECTED, linewidth=1.1, linestyle=DASHED)
+        _broken(plot, at, decided)
+        _finish(plot, at, "wealth, from 1", bottom=None)
+        axes.set_yscale("log")
+        axes.set_ylim(_power(_WATCH_FIGURES_LEAST), math.exp(most))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axes.minorticks_off()
+        return plot.svg("Wealth of the bets that the promise is broken, over time.")
+
+
+def rates_svg(status: Json, narrow: bool = False) -> str:
+    """Draw the confidence sequences of coverage and FPR, with what was promised.
+
+    Parameters
+    ----------
+    status, narrow
+        As for `flags_svg`.
+    """
+    promise = status["promise"]
+    course = promise["course"]
+    with drawing(*_size(narrow)) as plot:
+        at = CoursePoints.of_course(course)
+        for name, colour, label, style in (
+            ("coverage", HALLUCINATED, "caught", "-"),
+            ("fpr", FAITHFUL, "false alarms", (0, (5, 2))),
+        ):
+            found = course[name]
+            both = zip(found["lower"], found["upper"], strict=True)
+            at.band(plot, [{"lower": low, "upper": high} for low, high in both], colour)
+            at.line(plot, found["estimate"], colour, label, linestyle=style)
+            if (limit := promise["limits"][name]) is not None:
+                plot.axes.axhline(100.0 * limit, color=colour, linewidth=1.1, linestyle=DASHED)
+        _broken(plot, at, promise["decided"])
+        _finish(plot, at, "% of the class")
+        plot.axes.set_ylim(-1.0, 101.0)
+        return plot.svg("Confidence sequences of coverage and false alarms over time.")
+
+
+def _size(narrow: bool) -> tuple[float, float]:
+    return (4.1, 2.9) if narrow else (7.2, 2.6)
+
+
+def _power(log: float) -> float:
+    """Return what a logarithm stands for, from the least on that is drawn."""
+    return math.exp(min(700.0, max(_WATCH_FIGURES_LEAST, log)))
+
+
+def _in_powers(value: float, _: object) -> str:
+    """Return a power of ten: mathematical text would need fonts that a page lacks."""
+    raised = str.maketrans("-0123456789", "\N{SUPERSCRIPT MINUS}⁰¹²³⁴⁵⁶⁷⁸⁹")
+    exponent = round(math.log10(value))
+    return f"{value:,.0f}" if 0 <= exponent < 4 else f"10{str(exponent).translate(raised)}"
+
+
+def _share(item: Json, key: str) -> float | None:
+    return item[key] / item["n"] if item["n"] else None
+
+
+def _languages(timeline: Sequence[Json]) -> list[str]:
+    """Return the languages with most answers, the most frequent first."""
+    totals: dict[str, int] = {}
+    for item in timeline:
+        for language, n in item["languages"].items():
+            totals[language] = totals.get(language, 0) + n
+    return sorted(totals, key=lambda name: (-totals[name], name))[:_MOST_LINES]
+
+
+def _marks(plot: Plot, at: CoursePoints, alarms: Sequence[Json]) -> None:
+    """Mark each alarm, and the time within which the change lies that it speaks of."""
+    for alarm in alarms:
+        where = at.of(alarm)
+        low, high = at.of(alarm["since"]["lower"]), at.of(alarm["since"]["upper"])
+        if low is not None and high is not None:
+            plot.axes.axvspan(low, high, color=INCONCLUSIVE, alpha=0.3, linewidth=0)
+        if where is not None:
+            plot.axes.axvline(where, color=INCONCLUSIVE, linewidth=1.3)
+
+
+def _broken(plot: Plot, at: CoursePoints, decided: Json | None) -> None:
+    where = at.of(decided)
+    if where is not None:
+        plot.axes.axvline(where, color=REJECTED, linewidth=1.3)
+
+
+def _finish(plot: Plot, at: CoursePoints, what: str, bottom: float | None = 0.0) -> None:
+    """Name the axes, and give dates as few words as they need."""
+    axes = plot.axes
+    axes.set(ylabel=what)
+    if bottom is not None:
+        axes.set_ylim(bottom=bottom)
+    if at.dated:
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        places = AutoDateLocator(minticks=3, maxticks=8)
+        axes.xaxis.set_major_locator(places)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(places))
+    else:
+        axes.set_xlabel(at.unit)
+    if len(set(at.x)) > 1:
+        axes.set_xlim(min(at.x), max(at.x))
+    axes.tick_params(colors=QUIET)
+    plot.legend(3, handlelength=1.8)

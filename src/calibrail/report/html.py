@@ -1,0 +1,316 @@
+"""Page, slider, svg, notebook."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from markupsafe import Markup, escape
+
+from calibrail.formatting import count, number
+from calibrail.report.document import (
+    AnswerCard,
+    Block,
+    Document,
+    Figure,
+    Folded,
+    Section,
+    Slider,
+    Table,
+    all_blocks,
+)
+from calibrail.report.documents import build_document
+from calibrail.report.figures.plot import COLOURS
+from calibrail.report.figures.scores import embedded_json, source_hash
+from calibrail.report.markdown import render_comment
+from calibrail.report.text import JOINT, clean, short
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+_CORNER: Final = r"(-?[\d.]+) (-?[\d.]+)"
+
+
+def figure_files(document: Document) -> dict[str, str]:
+    """Return every figure of a document as a file that stands alone, by its name."""
+    return {
+        block.name: standing_alone(block.svg())
+        for block in all_blocks(document.blocks)
+        if isinstance(block, Figure)
+    }
+
+
+def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None = None) -> str:
+    """Return a figure as a page can hold it beside others.
+
+    Ids that nothing refers to are dropped and the others made the figure's own, as is its style
+    sheet, which would hold for the whole page.
+
+    Parameters
+    ----------
+    svg : str
+        As ``Figure.svg`` returns it.
+    name : str
+        Distinct among the page's figures.
+    limits : tuple of 4 floats, optional
+        What the axes span: left, right, bottom, top. Then the figure gets marks that a script may
+        move, and says where they may stand.
+    """
+    referred = set(re.findall(r"#([\w-]+)", svg))
+
+    def renamed(match: re.Match[str]) -> str:
+        return f' id="{name}-{match[1]}"' if match[1] in referred else ""
+
+    svg = re.sub(r' id="([^"]*)"', renamed, svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
+    svg = re.sub(r"\s*<style.*?</style>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r" ?\n *(?=[LQCz])", " ", svg)
+    return svg if limits is None else _movable(svg, limits)
+
+
+def standing_alone(svg: str) -> str:
+    """Return a figure as a file that stands alone, dark on white.
+
+    Parameters
+    ----------
+    svg : str
+        As ``Figure.svg`` returns it: its first attribute is the view box.
+    """
+    for variable, colour in COLOURS.values():
+        svg = svg.replace(variable, colour)
+    _, box, rest = svg.split('"', 2)
+    left, top, width, height = map(float, box.split())
+    x, y, size = left - 6, top - 6, f'width="{width + 12:g}" height="{height + 12:g}"'
+    label, content = rest.split(">", 1)
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" '
+        f'viewBox="{x:g} {y:g} {width + 12:g} {height + 12:g}"{label} {size} '
+        "font-family=\"'DejaVu Sans', Arial, sans-serif\">\n"
+        f'<rect x="{x:g}" y="{y:g}" {size} fill="#ffffff"/>{content}'
+    )
+
+
+def _movable(svg: str, limits: tuple[float, float, float, float]) -> str:
+    """Add the marks, and the pixels and values at the corners of the axes."""
+    # matplotlib draws the axes' background first: from its lower left corner to the right, and up.
+    patches = re.findall(f'd="M {" L ".join([_CORNER] * 5)} z', svg)
+    if len(patches) < 2:
+        raise ValueError("matplotlib drew a figure without axes")
+    left, bottom, right, _, _, top, *_ = map(float, patches[1])
+    place = " ".join(map(repr, (left, right, bottom, top, *limits)))
+    svg = svg.replace("<svg ", f'<svg data-place="{place}" ', 1)
+    marks = (
+        '<g class="moving" aria-hidden="true"><path class="spread" d=""/>'
+        '<path class="level" d=""/><circle class="spot" r="5"/></g>'
+    )
+    return svg.replace("</svg>", f"{marks}</svg>", 1)
+
+
+def render_page(document: Document) -> str:
+    """Return a document as one HTML page that loads nothing.
+
+    Light and dark follow the reader's preference; names, messages and texts are escaped and rid of
+    characters that act unseen. The page's own content security policy forbids every script but
+    those that move a slider and sort tables, which it names by their hashes. Without scripts the
+    page says the same.
+
+    Parameters
+    ----------
+    document : Document
+        From ``report.documents``.
+
+    Returns
+    -------
+    str
+        The page; the same document gives the same text.
+    """
+    document = document.shown_on("page")
+    pages = _environment()
+    blocks = list(all_blocks(document.blocks))
+    sliders = [block for block in blocks if isinstance(block, Slider)]
+    needed = {
+        "slider.js.j2": bool(sliders),
+        "sort.js.j2": any(isinstance(block, Table) and block.sortable for block in blocks),
+    }
+    scripts = [pages.get_template(name).render() for name, is_needed in needed.items() if is_needed]
+    return pages.get_template("page.html.j2").render(
+        page=document,
+        points=Markup(embedded_json(sliders[0].points)) if sliders else None,
+        scripts=[Markup(script) for script in scripts],
+        script_hashes=Markup(" ".join(map(source_hash, scripts)) or "'none'"),
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Return where pages come from: everything escaped, every name known, nothing unseen."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("calibrail.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_clean,
+    )
+    environment.filters.update(
+        short=short,
+        flat=lambda mapping: list(_flat(mapping)),
+        joints=_joints,
+        parted=_parted,
+        options=_options,
+        signs=_signs,
+        answers=lambda n: count(n, "answer"),
+    )
+    environment.globals["svg"] = _svg
+    return environment
+
+
+def _clean(value: object) -> object:
+    """Return what a template shows without characters that act unseen."""
+    # What is markup already was cleaned before it was made.
+    return clean(value) if type(value) is str else value
+
+
+def _svg(figure: Figure, size: str) -> Markup:
+    """Return a figure for one width; its names were escaped when it was drawn."""
+    return Markup(inline(figure.svg(size == "narrow"), f"{figure.name}-{size}", figure.limits))
+
+
+def _parted(leaves: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], ...]:
+    """Return what every reader asks of the data, and the rest."""
+    first = ("source", "format", "sha256", "n", "n_examples", "n_hallucinated")
+    return tuple([leaf for leaf in leaves if (leaf[0] in first) is top] for top in (True, False))
+
+
+def _joints(text: str) -> Markup:
+    """Return an escaped name that breaks at its joints, and within a word only if that is long."""
+    words = [
+        Markup('<span class="long">{}</span>').format(word)
+        if re.search(r"\S{20}", word)
+        else escape(word)
+        for word in JOINT.split(clean(text))
+    ]
+    return Markup("<wbr>").join(words)
+
+
+def _options(text: str) -> Markup:
+    """Return escaped text in which no command line option is broken over two lines."""
+    option = re.compile(r"--[a-z][a-z-]*")
+    return Markup(option.sub(r'<span class="option">\g<0></span>', str(escape(clean(text)))))
+
+
+def _signs(text: str) -> str:
+    """Return what was asked with the sign that a keyboard lacks."""
+    return re.sub(r"^([<>])= (?=\d)", lambda sign: "≤ " if sign[1] == "<" else "≥ ", text)
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the leaves that hold anything with their dotted path, lists as compact JSON."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, str):
+        yield path, value
+    elif isinstance(value, float):
+        yield path, number(value, 6)
+    elif value is not None and value != []:
+        yield path, json.dumps(value, ensure_ascii=False)
+
+
+#: Characters of a line.
+_LINE: Final = 220
+
+#: About how many pixels a part of a page takes, by its tag, and each further line of its text.
+_PIXELS: Final = {
+    **{"h1": 60, "h2": 70, "h3": 50, "strong": 70, "pre": 70, "p": 36, "li": 36},
+    **{'dl class="tiles"': 120, "dt": 28, "tr": 52, "footer": 110},
+}
+_PART: Final = re.compile(rf'(?<!"tile">)<({"|".join(_PIXELS)})[ >]')
+_LINE_PIXELS: Final = 26
+_LINE_CHARACTERS: Final = 75
+#: The tallest frame; a longer page scrolls.
+_TALLEST: Final = 560
+
+#: What a short page leaves out: pictures, what is folded, and texts of the data.
+_LEFT_OUT: Final = (Figure, Slider, Folded, AnswerCard)
+
+
+def lines(kind: str, name: str, content: tuple[Any, ...]) -> str:
+    """Return a result in a few lines: its headline, its first numbers, what they mean.
+
+    Parameters
+    ----------
+    kind : str
+        What the object is called.
+    name : str
+        The module of ``report/documents`` that makes its document.
+    content : tuple
+        What that takes.
+    """
+    document = _document(name, content)
+    headline = short(document.headline or document.brief or document.title, _LINE)
+    subject = short(document.subject, 80)
+    named = f" ({subject})" if subject and subject not in headline else ""
+    tiles = (
+        f"{tile.name} {tile.value}" + (f" ({tile.interval})" if tile.interval else "")
+        for tile in document.tiles
+    )
+    said = (
+        f"{kind}: {headline}{named}",
+        short("; ".join(tiles), _LINE),
+        short(document.summary, _LINE),
+        *(short(f"{item.title}: {item.text}", _LINE) for item in document.lead),
+    )
+    return "\n  ".join(filter(None, said))
+
+
+def frame(kind: str, name: str, content: tuple[Any, ...]) -> str:
+    """Return a result as a short page in a frame that runs no script and reaches nothing.
+
+    The parameters are those of `lines`. The page is rendered as every page is; the frame keeps its
+    style from the notebook's.
+    """
+    document = _document(name, content)
+    page = render_page(
+        replace(
+            document, blocks=_short(document.blocks), reproduce={}, data={}, notes=(), footer=""
+        )
+    )
+    start = Markup('<iframe sandbox="" title="{}" srcdoc="{}" ').format(kind, escape(page))
+    style = "width: 100%; border: 1px solid #8884; border-radius: 4px; resize: vertical"
+    return f'{start}style="height: {_height(page)}px; {style}"></iframe>'
+
+
+def _height(page: str) -> int:
+    """Return about how many pixels tall a page is: no script may measure it."""
+    _, *parts = _PART.split(page.partition("<main")[2])
+    tall = 0
+    for tag, content in zip(parts[::2], parts[1::2], strict=True):
+        lines = len(re.sub(r"<[^>]*>", "", content)) // _LINE_CHARACTERS
+        tall += _PIXELS[tag] + _LINE_PIXELS * lines
+    return min(_TALLEST, tall)
+
+
+def comment(name: str, content: tuple[Any, ...]) -> str:
+    """Return a result as Markdown that a comment holds; the parameters are those of `lines`."""
+    return render_comment(_document(name, content))
+
+
+def _document(name: str, content: tuple[Any, ...]) -> Document:
+    return build_document(name, *content)
+
+
+def _short(blocks: Iterable[Block | None]) -> list[Block]:
+    """Return the blocks that a short page shows."""
+    return [
+        replace(block, blocks=_short(block.blocks)) if isinstance(block, Section) else block
+        for block in blocks
+        if block is not None and not isinstance(block, _LEFT_OUT)
+    ]

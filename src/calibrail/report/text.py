@@ -1,0 +1,346 @@
+"""Phrases, safe excerpts, character figures."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Final
+
+from calibrail.formatting import number, percent
+from calibrail.report.document import Cell, Json
+
+#: Where a word that is too long for a line may go on in the next one.
+JOINT: Final = re.compile(r"(?<=[/_.:,=-])(?=[^\s/_.:,=-])")
+
+
+def plain(text: object) -> str:
+    """Return text on one line without control characters, safe to print to a terminal."""
+    joined = " ".join(str(text).split())
+    return "".join(ch if ch.isprintable() else "\N{REPLACEMENT CHARACTER}" for ch in joined)
+
+
+def group_label(name: object) -> str:
+    """Return a group as it is shown; the number that a cell held, without a point where whole.
+
+    >>> [group_label(name) for name in ("0.0", "-2.0", "0.5", "v1.0", "")]
+    ['0', '-2', '0.5', 'v1.0', '(none)']
+    """
+    return re.sub(r"^(-?\d+)\.0$", r"\1", plain(name)) or "(none)"
+
+
+def group_of(row: Json, named: Callable[[object], str] = group_label) -> str:
+    """Return the group of a row as it is shown, with its column where several name groups.
+
+    >>> group_of({"group": "law"}), group_of({"group": "law", "column": "topic"})
+    ('law', 'topic: law')
+    """
+    name = named(row["group"])
+    return f"{plain(row['column'])}: {name}" if "column" in row else name
+
+
+def score_name(report: Json) -> str:
+    """Return the score's name with the parameters that are set, as ``--score`` takes them."""
+    score = report["score"]
+    if score.get("key"):
+        return plain(score["key"])
+    params = score.get("params") or {}
+    listed = ",".join(f"{key}={value}" for key, value in params.items() if value is not None)
+    return plain(f"{score['name']}:{listed}" if listed else score["name"])
+
+
+def share(value: Json | None) -> str:
+    """Return a share's estimate in percent, or a word where there is none.
+
+    Examples
+    --------
+    >>> share({"estimate": 0.934}), share({"estimate": None}), share(None)
+    ('93.4%', 'none', 'none')
+    """
+    if value is None or value["estimate"] is None:
+        return "none"
+    return percent(value["estimate"])
+
+
+def interval(value: Json | None) -> str:
+    """Return ``91.7 to 96%`` for a share's interval in percent, nothing without one.
+
+    Examples
+    --------
+    >>> interval({"lower": 0.917, "upper": 0.96}), interval({"lower": 0.917, "upper": None})
+    ('91.7 to 96%', 'at least 91.7%')
+    """
+    if value is None or value["lower"] is None:
+        return ""
+    if value["upper"] is None:
+        return f"at least {percent(value['lower'])}"
+    return f"{percent(value['lower']).removesuffix('%')} to {percent(value['upper'])}"
+
+
+def count_of(value: Json) -> str:
+    """Return the counts behind a share.
+
+    Examples
+    --------
+    >>> count_of({"count": 1200, "n": 1500})
+    '1,200 of 1,500'
+    """
+    return f"{value['count']:,} of {value['n']:,}"
+
+
+def share_cell(value: Json | None) -> Cell:
+    """Return a share with its interval below."""
+    return Cell(share(value), interval(value))
+
+
+def share_with_bounds(value: Json) -> str:
+    """Return ``93.4% (91 to 96)``, or a word where there is no share."""
+    if value["estimate"] is None:
+        return "none"
+    return f"{share(value)} ({100 * value['lower']:.0f} to {100 * value['upper']:.0f})"
+
+
+def estimate(value: Json | None, digits: int = 3) -> str:
+    """Return a measure's estimate, or a word where there is none."""
+    if not value or value["estimate"] is None:
+        return "none"
+    return f"{value['estimate']:.{digits}f}"
+
+
+def bounds(value: Json | None, digits: int = 3) -> str:
+    """Return a measure's interval, or its one bound; nothing where there is none.
+
+    Examples
+    --------
+    >>> bounds({"lower": 0.4, "upper": 0.6}), bounds({"lower": None, "upper": 0.6})
+    ('0.400 to 0.600', 'at most 0.600')
+    """
+    if not value or value["upper"] is None:
+        return ""
+    if value["lower"] is None:
+        return f"at most {value['upper']:.{digits}f}"
+    return f"{value['lower']:.{digits}f} to {value['upper']:.{digits}f}"
+
+
+def with_bounds(value: Json, digits: int = 3) -> str:
+    """Return a measure with its interval behind it.
+
+    Examples
+    --------
+    >>> with_bounds({"estimate": 0.5, "lower": 0.4, "upper": 0.6})
+    '0.500 (0.400 to 0.600)'
+    """
+    span = bounds(value, digits)
+    return f"{estimate(value, digits)} ({span})" if span else estimate(value, digits)
+
+
+def measure_cell(value: Json | None, digits: int = 3) -> Cell:
+    """Return a measure with its interval below."""
+    known = estimate(value, digits)
+    return Cell(known, "" if known == "none" else bounds(value, digits))
+
+
+def threshold(value: float | None) -> str:
+    """Return a threshold, or a word where there is none."""
+    return "none" if value is None else number(value)
+
+
+def p_value(value: float) -> str:
+    """Return a p-value with two digits, e.g. ``p = 0.012``, or ``p < 0.001``.
+
+    Examples
+    --------
+    >>> p_value(0.0123), p_value(1e-9), p_value(1.0)
+    ('p = 0.012', 'p < 0.001', 'p = 1')
+    """
+    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def p_number(value: float | None) -> str:
+    """Return what stands in a column of p-values.
+
+    Examples
+    --------
+    >>> p_number(0.0123), p_number(1e-9), p_number(None)
+    ('0.012', '< 0.001', 'none')
+    """
+    return "none" if value is None else p_value(value).removeprefix("p ").removeprefix("= ")
+
+
+def capital(text: str) -> str:
+    """Return a text that begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def named(name: str) -> str:
+    """Return a score's name with the files that it names without their folders.
+
+    >>> named("nli:model=../models/nli-small,batch=2")
+    'nli:model=nli-small,batch=2'
+    """
+    return re.sub(r"=[.~]{0,2}/(?:[^,/]*/)*(?=[^,/])", "=", name)
+
+
+#: Format characters that letters of some scripts need: joiners, and the marks of right to left.
+_NEEDED: Final = "\u200c\u200d"
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+#: Characters of the longest word that a cut spares.
+_WORD: Final = 30
+
+#: A stretch of a text, and whether it is marked.
+Segment = tuple[str, bool]
+
+
+def clean(text: str) -> str:
+    r"""Return text without characters that are not seen but act.
+
+    Control characters other than tab and line end, and format characters (those that turn the
+    direction of what follows among them) are left out. What is no character at all (half of a
+    surrogate pair, an unassigned code) becomes a replacement character.
+
+    Examples
+    --------
+    >>> clean("a\x00b\u202ec\ud800")
+    'abc\ufffd'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    kept = []
+    for letter in text.replace("\r\n", "\n"):
+        kind = unicodedata.category(letter)
+        if letter in "\n\t" or letter in _NEEDED or kind[0] != "C":
+            kept.append(letter)
+        elif kind in ("Cs", "Cn"):
+            kept.append(_REPLACEMENT)
+    return "".join(kept)
+
+
+def short(text: object, most: int = 120) -> str:
+    """Return one clean line of at most ``most`` characters.
+
+    Examples
+    --------
+    >>> short("a  long name", 8)
+    'a lon...'
+    """
+    # A text of any length is cut before it is looked at letter by letter.
+    flat = " ".join(clean(str(text)[: 8 * most]).split())
+    return flat if len(flat) <= most else flat[: most - 3] + "..."
+
+
+def merged(spans: Iterable[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """Return places of a text in order, inside it, without overlap.
+
+    Examples
+    --------
+    >>> merged([(5, 9), (0, 2), (1, 3), (8, 99), (4, 4), (-3, 1)], 10)
+    [(0, 3), (5, 10)]
+    """
+    places: list[tuple[int, int]] = []
+    for start, end in sorted((max(0, start), min(length, end)) for start, end in spans):
+        if places and start <= places[-1][1] and start < end:
+            places[-1] = (places[-1][0], max(places[-1][1], end))
+        elif start < end:
+            places.append((start, end))
+    return places
+
+
+def excerpt(
+    text: str, spans: Iterable[tuple[int, int]], most: int
+) -> tuple[list[Segment], bool, bool]:
+    """Return about ``most`` characters of a text, from shortly before its first marked place.
+
+    Parameters
+    ----------
+    text : str
+        Of any length and content.
+    spans : iterable of pairs of int
+        Places of the text to mark.
+    most : int
+        Characters to keep.
+
+    Returns
+    -------
+    segments : list of (str, bool)
+        Clean stretches in order, each marked or not.
+    before, after : bool
+        Whether something is left out there.
+    """
+    places = merged(spans, len(text))
+    first = places[0][0] if places else 0
+    start = 0 if len(text) <= most else max(0, min(first - most // 4, len(text) - most))
+    end = min(len(text), start + most)
+    start, end = _at_words(text, start, end)
+    return parted(text, start, end, places), start > 0, end < len(text)
+
+
+def parted(text: str, start: int, end: int, spans: Iterable[tuple[int, int]]) -> list[Segment]:
+    """Return a part of a text as clean stretches in order, each marked by a span or not.
+
+    Examples
+    --------
+    >>> parted("It is red.", 0, 9, [(6, 99)])
+    [('It is ', False), ('red', True)]
+    """
+    inside = merged(((max(start, a), min(end, b)) for a, b in spans), len(text))
+    edges = sorted({start, end, *(edge for place in inside for edge in place)})
+    marked = set(inside)
+    segments = [(clean(text[a:b]), (a, b) in marked) for a, b in pairwise(edges)]
+    return [segment for segment in segments if segment[0]]
+
+
+def _at_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return where to cut so that no short word is cut in two."""
+    if start > 0:
+        space = text.find(" ", start, start + _WORD)
+        start = start if space < 0 else space + 1
+    if end < len(text):
+        space = text.rfind(" ", max(start, end - _WORD), end)
+        end = end if space < 0 else space
+    return start, end
+
+
+_FEATURES: Final = {
+    "length": "response length",
+    "novelty": "the share of new words",
+    "novel_count": "the number of new words",
+    "question_words": "repeating the question's words",
+    "question_length": "question length",
+    "context_length": "context length",
+    "theta_qc": "the question-context angle",
+}
+
+#: The components of the index.
+COMPONENTS: Final = {
+    "theta_rq": "the angle between response and question",
+    "theta_rc": "the angle between response and context",
+    "ratio": "their ratio",
+}
+
+#: What a feature does to a detector's result, by its verdict.
+EXPLAINS: Final = {
+    "explains": "explains",
+    "explains most": "explains most of",
+    "explains part": "explains part of",
+    "does not explain": "does not explain",
+}
+
+
+def called(feature: str) -> str:
+    """Return how a feature is called in sentences.
+
+    >>> called("length"), called("domain")
+    ('response length', 'the column domain')
+    """
+    return _FEATURES.get(feature, f"the column {feature}")
+
+
+def third(feature: str, name: str) -> str:
+    """Return how a third of a feature is called.
+
+    >>> third("length", "low"), third("theta_qc", "low")
+    ('short', 'low')
+    """
+    if feature not in ("length", "question_length", "context_length"):
+        return name
+    return {"low": "short", "high": "long"}.get(name, name)

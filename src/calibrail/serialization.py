@@ -1,0 +1,118 @@
+"""Frozen dataclasses to JSON and back."""
+
+import math
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+from calibrail.errors import InputError
+
+
+class Record:
+    """Gives a frozen dataclass ``to_dict`` and ``from_dict``: its fields, in their order.
+
+    A subclass whose JSON has a name sets ``schema``: it stands first, and another one is refused.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Point(Record):
+    ...     x: float
+    ...     labels: tuple[str, ...] = ()
+    >>> Point(1.5, ("a",)).to_dict()
+    {'x': 1.5, 'labels': ['a']}
+    >>> Point.from_dict({"x": 1.5, "labels": ["a"]})
+    Point(x=1.5, labels=('a',))
+    """
+
+    __slots__ = ()
+
+    schema: ClassVar[str | None] = None
+    #: Fields that ``to_dict`` leaves out where they are their default: files were written before
+    #: there were any.
+    later: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as strict JSON can hold them: no NaN, no arrays, no tuples."""
+        head = {} if self.schema is None else {"schema": self.schema}
+        values = {
+            item.name: plain(getattr(self, item.name))
+            for item in fields(self)  # type: ignore[arg-type]
+            if item.name not in self.later or getattr(self, item.name) != item.default
+        }
+        return head | values
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Rebuild the value from ``to_dict``.
+
+        Raises
+        ------
+        InputError
+            If the content is of another schema, or a field is missing or unknown.
+        """
+        if not isinstance(content, Mapping):
+            raise InputError(f"the {cls.__name__.lower()} must be an object; got {content!r:.80}")
+        given = dict(content)
+        if cls.schema is not None and (name := given.pop("schema", None)) != cls.schema:
+            raise InputError(f'schema must be "{cls.schema}"; got {name!r}')
+        hints = _hints(cls)  # type: ignore[arg-type]
+        try:
+            return cls(**{name: _typed(hints[name], value) for name, value in given.items()})
+        except (KeyError, TypeError) as error:
+            raise InputError(
+                f"the {cls.__name__.lower()} has a missing or an unknown field: {error}"
+            ) from error
+
+
+def plain(value: Any) -> Any:
+    """Return a copy that strict JSON can hold.
+
+    A number that is not finite becomes None, an array or a tuple a list, a record its fields.
+    """
+    if isinstance(value, Record) or (is_dataclass(value) and hasattr(value, "to_dict")):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "tolist"):
+        # Millions of numbers need no look at each.
+        return value.tolist() if _finite(value) else plain(value.tolist())
+    if isinstance(value, Sequence):
+        return [plain(item) for item in value]
+    return value
+
+
+def _finite(value: Any) -> bool:
+    """Say whether a value is an array of finite numbers of floating point."""
+    if getattr(getattr(value, "dtype", None), "kind", "") != "f" or value.ndim != 1:
+        return False
+    return len(value) > 0 and math.isfinite(value.min()) and math.isfinite(value.max())
+
+
+_hints = cache(get_type_hints)
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    """Return ``value`` as the annotated type has it: records rebuilt, lists as tuples."""
+    if value is None:
+        return None
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        inner = [item for item in arguments if item is not type(None)]
+        return _typed(inner[0], value) if len(inner) == 1 else value
+    if is_dataclass(hint) and isinstance(value, Mapping):
+        return hint.from_dict(value) if hasattr(hint, "from_dict") else hint(**value)  # type: ignore[operator]
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return tuple(_typed(arguments[0], item) for item in value)
+    if origin is tuple:
+        return tuple(_typed(kind, item) for kind, item in zip(arguments, value, strict=True))
+    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
+        return {key: _typed(arguments[1], item) for key, item in value.items()}
+    return value

@@ -1,0 +1,471 @@
+"""Status of a watch in /metrics.
+
+``WATCH/NAME/deciding.json`` says which guardrail decides under a name; what is known of it stands
+in ``WATCH/NAME/`` and the first digits of its digest, with a copy of the guardrail, so that a file
+that is refused, or swapped, is never taken for what decides.
+
+Nothing that decides waits for them: they read what the decision log holds, in processes of their
+own, and the thread that keeps them touches nothing else.
+"""
+
+import contextlib
+import json
+import logging
+import math
+import os
+import re
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from calibrail.atomic_files import write_atomically
+from calibrail.errors import InputError
+from calibrail.options.fields import spell_option
+from calibrail.options.runtime import ServeOptions
+from calibrail.serve.guardrails import Guardrails, Loaded
+from calibrail.serve.metrics import TOGETHER
+from calibrail.serve.schemas import TOKEN_VARIABLE
+
+#: In the folder of a watch: the guardrail, what was found, and the answers that people label.
+GUARDRAIL: Final = "guardrail.json"
+STATUS: Final = "status.json"
+AUDIT: Final = "audit"
+#: Which guardrail decides under a name.
+DECIDING: Final = "deciding.json"
+#: Of a status that is understood.
+SCHEMA: Final = "calibrail.watch/"
+
+_DIGEST: Final = re.compile(r"sha256:([0-9a-f]{12})[0-9a-f]{52}")
+_STATES: Final = ("kept", "undecided", "broken")
+_BOUNDS: Final = ("lower", "upper")
+
+_log: Final = logging.getLogger("calibrail.serve")
+
+
+def writable(root: Path) -> None:
+    """Make the folder of all watches.
+
+    Raises
+    ------
+    InputError
+        If nothing can be written there.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        given = spell_option(ServeOptions, "monitor", root)
+        raise InputError(
+            f"{given}: nothing can be written there: {error.strerror or error}; name a folder that "
+            "this user may write to"
+        ) from error
+
+
+def place(root: Path, name: str, digest: str) -> Path | None:
+    """Return the folder of a guardrail's watch; None where the digest is none."""
+    match = _DIGEST.fullmatch(digest)
+    return None if match is None else root / name / match[1]
+
+
+def deciding(root: Path, name: str) -> Path | None:
+    """Return the folder of the watch of what decides under a name, once its guardrail is there."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        content = json.loads((root / name / DECIDING).read_bytes())
+        found = place(root, name, content["guardrail"])
+        if found is not None and (found / GUARDRAIL).is_file():
+            return found
+    return None
+
+
+def decides(root: Path, loaded: Loaded) -> None:
+    """Write down that a guardrail decides, and its copy; what is there already stays.
+
+    Raises
+    ------
+    OSError
+        Nothing can be written there.
+    """
+    folder = place(root, loaded.name, loaded.digest)
+    assert folder is not None
+    if not (folder / GUARDRAIL).is_file():
+        write_atomically(folder / GUARDRAIL, loaded.guardrail.config.to_bytes())
+    said = json.dumps({"guardrail": loaded.digest}).encode() + b"\n"
+    pointer = folder.parent / DECIDING
+    if not (pointer.is_file() and pointer.read_bytes() == said):
+        write_atomically(pointer, said)
+
+
+def announced(root: Path, guardrails: Iterable[Loaded]) -> list[str]:
+    """Return where each guardrail is watched, a line each."""
+    return [
+        f"{loaded.name} is watched in {place(root, loaded.name, loaded.digest)}"
+        for loaded in guardrails
+    ]
+
+
+class Statuses(Collector):
+    """What the watches of all guardrails say, for ``/metrics``.
+
+    Only `read` touches the disk.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of all watches.
+    guardrails : Guardrails
+        What decides.
+    """
+
+    def __init__(self, root: Path, guardrails: Guardrails) -> None:
+        self._root, self._guardrails = root, guardrails
+        self._known: dict[Path, tuple[tuple[int, ...], Mapping[str, Any], float]] = {}
+        self._families: list[Metric] = []
+        self._failed = ""
+        self._publish()
+
+    def read(self) -> None:
+        """Take what the watches have written since; where that fails it is said once."""
+        failed = ""
+        for loaded in self._guardrails:
+            try:
+                decides(self._root, loaded)
+                self._take(loaded)
+            except Exception as error:
+                # Whatever stands there: files that change are looked at in the same group.
+                failed = f"the watch of {loaded.name} cannot be read or begun: {error}"
+        if failed and failed != self._failed:
+            _log.error("%s", failed)
+        self._failed = failed
+        self._publish()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what was last read."""
+        yield from self._families
+
+    def _take(self, loaded: Loaded) -> None:
+        folder = place(self._root, loaded.name, loaded.digest)
+        assert folder is not None
+        try:
+            with (folder / STATUS).open("rb") as file:
+                state = os.fstat(file.fileno())
+                stamp = (state.st_ino, state.st_size, state.st_mtime_ns)
+                if folder in self._known and self._known[folder][0] == stamp:
+                    return
+                content = json.load(file)
+        except FileNotFoundError:
+            self._known.pop(folder, None)
+            return
+        if not isinstance(content, dict) or not str(content.get("schema")).startswith(SCHEMA):
+            raise ValueError(f"{folder / STATUS} is no status of a watch")
+        if content.get("guardrail") == loaded.digest:
+            self._known[folder] = (stamp, content, state.st_mtime)
+
+    def _publish(self) -> None:
+        """Make the metrics, so that whoever asks for them waits for nothing."""
+        families = _Families()
+        for loaded in self._guardrails:
+            folder = place(self._root, loaded.name, loaded.digest)
+            _, content, moment = self._known.get(folder, ((), {}, 0.0))  # type: ignore[arg-type]
+            families.add(loaded.name, content, moment)
+        self._families = families.all()
+
+
+class _Families:
+    """Metrics of watches, filled guardrail by guardrail; what a status lacks has no sample."""
+
+    def __init__(self) -> None:
+        by = ["guardrail"]
+        bound = [*by, "bound"]
+        self.rows = CounterMetricFamily(
+            "calibrail_watch_rows", "Decisions that the watch has seen.", labels=by
+        )
+        self.alarms = CounterMetricFamily(
+            "calibrail_watch_traffic_alarms", "Times that traffic has changed.", labels=by
+        )
+        self.gauges = {
+            name: GaugeMetricFamily(f"calibrail_watch_{name}", help, labels=labels)
+            for name, help, labels in (
+                ("traffic_alarm", "Whether traffic has ever changed since the watch began.", by),
+                ("log_e", "Evidence that traffic has changed, as a logarithm.", [*by, "feature"]),
+                ("log_e_alarm", "From where on it is an alarm.", by),
+                ("promise_broken", "Whether the promise was shown to be broken.", by),
+                ("promise_state", "1 for the state the promise is in.", [*by, "state"]),
+                ("lately_alarm", "Whether the newest labels speak against the promise.", by),
+                ("coverage", "Caught share, by the ends of its confidence sequence.", bound),
+                ("fpr", "False alarm rate, likewise.", bound),
+                ("prevalence", "Share of hallucinations, by its bounds.", bound),
+                ("labels", "Final labels that the watch has.", by),
+                ("labels_pending", "Answers drawn for people that have no label yet.", by),
+                ("log_whole", "Whether the decision log is whole as far as it was read.", by),
+                ("updated_timestamp_seconds", "When the watch last wrote; 0 for never.", by),
+            )
+        }
+
+    def all(self) -> list[Metric]:
+        """Return those that have a sample."""
+        families: list[Metric] = [self.rows, self.alarms, *self.gauges.values()]
+        return [family for family in families if family.samples]
+
+    def add(self, name: str, status: Mapping[str, Any], moment: float) -> None:
+        """Take in what the status of one guardrail's watch says."""
+        parts = {part: _part(status, part) for part in ("traffic", "promise", "prevalence", "log")}
+        traffic, promise, log = (parts[part] for part in ("traffic", "promise", "log"))
+        self._set("updated_timestamp_seconds", moment, name)
+        if (rows := _number(status.get("n"))) is not None:
+            self.rows.add_metric([name], rows)
+        if isinstance(alarms := traffic.get("alarms"), list):
+            n = _number(traffic.get("n_alarms"))
+            self.alarms.add_metric([name], len(alarms) if n is None else n)
+        self._set("traffic_alarm", traffic.get("alarm"), name)
+        for feature, value in _part(traffic, "now").items():
+            self._set("log_e", value, name, str(feature))
+        threshold = _number(traffic.get("threshold"))
+        self._set("log_e_alarm", math.log(threshold) if threshold and threshold > 0 else None, name)
+        if (state := promise.get("state")) in _STATES:
+            self._set("promise_broken", state == "broken", name)
+            for each in _STATES:
+                self._set("promise_state", state == each, name, each)
+        self._set("lately_alarm", _part(promise, "lately").get("alarm"), name)
+        for rate, part in (
+            ("coverage", _part(promise, "coverage")),
+            ("fpr", _part(promise, "fpr")),
+            ("prevalence", parts["prevalence"]),
+        ):
+            for bound in _BOUNDS:
+                self._set(rate, part.get(bound), name, bound)
+        self._set("labels", promise.get("n_labels"), name)
+        self._set("labels_pending", promise.get("n_pending"), name)
+        self._set("log_whole", log.get("whole"), name)
+
+    def _set(self, metric: str, value: object, *labels: str) -> None:
+        if (number := _number(value)) is not None:
+            self.gauges[metric].add_metric(labels, number)
+
+
+def _part(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = content.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _number(value: object) -> float | None:
+    # Not every whole number that JSON spells is a float.
+    with contextlib.suppress(OverflowError):
+        return float(value) if isinstance(value, int | float) else None
+    return None
+
+
+#: Seconds between two looks at the processes.
+_STEP: Final = 0.5
+#: Seconds before a watch that ended is started again, at first and at most, and those after which
+#: one is taken to have run well.
+_FIRST_WAIT: Final = 1.0
+_LONGEST_WAIT: Final = 300.0
+_WELL: Final = 60.0
+#: Seconds to save its state in, after which a watch is killed: it goes on from the state before.
+_GRACE: Final = 5.0
+
+#: Makes the command that watches in a folder.
+Command = Callable[[Path], list[str]]
+
+
+@dataclass
+class _Watch:
+    """The watch of one guardrail, which runs or waits to be started."""
+
+    name: str
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    command: list[str] = field(default_factory=list)
+    began: float = 0.0
+    again: float = 0.0
+    pause: float = _FIRST_WAIT
+    #: When it is to end, since its guardrail decides no more; None while it does.
+    ends: float | None = None
+    #: When it was told to.
+    told: float | None = None
+
+
+class Watchers:
+    """The watches of a service.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of all watches.
+    names : iterable of str
+        The guardrails.
+    command : callable
+        Makes the command for a folder.
+    linger : float
+        Seconds for which a guardrail that was swapped is still watched: for answers under way.
+    note : callable
+        Takes what a person should know.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        names: Iterable[str],
+        command: Command,
+        linger: float,
+        note: Callable[[str], None],
+    ) -> None:
+        self._root, self._names, self._command = root, list(names), command
+        self._linger, self._note = linger, note
+        self._watches: dict[Path, _Watch] = {}
+        self._stopped = threading.Event()
+        # Not waited for by the process: a disk that hangs would keep it from ending.
+        self._thread = threading.Thread(target=self._run, name="watchers", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End all watches; what does not end in time is killed."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join(_GRACE + 2 * _STEP)
+        for watch in tuple(self._watches.values()):
+            if watch.process is not None:
+                watch.process.kill()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._look()
+            except Exception as error:
+                self._note(f"the watches could not be looked at: {error!r}")
+            self._stopped.wait(_STEP)
+        self._end()
+
+    def _look(self) -> None:
+        now, wanted = time.monotonic(), {}
+        for name in self._names:
+            if (folder := deciding(self._root, name)) is not None:
+                wanted[folder] = name
+        for folder, name in wanted.items():
+            self._watches.setdefault(folder, _Watch(name, folder)).ends = None
+        for folder, watch in tuple(self._watches.items()):
+            self._reap(watch)
+            if folder not in wanted and watch.ends is None:
+                watch.ends = now + self._linger
+            if watch.process is None:
+                if watch.ends is not None:
+                    del self._watches[folder]
+                elif now >= watch.again:
+                    self._start(watch)
+            elif watch.ends is None and self._command(folder) != watch.command:
+                if watch.told is None:
+                    self._note(f"the watch of {watch.name} starts again, with labels from now on")
+                _tell_to_end(watch, now)
+            elif watch.ends is not None and now >= watch.ends:
+                _tell_to_end(watch, now)
+
+    def _start(self, watch: _Watch) -> None:
+        watch.command, watch.began = self._command(watch.folder), time.monotonic()
+        watch.told = None
+        variables = dict(os.environ, OMP_NUM_THREADS="1")
+        for name in (TOKEN_VARIABLE, TOGETHER):
+            variables.pop(name, None)
+        try:
+            # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
+            watch.process = subprocess.Popen(
+                watch.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env=variables,
+                process_group=0,
+            )
+        except (OSError, ValueError) as error:
+            self._wait(watch, f"cannot be started ({error})")
+
+    def _reap(self, watch: _Watch) -> None:
+        if watch.process is None or (code := watch.process.poll()) is None:
+            return
+        if watch.process.stdin is not None:
+            watch.process.stdin.close()
+        watch.process = None
+        if watch.told is None:
+            self._wait(watch, f"ended with {code}")
+
+    def _wait(self, watch: _Watch, why: str) -> None:
+        lived = time.monotonic() - watch.began
+        watch.pause = _FIRST_WAIT if lived > _WELL else min(2 * watch.pause, _LONGEST_WAIT)
+        watch.again = time.monotonic() + watch.pause
+        self._note(
+            f"the watch of {watch.name} {why}; decisions go on, and it is started again in "
+            f"{watch.pause:.0f} s"
+        )
+
+    def _end(self) -> None:
+        running = [watch for watch in self._watches.values() if watch.process is not None]
+        while running:
+            for watch in running:
+                _tell_to_end(watch, time.monotonic())
+            time.sleep(_STEP / 10)
+            running = [watch for watch in running if watch.process and watch.process.poll() is None]
+
+
+def _tell_to_end(watch: _Watch, now: float) -> None:
+    """Ask a process to end, the first time; kill it if it has not done so after a while."""
+    assert watch.process is not None
+    if watch.told is None:
+        watch.told = now
+        watch.process.terminate()
+    elif now >= watch.told + _GRACE:
+        watch.process.kill()
+
+
+def monitor(log: Path) -> Command:
+    """Return what makes the command that watches a decision log."""
+
+    def command(folder: Path) -> list[str]:
+        # -P: what lies in the folder that the service was started in is not imported.
+        words = [sys.executable, "-P", "-m", "calibrail.serve.watch_status", "monitor"]
+        words += [str(folder / GUARDRAIL), str(log), "-o", str(folder), "--follow"]
+        if (folder / AUDIT / "session.json").is_file():
+            words += ["--labels", str(folder / AUDIT)]
+        return words
+
+    return command
+
+
+#: Seconds to end in once the service is gone.
+_WATCHED_GRACE: Final = 10.0
+
+
+def main() -> None:
+    """Run the command line on this process's arguments, behind whatever decides on this machine."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(10)
+    threading.Thread(target=_follow, name="follows", daemon=True).start()
+    # As ``python -m calibrail`` does: the service stands below the commands, and imports none.
+    runpy.run_module("calibrail", run_name="__main__")
+
+
+def _follow() -> None:
+    """End with the process that holds the other end of standard input, however that one ends."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_WATCHED_GRACE)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Do settings refuse what contradicts itself, and come back from their JSON?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from calibrail import calibrate, certify, compare, shift
+from calibrail.errors import InputError
+from calibrail.options import Promise, Requirement, SplitOptions
+from calibrail.options.keywords import (
+    CalibrateKeywords,
+    collect_requirement,
+    options_from_keywords,
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"alpha": 1.3}, r"alpha must lie in \(0, 1\); got 1.3"),
+        ({"alpha": True}, "alpha must be a number; got True"),
+        (
+            {"guarantee": "sure"},
+            "guarantee must be one of marginal, pac, anytime, paper; got 'sure'",
+        ),
+        ({"undefined": "drop"}, "undefined must be one of flag, review, pass; got 'drop'"),
+        ({"min_n": 5}, "min_n is for the thresholds of groups; name their column with by"),
+        ({"by": "x", "min_n": 0}, "min_n must be at least 1; got 0"),
+        ({"clustered": True, "guarantee": "paper"}, "clustered needs the guarantee marginal"),
+        ({"clustered": True, "guarantee": "anytime"}, "use the guarantee pac, give one answer of"),
+        ({"beta": 0.0}, r"beta must lie in \(0, 1\)"),
+    ],
+)
+def test_a_promise_refuses(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Promise(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"max_fpr": 1.5}, r"max_fpr must lie in \[0, 1\]; got 1.5"),
+        ({"confidence": 1.0}, r"confidence must lie in \(0, 1\)"),
+        ({"risks": ["recall>=0.9"], "max_fpr": 0.1}, "with risks, ask for all limits as risks"),
+    ],
+)
+def test_a_requirement_refuses(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Requirement(**fields)
+
+
+def test_risks_leave_no_room_for_groups() -> None:
+    wanted = Requirement(risks=("precision>=0.9",))
+    wanted.check(Promise())
+    for promise in (Promise(by="x"), Promise(beta=0.1)):
+        with pytest.raises(InputError, match="risks choose one threshold"):
+            wanted.check(promise)
+
+
+def test_independence_is_assumed_or_groups_count_once() -> None:
+    wanted = Requirement(assume_independent=True)
+    wanted.check(Promise())
+    with pytest.raises(InputError, match="leave out one"):
+        wanted.check(Promise(clustered=True))
+
+
+def test_what_is_required_follows_the_promise() -> None:
+    promise = Promise(alpha=0.2)
+    assert Requirement().coverage(promise) == pytest.approx(0.8)
+    assert Requirement(min_coverage=0.5).coverage(promise) == 0.5
+
+
+def test_settings_come_back_from_their_json() -> None:
+    promise = Promise(alpha=0.1, guarantee="pac", by="topic", min_n=30)
+    assert Promise.from_dict(promise.to_dict()) == promise
+    wanted = Requirement(risks=("precision>=0.9", "recall>=0.8"))
+    assert Requirement.from_dict(wanted.to_dict()) == wanted
+
+
+def test_shares_of_a_split() -> None:
+    half = {"calibration_share": 0.5, "fit_share": 0.0}
+    assert SplitOptions().shares(learning=False) == half
+    learnt = {"calibration_share": 0.35, "fit_share": 0.3}
+    assert SplitOptions().shares(learning=True) == pytest.approx(learnt)
+    assert SplitOptions(column="part").shares(learning=True) == half
+    given = {"calibration_share": 0.2, "fit_share": 0.1}
+    assert SplitOptions(**given).shares(True) == given
+
+
+def test_settings_load_no_numpy() -> None:
+    code = "import sys, calibrail.options; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_short_keywords_are_the_fields() -> None:
+    names = {item.name for kind in (Promise, Requirement) for item in fields(kind)}
+    assert set(CalibrateKeywords.__annotations__) == names
+    promise, wanted = options_from_keywords(
+        None, None, {"alpha": 0.2, "confidence": 0.9}, calibrate
+    )
+    assert (promise, wanted) == (Promise(alpha=0.2), Requirement(confidence=0.9))
+    assert options_from_keywords(promise, wanted, {}, calibrate) == (promise, wanted)
+    with pytest.raises(InputError, match="give alpha by itself or in the promise, not both"):
+        options_from_keywords(promise, None, {"alpha": 0.1}, calibrate)
+
+
+@pytest.mark.parametrize(
+    ("function", "among"),
+    [
+        (
+            calibrate,
+            "scores labels groups ids higher target reading splitting looks alpha",
+        ),
+        (compare, "scores reading splitting alpha max_fpr baselines"),
+        (certify, "scores labels max_fpr reading looks"),
+        (shift, "alpha reading"),
+    ],
+)
+def test_an_unknown_argument_is_met_with_all_that_are_known(
+    function: Callable[..., object], among: str
+) -> None:
+    with pytest.raises(InputError, match="unknown argument 'alhpa'") as refused:
+        if function is calibrate:
+            calibrate("example:facts", "novelty", alhpa=0.1)
+        if function is certify:
+            collect_requirement(None, {"alhpa": 0.1}, certify)
+        options_from_keywords(None, None, {"alhpa": 0.1}, function)
+    known = str(refused.value).partition("Known are ")[2].split(", ")
+    assert {*among.split()} <= {*known}
+    assert not {"short", "promise_"} & {*known}
+    assert ("did you mean alpha?" in str(refused.value)) == ("alpha" in known)
+
+
+def test_an_object_of_another_kind_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"promise must be a Promise, e.g. .*; got Requirement"):
+        options_from_keywords(Requirement(), None, {}, calibrate)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"risks must be a list, e.g. .'recall>=0.8'.; got one"):
+        Requirement(risks="recall>=0.8")  # type: ignore[arg-type]

@@ -1,0 +1,213 @@
+"""Does a card say of every kind of guardrail what it does, promises, and who vouches for it?"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calibrail
+from calibrail import Guardrail, InputError, Promise, calibrate, card
+from calibrail.errors import GuardrailError
+from calibrail.guardrail.file import FrozenConfig
+from calibrail.guardrail.signing import make_keys
+from tests.guardrail.conftest import labelled
+
+COLUMN = "column:column=detector,higher=hallucinated"
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {"max_fpr": 0.7},
+    "pac": {"guarantee": "pac"},
+    "paper": {"guarantee": "paper"},
+    "groups": {"by": "topic"},
+    "three": {"beta": 0.2},
+    "risks": {"risks": ("recall>=0.6", "fpr<=0.6")},
+    "everything": {"alpha": 0.001, "allow_flag_all": True},
+}
+
+
+@pytest.fixture(scope="module")
+def frozen() -> dict[str, Guardrail]:
+    answers = [
+        replace(answer, columns={**answer.columns, "topic": ("law", "faq")[place // 2 % 2]})
+        for place, answer in enumerate(labelled(400))
+    ]
+    made = {
+        name: calibrate(answers, COLUMN, **{"alpha": 0.2, **options}).freeze()
+        for name, options in KINDS.items()
+    }
+    turned = [replace(a, columns={"detector": -float(a.columns["detector"] or 0)}) for a in answers]
+    other = "column:column=detector,higher=faithful"
+    return made | {"turned": calibrate(turned, other, alpha=0.2).freeze()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("plain", "It flags an answer when its detector is at least "),
+        ("plain", "on average over calibrations like this one (guarantee: marginal)"),
+        ("pac", "for this very threshold with 90% confidence (guarantee: pac)"),
+        ("paper", "slightly less on average (guarantee: paper)"),
+        ("groups", "in each group of topic with a threshold of its own"),
+        ("groups", "It reads the column detector and the column topic"),
+        ("three", "sends the rest to review"),
+        ("three", "flags at most 20% of faithful answers"),
+        ("risks", "With 95% confidence its threshold keeps all of these at once"),
+        ("everything", "It flags every answer"),
+        ("turned", "(higher = more likely faithful)"),
+        ("turned", "is at most "),
+    ],
+)
+def test_it_says_how_it_decides_and_what_it_keeps(
+    frozen: dict[str, Guardrail], kind: str, said: str
+) -> None:
+    made = card(frozen[kind])
+    assert said in made.markdown()
+    assert said.replace("'", "&#39;") in re.sub(r"<[^>]+>", "", made.html())
+
+
+def test_numbers_on_it_are_those_of_the_file(frozen: dict[str, Guardrail]) -> None:
+    guardrail = frozen["plain"]
+    made, headline = card(guardrail), guardrail.config.headline
+    text = made.markdown()
+    threshold = guardrail.calibration.threshold
+    assert f"at least {threshold:.4g}, and" in text
+    assert f"| Caught | {100 * headline.coverage['estimate']:.1f}".removesuffix(".0") in text
+    assert f"{headline.fpr['count']} of {headline.fpr['n']} faithful" in text
+    assert guardrail.config.digest.removeprefix("sha256:") in text
+    assert "calibrail certify guardrail.json FRESH_LABELS --max-fpr 0.7" in text
+    for name, version in guardrail.config.versions.items():
+        assert f"{name} {version}" in text
+    # What is long, and what would name answers, is counted.
+    content = json.dumps(made.to_dict(), allow_nan=False)
+    assert '"scores"' not in content and len(content) < 6_000
+    count = made.to_dict()["guardrail"]["data"]["calibration_examples"]
+    assert count == len(guardrail.config.data.calibration_examples)
+
+
+def test_the_thresholds_of_groups_stand_in_a_table(frozen: dict[str, Guardrail]) -> None:
+    text, groups = card(frozen["groups"]).markdown(), frozen["groups"].rule.groups
+    assert groups is not None
+    for name, own in groups.groups.items():
+        assert f"| {name} | {own.threshold:.4g} | {own.n} |" in text
+    assert "| all others | " in text
+
+
+def test_what_is_missing_is_said(frozen: dict[str, Guardrail], tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    frozen["plain"].save(path)
+    made = card(path)
+    assert made.content["signature"] == {"state": "none", "keyid": None}
+    assert "nobody vouches for this file" in made.markdown()
+    assert "**Golden probes:** none: the score stands in the data" in made.markdown()
+    assert card(Guardrail.load(path)).content["signature"]["state"] == "unknown"
+
+
+def test_it_says_whose_signature_was_verified(frozen: dict[str, Guardrail], tmp_path: Path) -> None:
+    path, key = tmp_path / "g.json", tmp_path / "key.pem"
+    public, keyid, *_ = make_keys(key)
+    other, *_ = make_keys(tmp_path / "other.pem")
+    frozen["plain"].save(path, sign=key)
+    assert card(path).content["signature"]["state"] == "not verified"
+    made = card(path, trusted=[public])
+    assert made.content["signature"] == {"state": "verified", "keyid": keyid}
+    assert f"signed with the key {keyid}" in made.markdown()
+    loaded = card(Guardrail.load(path, trusted=[public])).content
+    assert loaded["signature"] == made.content["signature"]
+    assert loaded["file"]["sha256"] == made.content["file"]["sha256"]
+    with pytest.raises(GuardrailError, match="another key"):
+        card(path, trusted=[other])
+    with pytest.raises(InputError, match="trusted is for a file"):
+        card(Guardrail.load(path), trusted=[public])
+    path.write_bytes(path.read_bytes().replace(b'"alpha":0.2', b'"alpha":0.1'))
+    with pytest.raises(GuardrailError, match="changed"):
+        card(path)
+
+
+def test_no_model_and_no_code_of_others_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen: dict[str, Guardrail]
+) -> None:
+    def renamed(name: str, **params: object) -> FrozenConfig:
+        score = config.score.model_copy(update={"name": name, "params": params})
+        return FrozenConfig.from_bytes(config.model_copy(update={"score": score}).to_bytes())
+
+    config = frozen["plain"].config
+    path = tmp_path / "g.json"
+    (tmp_path / "dangerous.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, params in (
+        ("custom", {"detector": "dangerous:score", "higher": "faithful"}),
+        ("ensemble", {"scores": "novelty,dangerous:score"}),
+        ("of_another_version", {}),
+    ):
+        path.write_bytes(renamed(name, **params).to_bytes())
+        assert "does not say what it reads" in card(path).markdown()
+    path.write_bytes(renamed("nli", model="a/model-that-is-nowhere").to_bytes())
+    assert card(path).content["reads"]["texts"] == ["contexts", "response"]
+
+
+def test_an_endpoint_is_named(tmp_path: Path, frozen: dict[str, Guardrail]) -> None:
+    config = frozen["plain"].config
+    params = {"model": "gpt", "base_url": "http://127.0.0.1:9/v1"}
+    score = config.score.model_copy(update={"name": "judge", "params": params})
+    path = tmp_path / "g.json"
+    path.write_bytes(config.model_copy(update={"score": score}).to_bytes())
+    made = card(path)
+    assert made.content["reads"]["endpoints"] == ["http://127.0.0.1:9/v1"]
+    assert "texts leave the machine" in made.markdown()
+    assert "sends nothing over a network" not in made.html()
+
+
+def test_names_from_data_stay_text() -> None:
+    attack = "<script>alert(1)</script>[x](javascript:y)\u202e|`"
+    answers = [
+        replace(answer, columns={**answer.columns, attack: attack}) for answer in labelled(200)
+    ]
+    config = calibrate(answers, COLUMN, alpha=0.2, by=attack).freeze().config
+    content = json.loads(config.to_bytes())
+    content["data"]["source"] = attack
+    content["versions"] = {attack: attack}
+    made = card(Guardrail(FrozenConfig.model_validate(content)))
+
+    class Seen(HTMLParser):
+        scripts = 0
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            self.scripts += tag in ("script", "a", "img")
+
+    seen = Seen()
+    seen.feed(made.html())
+    assert seen.scripts == 0 and "\u202e" not in made.html()
+    assert "<script" not in made.markdown().replace("\\<script", "")
+    assert "](" not in made.markdown().replace("\\](", "")
+
+
+def test_it_is_written_by_the_ending_of_its_file(
+    frozen: dict[str, Guardrail], tmp_path: Path
+) -> None:
+    made = card(frozen["plain"])
+    assert made.save(tmp_path / "new" / "card.html").read_text() == made.html()
+    assert made.save(tmp_path / "CARD.MD").read_text() == made.markdown()
+    with pytest.raises(InputError, match=r"\.html or \.md"):
+        made.save(tmp_path / "card.pdf")
+    assert "Every figure" in made.html() and "http" not in re.sub(r"<meta[^>]*>", "", made.html())
+
+
+def test_it_needs_a_guardrail(tmp_path: Path) -> None:
+    with pytest.raises(GuardrailError, match="cannot read"):
+        card(tmp_path / "none.json")
+    with pytest.raises(InputError, match="must be a path"):
+        calibrail.card(Promise())  # type: ignore[arg-type]
+
+
+def test_it_says_whether_this_machine_was_compared(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    calibrate("example:facts", "novelty", alpha=0.2).freeze().save(path)
+    assert "16 frozen scores (calibrail-probes/1), not recomputed" in card(path).markdown()
+    made = card(Guardrail.load(path, probe=True))
+    assert made.content["probes"]["agreed"]
+    assert "recomputed on this machine and agreed" in made.markdown()

@@ -1,0 +1,273 @@
+"""Is an answer that the data holds several times one answer, for the split and for the verdict?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from calibrail import Requirement, SplitOptions, calibrate, certify, compare
+from calibrail.data.example import Example
+from calibrail.data.splits import FIT
+from calibrail.options import Promise
+from calibrail.pipelines.independence import independent
+from calibrail.pipelines.scoring import score_source
+from tests.answers import write
+from tests.command_line import calibrail
+
+SPEC = "column:column=detector,higher=hallucinated"
+WORDS = np.array([f"{a}{b}" for a in "bdfgklmnprstvz" for b in ("ora", "iton", "uval", "emy")])
+
+
+def copied(
+    n: int, times: int, near: bool, seed: int, *, stamped: bool = False
+) -> list[dict[str, Any]]:
+    """Return n answers, each several times under another id; half of them hallucinated."""
+    rng, names = np.random.default_rng(seed), np.random.default_rng(seed)
+    found = []
+    for index in range(n):
+        label = index % 2
+        question, response = rng.choice(WORDS, 10), rng.choice(WORDS, 30)
+        value = float(rng.normal(2.0 * label))
+        context = " ".join(rng.choice(WORDS, 40)) if stamped else f"What is known of {index}."
+        for copy in range(times):
+            words = response.copy()
+            if near and copy:
+                words[int(names.integers(1, 29))] = f"changed{copy}"
+            found.append(
+                {
+                    "id": f"{names.integers(2**62)}",
+                    "question": " ".join(question),
+                    "contexts": [context + f" [retrieved {copy}]" * stamped],
+                    "response": " ".join(words),
+                    "label": label,
+                    # A detector sees what its text is.
+                    "detector": value + 1e-6 * copy,
+                }
+            )
+    return [found[i] for i in names.permutation(len(found))]
+
+
+def examples(items: list[dict[str, Any]]) -> list[Example]:
+    """Return rows as they are in memory."""
+    return [
+        Example(
+            id=item["id"],
+            question=item["question"],
+            contexts=tuple(item["contexts"]),
+            response=item["response"],
+            label=item["label"],
+            columns={"detector": item["detector"]},
+        )
+        for item in items
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("--guarantee", "pac")])
+def test_copies_change_nothing(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Four copies of each answer give the threshold, the rates and the verdict of one of each."""
+    seen = []
+    for times in (1, 4):
+        items = copied(120, times, near=False, seed=3)
+        for item in items:
+            item["detector"] = round(item["detector"], 4)
+        path = write(tmp_path / f"{times}.jsonl", items)
+        run = tmp_path / f"run{times}"
+        words = ("--score-column", "detector", "--higher", "hallucinated", "--alpha", "0.1")
+        done = calibrail("calibrate", path, *words, "--max-fpr", "0.6", *options, "-o", run)
+        assert done.returncode in (0, 3, 4), done.stderr
+        report = json.loads((run / "report.json").read_text())
+        seen.append([report[key] for key in ("threshold", "n_calibration", "verdict")])
+        seen[-1] += [report["test"][key] for key in ("coverage", "fpr")]
+    assert seen[0] == seen[1]
+    assert report["data"]["copies"] == {
+        **{"n": 480, "n_groups": 120, "largest": 4, "n_across": 0},
+        "n_by_scores": 0,
+    }
+    assert report["data"]["near_duplicates"]["count"] == 0
+    assert any("in 120 groups of up to 4" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize(("near", "stamped"), [(False, False), (True, False), (False, True)])
+def test_a_threshold_fails_as_seldom_as_promised(near: bool, stamped: bool) -> None:
+    """Six copies of each, under ids of their own and without a group."""
+    runs, delta, failed = 25, 0.1, 0
+    promise = Promise(0.1, "pac", delta)
+    for seed in range(runs):
+        items = examples(copied(100, 6, near=near, seed=seed, stamped=stamped))
+        scored = score_source(items, SPEC, splitting=SplitOptions(), beside=lambda *_: ())
+        (sample,), kept = independent(scored, promise, Requirement())
+        calibration = sample.calibrated(kept)
+        failed += norm.cdf(float(calibration.threshold) - 2.0) > 0.1
+        # Twenty-five answers, and hardly a copy that is not recognised.
+        assert 25 <= calibration.n < 29
+    assert failed <= binom.ppf(1 - 1e-3, runs, delta)
+
+
+def test_scores_that_learn_see_the_same_split(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", copied(90, 3, near=True, seed=1))
+    scored = score_source(path, 'fused:scores="novelty,length"', splitting=SplitOptions())
+    assert scored.table.copies is not None
+    for group in range(int(scored.table.copies.max()) + 1):
+        assert len(set(scored.codes[scored.table.copies == group].tolist())) == 1
+    assert 0.2 < (scored.codes == FIT).mean() < 0.4
+
+
+def test_copies_on_two_sides_of_a_split_column_count_on_the_first(tmp_path: Path) -> None:
+    items = copied(200, 1, near=False, seed=2)
+    for index, item in enumerate(items):
+        item["part"] = ("calibration", "test")[index % 2]
+    again = [
+        item | {"id": f"again {item['id']}", "part": "test"}
+        for item in items
+        if item["part"] == "calibration"
+    ][:40]
+    options: dict[str, Any] = {"alpha": 0.1, "splitting": SplitOptions(column="part")}
+    alone = calibrate(write(tmp_path / "a.jsonl", items), SPEC, **options)
+    both = calibrate(write(tmp_path / "b.jsonl", items + again), SPEC, **options)
+    assert both.report.test == alone.report.test and both.calibration.n == alone.calibration.n
+    assert both.data["copies"]["n_across"] == 40 and both.data["near_duplicates"]["count"] == 0
+    assert any("'part' puts copies on several sides: 40" in note for note in both.report.notes)
+
+
+def test_copies_with_both_labels_count_once_in_each_class(tmp_path: Path) -> None:
+    items = copied(160, 2, near=False, seed=5)
+    for item in items[:20]:
+        item["label"] = 1 - item["label"]
+    run = calibrate(write(tmp_path / "a.jsonl", items), SPEC, alpha=0.1)
+    kinds = {(item["question"], item["label"]) for item in items}
+    warnings = run.report.to_dict()["warnings"]
+    clustered = next(item for item in map(str, warnings) if "copies of an answer" in item)
+    assert f": {len(kinds)} of 320" in clustered
+
+
+def test_that_answers_are_independent_is_an_assumption_that_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", copied(160, 2, near=False, seed=5))
+    requirement = Requirement(assume_independent=True)
+    run = calibrate(path, SPEC, requirement=requirement, alpha=0.1)
+    assert any("share a group" in str(item) for item in run.report.to_dict()["warnings"])
+    # Nothing stands on both sides all the same.
+    assert run.data["near_duplicates"]["count"] == 0
+
+
+@pytest.mark.parametrize("digits", [1, 9])
+def test_what_cannot_be_told_is_said(tmp_path: Path, digits: int) -> None:
+    values = np.random.default_rng(0).normal(size=400).round(digits)
+    items = [
+        {"id": str(i), "label": i % 2, "detector": float(value)} for i, value in enumerate(values)
+    ]
+    run = calibrate(write(tmp_path / "a.jsonl", items), SPEC, alpha=0.1)
+    assert run.data["copies"] is None
+    said = [note for note in run.report.notes if note.startswith("Copies cannot be told")]
+    assert len(said) == (digits == 1) and (run.data["n_untold"] > 4) == (digits == 1)
+
+
+def test_which_of_several_scores_of_one_text_counts_has_nothing_to_do_with_the_order(
+    tmp_path: Path,
+) -> None:
+    """A noisy judge scored each answer eight times; sorted, the highest must not be the one."""
+    rng = np.random.default_rng(4)
+    rows = [
+        {
+            "question": f"q{i}",
+            "contexts": [f"context {i}"],
+            "response": f"answer {i} in some words",
+            "label": i % 2,
+            "s": float(score),
+        }
+        for i in range(120)
+        for score in rng.normal(2.0 * (i % 2), 1.0, 8)
+    ]
+    first = [{**row, "s": row["s"] + 1e-3, "question": f"other {row['question']}"} for row in rows]
+    column = "column:column=s,higher=hallucinated"
+    guardrail = calibrate(first, column, alpha=0.2).freeze()
+    orders = [sorted(rows, key=lambda row: sign * row["s"]) for sign in (1, -1)]
+    counted = [certify(guardrail, order, max_fpr=0.5, fresh=True).certificate for order in orders]
+    assert counted[0] == counted[1] and counted[0].fpr.n == counted[0].coverage.n == 60
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_certify_counts_copies_once(tmp_path: Path, near: bool) -> None:
+    run = calibrate(
+        write(tmp_path / "a.jsonl", copied(160, 1, near=False, seed=5)), SPEC, alpha=0.1
+    )
+    guardrail, found = run.freeze(), []
+    for times in (1, 3):
+        fresh = write(tmp_path / f"{times}.jsonl", copied(60, times, near=near, seed=6))
+        found.append(certify(guardrail, fresh, max_fpr=0.6))
+    once, thrice = (item.certificate for item in found)
+    assert once.fpr.n == once.coverage.n == 30
+    if near:
+        # How alike two texts are is estimated, so that a copy may pass for another answer.
+        assert 60 <= thrice.fpr.n + thrice.coverage.n <= 66
+    else:
+        assert (once.fpr, once.coverage) == (thrice.fpr, thrice.coverage)
+        assert (found[0].n_set_aside, found[1].n_set_aside) == (0, 120)
+
+
+def test_certify_counts_rows_of_the_same_scores_once(tmp_path: Path) -> None:
+    def rows(n: int, times: int, seed: int) -> list[dict[str, Any]]:
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(2.0 * (np.arange(n) % 2)).tolist()
+        return [
+            {"id": f"{seed}/{i}/{copy}", "label": i % 2, "detector": score}
+            for i, score in enumerate(scores)
+            for copy in range(times)
+        ]
+
+    words = ("--score-column", "detector", "--higher", "hallucinated", "--alpha", "0.2")
+    path = write(tmp_path / "a.jsonl", rows(160, 1, 0))
+    assert calibrail("calibrate", path, *words, "-o", tmp_path / "run").returncode in (0, 3, 4)
+    guardrail = tmp_path / "guardrail.json"
+    assert calibrail("export", tmp_path / "run", "-o", guardrail).returncode == 0
+    found = []
+    for times in (1, 4):
+        path = write(tmp_path / f"{times}.jsonl", rows(100, times, 1))
+        done = calibrail("certify", guardrail, path, "--max-fpr", "0.6", "--json")
+        found.append(json.loads(done.stdout))
+    assert [found[0][key] for key in ("verdict", "fpr", "coverage")] == [
+        found[1][key] for key in ("verdict", "fpr", "coverage")
+    ]
+    none = {"n": 0, "n_groups": 0, "largest": 0, "n_by_scores": 0}
+    assert found[0]["copies"] == none
+    assert found[1]["copies"] == {"n": 400, "n_groups": 100, "largest": 4, "n_by_scores": 400}
+    said = calibrail("certify", guardrail, path, "--max-fpr", "0.6")
+    assert "400 answers were taken for copies" in " ".join(said.stdout.split())
+
+
+@pytest.mark.parametrize("known", ["not at all", "by group", "to the last digit", "with ids"])
+def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_them_apart(
+    tmp_path: Path, known: str
+) -> None:
+    """Six copies of each score, taken for answers, certify broken thresholds far too often."""
+    verdicts, broken = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(160) % 2
+        scores = rng.normal(2.0 * labels).round(2 if known == "not at all" else 15)
+        items = [
+            {"detector": float(score), "label": int(label)}
+            for score, label in zip(np.repeat(scores, 6), np.repeat(labels, 6), strict=True)
+        ]
+        for i, item in enumerate(items):
+            item |= {"group": i // 6} if known == "by group" else {}
+            item |= {"id": f"row {i}"} if known == "with ids" else {}
+        run = calibrate(items, SPEC, guarantee="pac", alpha=0.1, max_fpr=0.85)
+        verdicts.append(run.verdict)
+        broken.append(norm.cdf(float(run.calibration.threshold) - 2.0) > 0.1)
+    wrong = sum(b and v == "certified" for b, v in zip(broken, verdicts, strict=True))
+    if known == "not at all":
+        assert set(verdicts) == {"inconclusive"} and "960 rows are the same" in run.report.reason
+        compared = compare(items, [SPEC], alpha=0.1, max_fpr=0.85, baselines=False)
+        reports = compared.to_dict()["detectors"]
+        assert [item["verdict"] for item in reports] == ["inconclusive"]
+    else:
+        if known != "by group":
+            assert run.data["copies"]["n_by_scores"] == 960
+            assert any("to the last digit" in note for note in run.report.notes)
+        # The error that pac states, with a binomial tolerance.
+        assert "certified" in verdicts and wrong <= binom.ppf(0.9999, 40, 0.1 + 0.025)

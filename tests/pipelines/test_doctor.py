@@ -1,0 +1,198 @@
+"""Does the diagnosis say what is in a file and what is wrong with it?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrail import diagnose
+from calibrail.data.profile import Diagnosis
+from calibrail.errors import DataError
+from calibrail.report.documents.doctor import document
+from calibrail.scores import DEFAULT_SCORE
+from tests.rows import Write, good
+
+
+def _codes(diagnosis: Diagnosis) -> set[str]:
+    json.dumps(diagnosis.to_dict(), allow_nan=False)
+    return {finding.code for finding in diagnosis.warnings}
+
+
+def _rows(n: int, **changes: Any) -> list[dict[str, Any]]:
+    return [
+        good(
+            id=i,
+            label=i % 2,
+            question=f"question {i}",
+            contexts=[f"chunk {i}", "more words here"],
+            response=f"answer number {i:05d}",
+            group=f"g{i // 2}",
+            **changes,
+        )
+        for i in range(n)
+    ]
+
+
+def test_a_sound_file(write: Write) -> None:
+    diagnosis = diagnose(write(*_rows(600)))
+    assert _codes(diagnosis) == set()
+    assert (diagnosis.rows, diagnosis.usable, diagnosis.quarantined) == (600, 600, 0)
+    assert (diagnosis.n_faithful, diagnosis.n_hallucinated, diagnosis.n_unlabelled) == (300, 300, 0)
+    groups = diagnosis.groups
+    assert (groups.n, groups.ungrouped, groups.largest, groups.mixed) == (300, 0, 2, 300)
+    question, contexts, response = diagnosis.lengths
+    assert (contexts.median_words, response.median_chars, response.p95_words) == (5, 19, 3)
+    assert (question.n, question.empty, diagnosis.median_chunks) == (600, 0, 2)
+    assert diagnosis.length_auroc == 0.5
+    assert {s.name: s.n for s in diagnosis.scores}["sgi"] == 600
+    assert len(diagnosis.sha256) == 64
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(600, "0.05"), (60, "0.1"), (4, None)])
+def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: str | None) -> None:
+    step = document(diagnose(write(*_rows(n))).to_dict()).next_step
+    if alpha is None:
+        assert step.startswith("Label more hallucinated examples")
+    else:
+        assert f"--score {DEFAULT_SCORE} --alpha {alpha} -o run" in step
+
+
+def test_what_the_calibration_half_supports(write: Write) -> None:
+    diagnosis = diagnose(write(*_rows(80)))
+    marginal = {s.alpha: s for s in diagnosis.supports if s.guarantee == "marginal"}
+    assert {alpha: s.needed for alpha, s in marginal.items()} == {
+        0.01: 99,
+        0.05: 19,
+        0.1: 9,
+        0.2: 4,
+    }
+    assert {s.available for s in diagnosis.supports} == {20}
+    assert [s.possible for s in marginal.values()] == [False, True, True, True]
+    pac = {s.alpha: s for s in diagnosis.supports if s.guarantee == "pac"}
+    assert (pac[0.05].needed, pac[0.05].possible) == (45, False)
+    few = diagnose(write(*_rows(20)))
+    (finding,) = [f for f in few.warnings if f.code == "too_few"]
+    assert "5 groups with a hallucinated example" in finding.message
+    assert "alpha 0.2 is the smallest" in finding.message
+
+
+def test_bad_rows_are_counted_by_reason(write: Write, tmp_path: Path) -> None:
+    target = tmp_path / "q.jsonl"
+    rows = [*_rows(40), "{", good(id="x", response=""), good(id="y", response=" ")]
+    diagnosis = diagnose(write(*rows), quarantine=target)
+    assert diagnosis.reasons == (("response", "empty", 2), ("row", "broken JSON", 1))
+    assert "quarantined" in _codes(diagnosis)
+    assert len(target.read_text().splitlines()) == 3
+
+
+def test_nothing_usable_is_a_diagnosis_and_a_missing_file_an_error(
+    write: Write, tmp_path: Path
+) -> None:
+    diagnosis = diagnose(write(good(label="yes")))
+    assert _codes(diagnosis) == {"nothing_usable", "quarantined"}
+    assert _codes(diagnose(write(name="none.jsonl"))) == {"empty"}
+    with pytest.raises(DataError, match="no file or folder"):
+        diagnose(tmp_path / "nothing.csv")
+
+
+def test_unlabelled_and_one_class(write: Write) -> None:
+    rows = [{k: v for k, v in row.items() if k != "label"} for row in _rows(4)]
+    diagnosis = diagnose(write(*rows))
+    assert "unlabelled" in _codes(diagnosis)
+    assert (diagnosis.n_unlabelled, diagnosis.supports, diagnosis.cross_split) == (4, (), None)
+    assert "one_class" in _codes(diagnose(write(*[{**row, "label": 0} for row in _rows(4)])))
+
+
+def test_duplicates_and_contradictions(write: Write) -> None:
+    rows = _rows(600)
+    same = {"question": "a b c d", "contexts": ["x"], "response": "e f g h"}
+    rows += [good(id=f"d{i}", group=f"d{i}", label=i % 2, **same) for i in range(40)]
+    diagnosis = diagnose(write(*rows))
+    assert (diagnosis.repeated, diagnosis.contradictory) == (39, 1)
+    assert {"contradictory_labels", "repeated", "copies"} <= _codes(diagnosis)
+    # Copies are on one side of the default split, as in a run.
+    assert diagnosis.copies == {"n": 40, "n_groups": 1, "largest": 40}
+    assert diagnosis.cross_split is not None and diagnosis.cross_split.count == 0
+    other = [row | {"contexts": [f"another one, {i}"]} for i, row in enumerate(rows[-40:])]
+    diagnosis = diagnose(write(*rows[:600], *other))
+    assert "cross_split_duplicates" in _codes(diagnosis) and not diagnosis.copies["n"]
+    assert diagnosis.cross_split is not None
+    assert diagnosis.cross_split.exact == diagnosis.cross_split.count == 40
+
+
+def test_length_that_tells_the_classes_apart(write: Write) -> None:
+    rows = [{**row, "response": "word " * (3 + 5 * row["label"])} for row in _rows(100)]
+    diagnosis = diagnose(write(*rows))
+    assert diagnosis.length_auroc == 1.0
+    (finding,) = [f for f in diagnosis.warnings if f.code == "length_separates"]
+    assert "AUROC 1.000" in finding.message
+    assert "longer" in finding.message
+
+
+def test_texts_that_are_missing(write: Write) -> None:
+    rows = [{**row, "contexts": []} for row in _rows(50)]
+    diagnosis = diagnose(write(*rows))
+    assert "empty_contexts" in _codes(diagnosis)
+    assert {s.name: s.n for s in diagnosis.scores}["rad"] == 0
+    assert {s.name: s.n for s in diagnosis.scores}["length"] == 50
+    assert "large_group" in _codes(diagnose(write(*[{**r, "group": "g"} for r in _rows(50)])))
+
+
+def test_columns_of_scores(tmp_path: Path) -> None:
+    lines = ["id,label,good,half,none,words,twin"]
+    lines += [
+        f"{i},{i % 2},{i % 2 + i / 50},{i if i < 30 else ''},,w{i},{i % 2}" for i in range(60)
+    ]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(lines))
+    diagnosis = diagnose(path)
+    columns = {column.name: column for column in diagnosis.numeric_columns}
+    assert set(columns) == {"good", "half", "twin"}
+    assert (columns["half"].n, columns["half"].missing, columns["half"].distinct) == (30, 30, 30)
+    assert columns["good"].auroc is not None
+    assert 0.5 < columns["good"].auroc < 1
+    assert diagnosis.empty_columns == ("none",)
+    assert {"no_texts", "empty_columns", "column_tells_label"} <= _codes(diagnosis)
+    assert [name for name, column in columns.items() if column.tells_label] == ["twin"]
+
+
+def test_the_auroc_of_a_column_leaves_out_rows_without_a_value(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 6, 80).astype(float)
+    values[:5] = np.nan
+    labels = rng.integers(0, 2, 80)
+    path = tmp_path / "scores.csv"
+    cells = ["" if np.isnan(value) else value for value in values]
+    rows = (f"{label},{cell}" for label, cell in zip(labels, cells, strict=True))
+    path.write_text("label,score\n" + "\n".join(rows))
+    high, low = (values[~np.isnan(values) & (labels == side)] for side in (1, 0))
+    wins = (high[:, None] > low).mean() + 0.5 * (high[:, None] == low).mean()
+    (column,) = diagnose(path).numeric_columns
+    assert column.auroc == pytest.approx(wins, abs=1e-12)
+    path.write_text("label,score\n0,1\n0,2\n")
+    assert diagnose(path).numeric_columns[0].auroc is None
+
+
+def test_the_real_files(real_data: Path) -> None:
+    qa = diagnose(real_data / "halueval" / "qa_data.json")
+    faithbench = diagnose(real_data / "faithbench" / "summaries.csv")
+    assert not {"labels_look_inverted", "context_is_answer"} & (_codes(qa) | _codes(faithbench))
+    turned = diagnose(real_data / "faithbench" / "summaries.csv", positive=0)
+    assert "labels_look_inverted" in _codes(turned)
+    assert turned.reading["turned"] == ["--positive", "1"]
+    assert qa.length_auroc == pytest.approx(0.976, abs=0.001)
+    frank = diagnose(real_data / "frank" / "metric_scores.csv")
+    assert frank.empty_columns == ("dae",)
+    assert {c.name for c in frank.numeric_columns} >= {"factcc", "qags", "rouge_l"}
+    assert all(c.auroc is not None and c.auroc < 0.5 for c in frank.numeric_columns)
+    ragtruth = diagnose(real_data / "ragtruth")
+    assert (ragtruth.groups.n, ragtruth.median_chunks) == (82, 3)
+    # Its spans are marks, and no column of scores that tells the label.
+    assert not ragtruth.numeric_columns or {c.name for c in ragtruth.numeric_columns} == {
+        "temperature"
+    }
+    assert "empty_contexts" in _codes(diagnose(real_data / "truthfulqa" / "TruthfulQA.csv"))

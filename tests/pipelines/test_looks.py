@@ -1,0 +1,405 @@
+"""Does a further look at the same data certify nothing, as a user gets it?"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+import calibrail
+from calibrail.pipelines.data_reuse import (
+    DataUse,
+    DataUseHistory,
+    exceeds_reuse_limit,
+    overlapping_uses,
+)
+from tests.command_line import calibrail as run_command
+
+DETECTOR = "column:column=s,higher=hallucinated"
+OPTIONS = "--score-column s --higher hallucinated --alpha 0.1 --min-coverage 0.8 --max-fpr 0.4"
+
+
+def write(path: Path, start: int, stop: int, separation: float = 2.8) -> Path:
+    """Write rows ``start`` to ``stop`` of one endless table."""
+    rng = np.random.default_rng(1)
+    labels = (rng.random(4000) < 0.4).astype(int)
+    scores = rng.normal(separation * labels)
+    rows = [f"r{i},{scores[i]:.6f},{labels[i]}" for i in range(start, stop)]
+    path.write_text("\n".join(["id,s,label", *rows]) + "\n")
+    return path
+
+
+def calibrated(data: Path, folder: Path, *more: str) -> dict[str, Any]:
+    run_command("calibrate", str(data), *OPTIONS.split(), "-o", str(folder), *more)
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return report
+
+
+def test_one_look_certifies_and_the_same_one_again_says_the_same(tmp_path: Path) -> None:
+    data, run = write(tmp_path / "a.csv", 0, 600), tmp_path / "run"
+    first = calibrated(data, run)
+    assert first["verdict"] == "certified" and first["looks"] == []
+    before = (run / "looks.json").read_bytes(), (run / "report.json").read_bytes()
+    assert calibrated(data, run)["verdict"] == "certified"
+    assert ((run / "looks.json").read_bytes(), (run / "report.json").read_bytes()) == before
+
+
+def test_more_of_the_data_or_another_seed_is_a_second_chance(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert calibrated(write(tmp_path / "a.csv", 0, 600), run)["verdict"] == "certified"
+    grown = calibrated(write(tmp_path / "b.csv", 0, 1300), run)
+    assert grown["verdict"] == "inconclusive"
+    assert grown["certificate"]["verdict"] == "inconclusive"
+    assert "600 answers with seed 0 (certified)" in grown["reason"]
+    assert "new answers alone" in grown["reason"]
+    again = calibrated(tmp_path / "a.csv", run, "--seed", "1")
+    assert again["verdict"] == "inconclusive"
+    assert [look["n"] for look in again["looks"]] == [600, 1300]
+    # Another question about the first split has an answer of its own; about another it has none.
+    assert calibrated(tmp_path / "a.csv", run, "--alpha", "0.12")["verdict"] == "certified"
+    for data, *more in (("b.csv",), ("a.csv", "--seed", "1"), ("a.csv", "--seed", "2")):
+        other = calibrated(tmp_path / data, run, "--alpha", "0.12", *more)
+        assert other["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("known", ["id", "nothing"])
+def test_a_rerolled_seed_is_a_second_chance_whatever_else_moves_a_little(
+    tmp_path: Path, known: str
+) -> None:
+    run, first = tmp_path / "run", write(tmp_path / "a.csv", 0, 1400)
+    if known == "nothing":
+        first = without_ids(first, 0, 1400, 6)
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_text(first.read_text().replace("s,label", "t,label"))
+    pac = ("--guarantee", "pac", "--delta")
+    assert calibrated(first, run, *pac, "0.1")["verdict"] == "certified"
+    rerolled = (
+        (first, *pac, "0.101", "--seed", "1"),
+        (first, *pac, "0.1", "--alpha", "0.11", "--seed", "2"),
+        (first, "--seed", "3"),
+        (renamed, "--score-column", "t", *pac, "0.1", "--seed", "4"),
+    )
+    for data, *changed in rerolled:
+        report = calibrated(data, run, *changed)
+        assert report["verdict"] == "inconclusive" and "looked at before" in report["reason"]
+    # Other values are another detector.
+    other, noise = tmp_path / "other.csv", np.random.default_rng(7).normal(size=1400)
+    rows = [row.split(",") for row in write(other, 0, 1400).read_text().split()[1:]]
+    lines = [f"{i},{e + 2.8 * int(y):.6f},{y}" for (i, _, y), e in zip(rows, noise, strict=True)]
+    other.write_text("\n".join(["id,s,label", *lines]) + "\n")
+    assert calibrated(other, run, *pac, "0.1", "--seed", "1")["looks"] == []
+
+
+def test_a_detector_is_known_again_by_its_values_in_other_last_digits() -> None:
+    rng = np.random.default_rng(0)
+    digests = rng.integers(0, 2**63, 2000, dtype=np.uint64)
+    labels, scores = np.zeros(2000, np.int8), rng.normal(size=2000)
+
+    def look(name: str, scores: NDArray[np.float64], n: int = 2000) -> DataUse:
+        return replace(DataUse.at(digests[:n], labels[:n], scores=scores[:n]), detector=name)
+
+    first = look("a", scores)
+    assert look("b", scores * (1.0 + 1e-7)).of_one_detector(first)
+    assert look("b", scores, 500).of_one_detector(first)
+    assert look("a", -scores).of_one_detector(first)
+    # Two detectors that say nothing about most answers are two.
+    silent, other = np.where(scores < 0.5, 0.0, scores), np.where(scores < 0.5, 0.0, scores + 1)
+    assert not look("b", other).of_one_detector(look("a", silent))
+    assert not look("b", -scores).of_one_detector(first)
+
+
+def test_after_a_further_look_the_next_step_is_new_answers(tmp_path: Path) -> None:
+    data, run = write(tmp_path / "a.csv", 0, 900), tmp_path / "run"
+    calibrated(data, run)
+    done = run_command("calibrate", str(data), *OPTIONS.split(), "-o", str(run), "--seed", "1")
+    assert "Next: Freeze this detector" in " ".join(done.stdout.split())
+
+
+def test_other_data_is_no_second_chance_and_a_rejection_stands(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    calibrated(write(tmp_path / "a.csv", 0, 600), run)
+    assert calibrated(write(tmp_path / "b.csv", 600, 1300), run)["verdict"] == "certified"
+    poor = tmp_path / "poor"
+    assert calibrated(write(tmp_path / "c.csv", 0, 600, 0.0), poor)["verdict"] == "rejected"
+    assert calibrated(write(tmp_path / "d.csv", 0, 900, 0.0), poor)["verdict"] == "rejected"
+
+
+def test_a_guardrail_is_certified_on_one_look_at_fresh_answers(tmp_path: Path) -> None:
+    run, file = tmp_path / "run", tmp_path / "guardrail.json"
+    calibrated(write(tmp_path / "a.csv", 0, 800), run)
+    calibrail.Run.load(run).freeze().save(file)
+
+    def certified(data: Path) -> dict[str, Any]:
+        options = ["--max-fpr", "0.4", "--min-coverage", "0.8", "--json"]
+        done = run_command("certify", str(file), str(data), *options)
+        content: dict[str, Any] = json.loads(done.stdout)
+        return content
+
+    assert certified(write(tmp_path / "f.csv", 1000, 1400))["verdict"] == "certified"
+    grown = certified(write(tmp_path / "g.csv", 1000, 1900))
+    assert grown["verdict"] == "inconclusive" and len(grown["looks"]) == 1
+    assert "looked at before: 400 answers (certified)" in grown["reason"]
+    assert certified(write(tmp_path / "f.csv", 1000, 1400))["verdict"] == "certified"
+    assert certified(write(tmp_path / "h.csv", 2000, 2400))["verdict"] == "certified"
+    # From Python nothing is kept unless a file is named.
+    result = calibrail.certify(file, tmp_path / "g.csv", max_fpr=0.4, min_coverage=0.8)
+    assert result.verdict == "certified"
+
+
+def test_guardrails_made_anew_until_one_is_certified_are_further_looks(tmp_path: Path) -> None:
+    """As a pull request does that tries another seed, or alpha, on the same held-out file."""
+    data, file = write(tmp_path / "a.csv", 0, 800), tmp_path / "guardrail.json"
+    heldout = write(tmp_path / "f.csv", 1000, 1400)
+    guardrails = []
+    for number, more in enumerate(([], ["--seed", "2"], ["--alpha", "0.12"])):
+        calibrated(data, tmp_path / f"run{number}", *more)
+        calibrail.Run.load(tmp_path / f"run{number}").freeze().save(file)
+        guardrails.append(file.read_bytes())
+        options = ["--max-fpr", "0.4", "--min-coverage", "0.8", "--json"]
+        content = json.loads(run_command("certify", str(file), str(heldout), *options).stdout)
+        assert content["verdict"] == ("certified" if not number else "inconclusive")
+        assert len(content["looks"]) == number
+    assert len(set(guardrails)) == 3
+    # The first one was looked at before the others.
+    file.write_bytes(guardrails[0])
+    content = json.loads(run_command("certify", str(file), str(heldout), *options).stdout)
+    assert content["verdict"] == "certified"
+
+
+def test_what_is_left_to_label_is_said_for_new_answers_with_the_verdict(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    text = run_command(
+        "calibrate",
+        str(write(tmp_path / "a.csv", 0, 300, 2.0)),
+        *["--score-column", "s", "--higher", "hallucinated", "--alpha", "0.1", "--max-fpr", "0.25"],
+        *("--min-coverage", "0.6", "-o", str(run)),
+    ).stdout
+    report = json.loads((run / "report.json").read_text())
+    assert report["verdict"] == "inconclusive"
+    assert report["certificate"]["fpr"]["estimate"] > 0.25
+    assert "settles it as rejected" in " ".join(text.split())
+
+
+def look_of(digests: NDArray[np.uint64], **more: Any) -> DataUse:
+    return DataUse.at(digests, np.zeros(len(digests), np.int8), **more)
+
+
+def test_what_two_looks_have_in_common_is_estimated() -> None:
+    rng = np.random.default_rng(0)
+    digests = rng.integers(0, 2**63, 20_000, dtype=np.uint64)
+    first = look_of(digests[:8000])
+    for start, stop, true in ((4000, 12_000, 0.5), (7000, 20_000, 1 / 13), (8000, 20_000, 0.0)):
+        estimate = sum(
+            share for _, share in overlapping_uses(look_of(digests[start:stop]), [first])
+        )
+        assert estimate == pytest.approx(true, abs=4 * np.sqrt(true * (1 - true) / 256))
+    # All of a small look stands in its digests, and what two looks share with it counts once.
+    small, third = look_of(digests[7984:8800]), look_of(digests[7992:8016])
+    beside = look_of(digests[7184:8000])
+    assert [share for _, share in overlapping_uses(small, [beside])] == [
+        pytest.approx(16 / 816, abs=0.04)
+    ]
+    both = overlapping_uses(small, [beside, third])
+    assert sum(share for _, share in both) == pytest.approx(32 / 816, abs=0.05)
+    assert len(both) == 2 and not exceeds_reuse_limit(both)
+    assert look_of(digests[:8000][::-1]).same(first)
+    assert not look_of(digests[:8000], assumed=True).same(first)
+    flipped = DataUse.at(digests[:8000], np.eye(1, 8000, dtype=np.int8)[0])
+    assert not flipped.same(first) and exceeds_reuse_limit(overlapping_uses(flipped, [first]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["--calibration-share", "0.4"],
+        ["--fit-share", "0.1", "--calibration-share", "0.5"],
+        ["--split-column", "part"],
+        ["--label-column", "relabelled"],
+        ["--assume-independent", "--seed", "3"],
+    ],
+)
+def test_the_same_answers_looked_at_in_another_way_certify_nothing(
+    tmp_path: Path, change: list[str]
+) -> None:
+    lines = write(tmp_path / "a.csv", 0, 1400).read_text().split()[1:]
+    # Two answers a group, with which independence may be assumed or not.
+    parts, labels = ("test", "calibration"), [int(line[-1]) for line in lines]
+    labels[0] = 1 - labels[0]
+    rows = [f"{line},{parts[i // 2 % 2]},{labels[i]},g{i // 2}" for i, line in enumerate(lines)]
+    data, run = tmp_path / "b.csv", tmp_path / "run"
+    data.write_text("\n".join(["id,s,label,part,relabelled,g", *rows]) + "\n")
+    grouped = ["--group-column", "g"] if "--assume-independent" in change else []
+    assert calibrated(data, run, *grouped)["verdict"] == "certified"
+    assert calibrated(data, run, *grouped)["looks"] == []
+    again = calibrated(data, run, *grouped, *change)
+    assert again["verdict"] == "inconclusive" and "looked at before" in again["reason"]
+    assert again["looks"][0]["shared"] == 1.0
+
+
+def without_ids(path: Path, start: int, stop: int, digits: int, *, more: bool = False) -> Path:
+    rows = write(path, start, stop).read_text().split()[1:]
+    cells = [row.split(",")[1:] for row in rows]
+    lines = [
+        f"{float(s):.{digits}f},{label}" + (f",{i}" if more else "")
+        for i, (s, label) in enumerate(cells)
+    ]
+    path.write_text("\n".join(["s,label,extra" if more else "s,label", *lines]) + "\n")
+    return path
+
+
+def test_one_more_column_makes_no_other_data_of_rows_without_ids(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert calibrated(without_ids(tmp_path / "a.csv", 0, 600, 6), run)["verdict"] == "certified"
+    data = without_ids(tmp_path / "b.csv", 0, 600, 6, more=True)
+    again = calibrated(data, run, "--seed", "1")
+    assert again["verdict"] == "inconclusive" and len(again["looks"]) == 1
+
+
+def test_coarse_scores_without_ids_are_known_only_all_together(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    apart = "--assume-independent"
+    first = calibrated(without_ids(tmp_path / "a.csv", 0, 800, 0), run, apart)
+    assert first["verdict"] == "certified"
+    other = calibrated(without_ids(tmp_path / "b.csv", 800, 1600, 0), run, apart)
+    assert other["verdict"] == "certified" and other["looks"] == []
+    again = calibrated(tmp_path / "a.csv", run, "--seed", "1", apart)
+    assert again["verdict"] == "inconclusive" and len(again["looks"]) == 1
+
+
+def test_few_answers_in_common_are_told_and_void_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    calibrated(write(tmp_path / "a.csv", 0, 600), run)
+    report = calibrated(write(tmp_path / "b.csv", 570, 1400), run)
+    assert report["verdict"] == "certified"
+    assert 0.0 < report["looks"][0]["shared"] < 0.1
+    assert "of this data was looked at before (600 answers with seed 0" in report["reason"]
+
+
+def test_what_a_report_tested_is_no_fresh_data_for_its_guardrail(tmp_path: Path) -> None:
+    run, file = tmp_path / "run", tmp_path / "guardrail.json"
+    data = write(tmp_path / "a.csv", 0, 1200)
+    calibrated(data, run)
+    guardrail = calibrail.Run.load(run).freeze()
+    guardrail.save(file)
+    content = json.loads((run / "calibration.json").read_text())
+    known = set(content["data"]["looked_at"]["lowest"])
+    assert content["data"]["looked_at"]["reported"] and len(known) == 256
+
+    result = calibrail.certify(file, data, max_fpr=0.4, min_coverage=0.8)
+    assert result.verdict == "inconclusive" and result.looks[0]["reported"]
+    # Its test part alone, written anew, with as many new answers.
+    table = calibrail.Run.load(run).report.to_dict()
+    assert table["looks"] == []
+    scores = pq.read_table(run / "scores.parquet")
+    tested = {row["id"] for row in scores.to_pylist() if row["split"] == "test"}
+    lines = data.read_text().split()
+    half = [lines[0], *(line for line in lines[1:] if line.split(",")[0] in tested)]
+    assert 400 < len(half) < 800
+    (tmp_path / "half.csv").write_text("\n".join(half) + "\n")
+    result = calibrail.certify(file, tmp_path / "half.csv", max_fpr=0.4, min_coverage=0.8)
+    assert result.verdict == "inconclusive"
+    assert "by the guardrail's own report" in result.certificate.reason
+    assert result.looks[0]["shared"] == pytest.approx(1.0)
+    fresh = write(tmp_path / "c.csv", 2000, 2600)
+    assert calibrail.certify(file, fresh, max_fpr=0.4, min_coverage=0.8).verdict == "certified"
+
+
+def test_a_pac_report_looked_at_faithful_calibration_answers_too(tmp_path: Path) -> None:
+    run = calibrail.calibrate(write(tmp_path / "a.csv", 0, 1200), DETECTOR, alpha=0.1)
+    pac = calibrail.calibrate(tmp_path / "a.csv", DETECTOR, alpha=0.1, guarantee="pac")
+    assert pac.data["looked_at"]["n"] > 1.4 * run.data["looked_at"]["n"]
+
+
+GOOD = {"n": 3, "seed": 0, "content": "c", "lowest": ["0" * 16], "verdict": "certified"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"schema": "other"}',
+        '{"schema": "calibrail.looks/1"}',
+        "[" * 9999,
+        '{"schema": "calibrail.looks/1", "questions": []}',
+        *(
+            json.dumps({"schema": "calibrail.looks/1", "questions": {"q": [GOOD | change]}})
+            for change in ({"n": "3"}, {"n": True}, {"lowest": ["0"]}, {"verdict": 1}, {"x": 1})
+        ),
+        json.dumps({"schema": "calibrail.looks/1", "questions": {"q": 1}}),
+    ],
+)
+def test_a_damaged_file_of_looks_is_an_error_before_any_work(tmp_path: Path, text: str) -> None:
+    (tmp_path / "looks.json").write_text(text)
+    with pytest.raises(calibrail.CalibrailError, match="restore it"):
+        DataUseHistory(tmp_path / "looks.json")
+
+
+@pytest.mark.parametrize("path", ["file/looks.json", "."])
+def test_a_file_of_looks_that_is_of_no_use_ends_a_run_before_it_scores(
+    tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    looks, data = tmp_path / path, [{"response": "unread"}]
+    guardrail = calibrail.calibrate("example:facts", "novelty", alpha=0.2, max_fpr=0.6).freeze()
+
+    def score(example: calibrail.Example) -> float:
+        raise AssertionError("scored")
+
+    with pytest.raises(calibrail.CalibrailError, match=r"cannot .*it keeps what"):
+        calibrail.calibrate(data, score, looks=looks)
+    with pytest.raises(calibrail.CalibrailError, match=r"cannot .*it keeps what"):
+        calibrail.compare(data, score, looks=looks)
+    with pytest.raises(calibrail.CalibrailError, match=r"cannot .*it keeps what"):
+        calibrail.certify(guardrail, data, max_fpr=0.4, looks=looks)
+
+
+def test_looks_of_several_processes_are_all_kept(tmp_path: Path) -> None:
+    path, n = tmp_path / "looks.json", np.arange(1000, dtype=np.uint64)
+    one, other = DataUseHistory(path), DataUseHistory(path)
+    verdict = replace(look_of(n), verdict="certified")
+    assert one.record("x", verdict) == ()
+    earlier = other.record("x", replace(verdict, seed=7))
+    assert [look.seed for look, _ in earlier] == [None] and exceeds_reuse_limit(earlier)
+    assert DataUseHistory(path).record("y", verdict) == ()
+    with ThreadPoolExecutor(8) as pool:
+        list(
+            pool.map(
+                lambda i: DataUseHistory(path).record("z", replace(verdict, seed=i)), range(24)
+            )
+        )
+    questions = json.loads(path.read_text())["questions"].values()
+    assert sorted(map(len, questions)) == [1, 2, 24]
+    # Of looks at the same time, too, the first alone certifies.
+    verdicts = [look["verdict"] for looks in questions for look in looks]
+    assert verdicts.count("certified") == 3
+
+
+def test_groups_lose_verdict_reason_and_flips_together(tmp_path: Path) -> None:
+    lines = write(tmp_path / "a.csv", 0, 1600).read_text().split()
+    rows = [f"{line},{'ab'[i % 2]}" for i, line in enumerate(lines[1:])]
+    data, run = tmp_path / "b.csv", tmp_path / "run"
+    data.write_text("\n".join([lines[0] + ",kind", *rows]) + "\n")
+    first = calibrated(data, run, "--by", "kind")["by_group"]["rows"]
+    assert [row["verdict"] for row in first] == ["certified", "certified"]
+    for row in calibrated(data, run, "--by", "kind", "--seed", "1")["by_group"]["rows"]:
+        assert row["verdict"] == "inconclusive" and row["flips"] is None
+        assert "looked at before" in row["reason"]
+
+
+def test_a_comparison_by_another_seed_certifies_nobody(tmp_path: Path) -> None:
+    data, run = write(tmp_path / "a.csv", 0, 1300), tmp_path / "run"
+
+    def verdict(seed: int) -> str:
+        run_command("compare", str(data), *OPTIONS.split(), "-o", str(run), "--seed", str(seed))
+        detectors = json.loads((run / "compare.json").read_text())["detectors"]
+        return str(detectors[0]["verdict"])
+
+    assert [verdict(seed) for seed in (0, 1, 0)] == ["certified", "inconclusive", "certified"]

@@ -1,0 +1,97 @@
+"""Do words add sentences to a report, and nothing else?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrail import evaluation
+from calibrail.evaluation import Report, Sample
+from calibrail.report.documents.measures import WORDS
+from calibrail.report.fill_messages import spelled, worded
+from tests.measured import evaluated
+
+RNG = np.random.default_rng(0)
+LABELS = np.tile([0, 1], 800).astype(np.int8)
+CODES = np.repeat(np.tile([1, 2], 400), 2).astype(np.int8)
+VALUES = RNG.normal(size=1600) + 3.0 * LABELS
+
+
+#: Eight answers a group, one of each class and group counts.
+GROUPED = Sample(VALUES, LABELS, CODES, np.arange(1600) // 8)
+SHARING = GROUPED.thinned(CODES > 0, RNG.permutation(1600), LABELS)
+
+
+def report(**options: Any) -> Report:
+    return evaluated(SHARING, **options)
+
+
+def numbers(report: Report) -> dict[str, Any]:
+    """Return a report without its sentences."""
+    content = report.to_dict()
+    content["warnings"] = [item["code"] for item in content["warnings"]]
+    for part in (content, content["certificate"]):
+        del part["reason"]
+    content["confounds"].pop("finding", None)
+    return content
+
+
+def test_words_add_sentences_and_change_no_number() -> None:
+    codes = report(max_fpr=0.2, baselines={"same": VALUES, "length": RNG.normal(size=1600)})
+    words = worded(codes)
+    assert codes.reason == "aims_at_the_requirement"
+    warned = ["not_shown_to_beat_baseline", "clustered"]
+    assert [item.code for item in codes.warnings] == warned
+    assert not any(item.message for item in codes.warnings)
+    assert numbers(words) == spelled(numbers(codes))
+    assert words.reason == words.certificate["reason"] != codes.reason
+    sentences = (words.reason, *(item.message for item in words.warnings))
+    assert all(text.endswith((".", ".)")) for text in (*sentences, words.confounds["finding"]))
+    assert worded(report()).confounds is None
+
+
+def test_answers_that_share_a_group_are_named_counted_or_not() -> None:
+    def warnings(sample: Sample) -> dict[str, str]:
+        return {item.code: item.message for item in worded(evaluated(sample)).warnings}
+
+    counted = warnings(SHARING)
+    assert "assumed_independent" not in counted
+    assert "one answer of each group and class counts: 400 of 1,600" in counted["clustered"]
+    assumed = warnings(replace(GROUPED, independent=True))
+    assert "clustered" not in assumed
+    assert assumed["assumed_independent"].startswith("1,200 of 1,200 examples share a group")
+
+
+def test_why_a_measure_is_missing_is_put_into_words() -> None:
+    """However deep it stands, as in the test part of a report without faithful answers."""
+    codes = evaluated(Sample(VALUES, np.ones_like(LABELS), CODES, np.arange(1600)))
+    assert codes.to_dict()["test"]["auroc"]["reason"] == "no_faithful"
+    words = worded(codes)
+    assert words.to_dict()["test"]["auroc"]["reason"] == "there is no faithful example"
+    content = {"rows": ({"reason": "few_strata:10", "n": 3}, {"reason": None}), "n": codes}
+    assert spelled(content)["rows"] == (
+        {"reason": "fewer than two strata hold 10 answers of each class", "n": 3},
+        {"reason": None},
+    )
+    assert spelled(words) is words
+
+
+def test_every_code_of_a_missing_measure_has_words() -> None:
+    """The codes that ``missing`` is called with, and those that are handed on to it."""
+    room = Path(evaluation.__file__).parent
+    # agree has words of its own.
+    files = [path for path in room.rglob("*.py") if "agree" not in path.parts]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    codes = set(re.findall(r'missing\([^()]*?, f?"([^"]+)"', text))
+    codes |= set(re.findall(r'(?:without_test|reason or)[ (]f?"([^"]+)"', text))
+    codes = {code.split(":")[0] for code in codes}
+    named = {
+        code.replace("{name}", name) for code in codes for name in ("faithful", "hallucinated")
+    }
+    assert len(named) >= 10 and named <= set(WORDS)
+    stems = {re.sub("(faithful|hallucinated)$", "{name}", code) for code in WORDS}
+    assert all(re.search(f'"{stem}[":]', text) for stem in map(re.escape, stems))
