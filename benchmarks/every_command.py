@@ -57,6 +57,8 @@ WORK = Path(tempfile.gettempdir()) / "every_command"
 COMPARED = {".json", ".jsonl", ".csv", ".parquet", ".md", ".xml", ".dsse"}
 #: What a later version must be able to load; label folders hold pages that nobody loads.
 NOT_KEPT = shutil.ignore_patterns("*.html", "*.svg", "*.png", "figures", "cache", "shards", "data")
+#: Of these nothing is compared: the cost of a leaderboard holds measured times by name of a score.
+ONLY_TIMES = ("board/cost.json",)
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?")
 DURATION = re.compile(r"(?<![\w.])(?:about )?\d[\d,.]*\s?(?:ms|µs|s|min|h)\b(?: \d+ (?:s|min)\b)?")
 #: What a dry run says of this machine's memory.
@@ -242,7 +244,7 @@ def run_scene(place: Place, name: str, lines: list[str], first: int = 1) -> None
             place.words |= {key: "KEYID", key[:16]: "KEYID"}
         _keep(place, target, printed, said, code, line)
     for path, _ in sorted(_files(folder) - had):
-        if path.suffix in COMPARED:
+        if path.suffix in COMPARED and not path.as_posix().endswith(ONLY_TIMES):
             keep_file(place, path, place.results / name / "files" / path.relative_to(folder))
 
 

@@ -21,7 +21,7 @@ def half(group: str) -> str:
     """Return the half, ``a`` or ``b``, that a group belongs to, whatever the order of rows.
 
     >>> [half(f"g{number}") for number in range(6)]
-    ['b', 'b', 'b', 'a', 'a', 'b']
+    ['a', 'b', 'b', 'b', 'a', 'b']
     """
     return "ab"[hashlib.sha256(group.encode()).digest()[0] % 2]
 
