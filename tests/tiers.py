@@ -39,7 +39,7 @@ SLOW = 1.0
 #: Modules from which on a test paid for a library that the next one to use it would have paid for.
 MANY_MODULES = 200
 #: Seconds at which a fast test fails the run: machines differ, and so do two runs on one of them.
-FAR_TOO_SLOW = 3.0
+FAR_TOO_SLOW = 6.0
 
 
 def cpu() -> float:
