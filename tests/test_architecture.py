@@ -162,7 +162,7 @@ def test_calls_are_short_enough_to_be_shaped_by_the_formatter() -> None:
     [
         ("from calibrail.data.splits import _halves", ["calibrail.data.splits._halves"]),
         ("from calibrail.data import splits\nsplits._halves(1)", ["splits._halves"]),
-        ("from calibrail.models.llm.chat import _reply", []),
+        ("from calibrail.models.batching import _reply", []),
         ("from calibrail.data import splits\nsplits.__doc__", []),
     ],
 )
@@ -177,7 +177,7 @@ def flags_in_errors(tree: ast.Module) -> Iterator[str]:
         both = {
             part
             for call in calls
-            if isinstance(call.func, ast.Name) and call.func.id == "either"
+            if isinstance(call.func, ast.Name) and call.func.id == "cli_or_python"
             for part in ast.walk(call)
         }
         for part in ast.walk(node):
@@ -193,8 +193,8 @@ def test_errors_name_options_for_python_and_the_command_line_alike() -> None:
         if room(path)[:1] not in (("cli",), ("report",))
         for flag in flags_in_errors(tree)
     ]
-    assert not found, f"use option_of or either of options/fields.py: {found}"
-    wrong = ast.parse("raise E(f'name {x} with --map, or ' + either('--by', 'by=...'))")
+    assert not found, f"use spell_option or cli_or_python of options/fields.py: {found}"
+    wrong = ast.parse("raise E(f'name {x} with --map, or ' + cli_or_python('--by', 'by=...'))")
     assert list(flags_in_errors(wrong)) == ["--map"]
 
 

@@ -379,7 +379,7 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     static = {
         item.name: (item.read_bytes(), _KINDS[item.name.rpartition(".")[2]])
-        for item in files("calibrail.ui.server").joinpath("page").iterdir()
+        for item in files("calibrail.ui").joinpath("page").iterdir()
         if item.name.rpartition(".")[2] in _KINDS
     }
 
