@@ -7,11 +7,11 @@ import sys
 def test_a_signal_is_not_lost_where_python_drops_exceptions() -> None:
     program = """
 import os, signal, weakref
-from calibrail.serve.process import ending_at_once
+from calibrail.serve.process import exit_on_signal
 class Gone: pass
 gone = Gone()
 seen = weakref.ref(gone, lambda _: os.kill(os.getpid(), signal.SIGTERM))
-with ending_at_once():
+with exit_on_signal():
     del gone
     raise SystemExit(3)
 """
