@@ -151,7 +151,7 @@ def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir()
     words = monitor(Path("decisions"))(tmp_path)
     assert words[1:] == [
-        *("-m", "calibrail.serve.watch_status", "monitor", str(tmp_path / "guardrail.json")),
+        *("-P", "-m", "calibrail.serve.watch_status", "monitor", str(tmp_path / "guardrail.json")),
         *("decisions", "-o", str(tmp_path), "--follow"),
     ]
     (tmp_path / "audit" / "session.json").touch()
@@ -161,12 +161,12 @@ def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:
 def test_a_watch_ends_where_its_service_is_killed() -> None:
     code = """
 import runpy, signal, sys, time
-from calibrail.serve import watched
+from calibrail.serve import watch_status
 def stand_in(*_, **__):
     print("begun", flush=True)
     time.sleep(1000)
 runpy.run_module = stand_in
-watched.main()
+watch_status.main()
 """
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -22,7 +22,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,7 +80,7 @@ def place(root: Path, name: str, digest: str) -> Path | None:
 
 
 def deciding(root: Path, name: str) -> Path | None:
-    """Return the folder of the watch of what decides under a name, once its guardrail is there."""
+    """Return the monitor folder of the guardrail served under a name; None until it is loaded."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         content = json.loads((root / name / DECIDING).read_bytes())
         found = place(root, name, content["guardrail"])
@@ -281,25 +280,8 @@ _GRACE: Final = 5.0
 Command = Callable[[Path], list[str]]
 
 
-@dataclass
-class _Watch:
-    """The watch of one guardrail, which runs or waits to be started."""
-
-    name: str
-    folder: Path
-    process: subprocess.Popen[bytes] | None = None
-    command: list[str] = field(default_factory=list)
-    began: float = 0.0
-    again: float = 0.0
-    pause: float = _FIRST_WAIT
-    #: When it is to end, since its guardrail decides no more; None while it does.
-    ends: float | None = None
-    #: When it was told to.
-    told: float | None = None
-
-
 class Watchers:
-    """The watches of a service.
+    """The watches of a service: a process for each guardrail, and a thread that keeps it running.
 
     Parameters
     ----------
@@ -325,8 +307,11 @@ class Watchers:
     ) -> None:
         self._root, self._names, self._command = root, list(names), command
         self._linger, self._note = linger, note
-        self._watches: dict[Path, _Watch] = {}
         self._stopped = threading.Event()
+        #: By the folder of a watch: its thread, its process, and the moment when it is to end.
+        self._threads: dict[Path, threading.Thread] = {}
+        self._processes: dict[Path, subprocess.Popen[bytes]] = {}
+        self._ends: dict[Path, float] = {}
         # Not waited for by the process: a disk that hangs would keep it from ending.
         self._thread = threading.Thread(target=self._run, name="watchers", daemon=True)
 
@@ -337,97 +322,95 @@ class Watchers:
     def stop(self) -> None:
         """End all watches; what does not end in time is killed."""
         self._stopped.set()
+        end = time.monotonic() + _GRACE + 2 * _STEP
         if self._thread.ident is not None:
-            self._thread.join(_GRACE + 2 * _STEP)
-        for watch in tuple(self._watches.values()):
-            if watch.process is not None:
-                watch.process.kill()
+            for thread in (self._thread, *tuple(self._threads.values())):
+                thread.join(max(0.0, end - time.monotonic()))
+        for process in tuple(self._processes.values()):
+            process.kill()
 
     def _run(self) -> None:
+        """Start a watch for each guardrail that decides, and let those end that do not any more."""
         while not self._stopped.is_set():
             try:
-                self._look()
+                found = {deciding(self._root, name): name for name in self._names}
             except Exception as error:
                 self._note(f"the watches could not be looked at: {error!r}")
+            else:
+                for folder, name in found.items():
+                    if folder is not None:
+                        self._ends.pop(folder, None)
+                        self._begin(folder, name)
+                for folder in self._threads.keys() - found.keys():
+                    self._ends.setdefault(folder, time.monotonic() + self._linger)
             self._stopped.wait(_STEP)
-        self._end()
 
-    def _look(self) -> None:
-        now, wanted = time.monotonic(), {}
-        for name in self._names:
-            if (folder := deciding(self._root, name)) is not None:
-                wanted[folder] = name
-        for folder, name in wanted.items():
-            self._watches.setdefault(folder, _Watch(name, folder)).ends = None
-        for folder, watch in tuple(self._watches.items()):
-            self._reap(watch)
-            if folder not in wanted and watch.ends is None:
-                watch.ends = now + self._linger
-            if watch.process is None:
-                if watch.ends is not None:
-                    del self._watches[folder]
-                elif now >= watch.again:
-                    self._start(watch)
-            elif watch.ends is None and self._command(folder) != watch.command:
-                if watch.told is None:
-                    self._note(f"the watch of {watch.name} starts again, with labels from now on")
-                _tell_to_end(watch, now)
-            elif watch.ends is not None and now >= watch.ends:
-                _tell_to_end(watch, now)
+    def _begin(self, folder: Path, name: str) -> None:
+        thread = self._threads.get(folder)
+        if thread is None or not thread.is_alive():
+            thread = threading.Thread(target=self._watch, args=(folder, name), daemon=True)
+            self._threads[folder] = thread
+            thread.start()
 
-    def _start(self, watch: _Watch) -> None:
-        watch.command, watch.began = self._command(watch.folder), time.monotonic()
-        watch.told = None
+    def _watch(self, folder: Path, name: str) -> None:
+        """Keep the watch of one guardrail running as long as it is wanted."""
+        pause = _FIRST_WAIT
+        while self._is_wanted(folder):
+            began, command = time.monotonic(), self._command(folder)
+            try:
+                with self._process(folder, command) as process:
+                    while process.poll() is None and self._is_wanted(folder, command):
+                        self._stopped.wait(_STEP)
+                    ended = process.poll()
+            except (OSError, ValueError) as error:
+                why = f"cannot be started ({error})"
+            else:
+                if ended is None:
+                    if self._is_wanted(folder):
+                        self._note(f"the watch of {name} starts again, with labels from now on")
+                    continue
+                why = f"ended with {ended}"
+            lived = time.monotonic() - began
+            pause = _FIRST_WAIT if lived > _WELL else min(2 * pause, _LONGEST_WAIT)
+            self._note(
+                f"the watch of {name} {why}; decisions go on, and it is started again in "
+                f"{pause:.0f} s"
+            )
+            again = time.monotonic() + pause
+            while time.monotonic() < again and self._is_wanted(folder):
+                self._stopped.wait(_STEP)
+
+    def _is_wanted(self, folder: Path, command: list[str] | None = None) -> bool:
+        """Return whether a guardrail is still watched, and by this command if one is given."""
+        wanted = not self._stopped.is_set() and time.monotonic() < self._ends.get(folder, math.inf)
+        return wanted and (command is None or self._command(folder) == command)
+
+    @contextlib.contextmanager
+    def _process(self, folder: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a command; ask it to end afterwards, and kill it if it has not done so in time."""
         variables = dict(os.environ, OMP_NUM_THREADS="1")
         for name in (TOKEN_VARIABLE, TOGETHER):
             variables.pop(name, None)
-        try:
-            # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
-            watch.process = subprocess.Popen(
-                watch.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env=variables,
-                process_group=0,
-            )
-        except (OSError, ValueError) as error:
-            self._wait(watch, f"cannot be started ({error})")
-
-    def _reap(self, watch: _Watch) -> None:
-        if watch.process is None or (code := watch.process.poll()) is None:
-            return
-        if watch.process.stdin is not None:
-            watch.process.stdin.close()
-        watch.process = None
-        if watch.told is None:
-            self._wait(watch, f"ended with {code}")
-
-    def _wait(self, watch: _Watch, why: str) -> None:
-        lived = time.monotonic() - watch.began
-        watch.pause = _FIRST_WAIT if lived > _WELL else min(2 * watch.pause, _LONGEST_WAIT)
-        watch.again = time.monotonic() + watch.pause
-        self._note(
-            f"the watch of {watch.name} {why}; decisions go on, and it is started again in "
-            f"{watch.pause:.0f} s"
+        # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
+        process = self._processes[folder] = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=variables,
+            process_group=0,
         )
-
-    def _end(self) -> None:
-        running = [watch for watch in self._watches.values() if watch.process is not None]
-        while running:
-            for watch in running:
-                _tell_to_end(watch, time.monotonic())
-            time.sleep(_STEP / 10)
-            running = [watch for watch in running if watch.process and watch.process.poll() is None]
-
-
-def _tell_to_end(watch: _Watch, now: float) -> None:
-    """Ask a process to end, the first time; kill it if it has not done so after a while."""
-    assert watch.process is not None
-    if watch.told is None:
-        watch.told = now
-        watch.process.terminate()
-    elif now >= watch.told + _GRACE:
-        watch.process.kill()
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            del self._processes[folder]
+            if process.stdin is not None:
+                process.stdin.close()
 
 
 def monitor(log: Path) -> Command:
