@@ -357,17 +357,17 @@ def retry_after(value: str | None) -> float | None:
 
 def check_call(item: Mapping[str, Any], evidence: bool) -> Call[Decision]:
     """Return the request for one decision; the item holds what ``Guardrail.check`` takes."""
-    sent, id = named(answer(item))
+    sent, id = with_id(answer(item))
 
     def read(reply: Any) -> Decision:
         return decision_about(reply, sent["id"], id, "the reply")
 
-    return Call("/v1/check", _encoded({**sent, **_asking(evidence)}), read)
+    return Call("/v1/check", _encoded({**sent, **_evidence_field(evidence)}), read)
 
 
 def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
     """Return the request for a decision about each answer."""
-    sent, ids = zip(*map(named, answers(items)), strict=True)
+    sent, ids = zip(*map(with_id, answers(items)), strict=True)
 
     def read(reply: Any) -> list[Decision]:
         replies = _items(reply, len(sent))
@@ -376,12 +376,12 @@ def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
             for place, (given, item, id) in enumerate(zip(replies, sent, ids, strict=True))
         ]
 
-    return Call("/v1/check/batch", _encoded({"items": sent, **_asking(evidence)}), read)
+    return Call("/v1/check/batch", _encoded({"items": sent, **_evidence_field(evidence)}), read)
 
 
 def select_call(items: Sequence[object], **release: object) -> Call[dict[str, Any]]:
     """Return the request for which answers may be released; the options are those of `select`."""
-    sent, ids = zip(*map(named, answers(items)), strict=True)
+    sent, ids = zip(*map(with_id, answers(items)), strict=True)
 
     def read(reply: Any) -> dict[str, Any]:
         replies = _items(reply, len(sent))
@@ -471,7 +471,7 @@ def answer(item: object) -> dict[str, Any]:
     }
 
 
-def named(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def with_id(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return an answer as it is sent, and the id that its caller gave.
 
     Without one it gets an id that no other answer has: decisions that came back in another order
@@ -501,7 +501,7 @@ def _number(name: str, value: object) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _asking(evidence: bool) -> dict[str, bool]:
+def _evidence_field(evidence: bool) -> dict[str, bool]:
     fields.yes_or_no(evidence, "evidence")
     return {"evidence": True} if evidence else {}
 

@@ -77,7 +77,10 @@ class _StrictRequest(Request):
     """A request whose JSON is read as `read_json` does: fields given twice are refused."""
 
     async def json(self) -> Any:
-        return read_json(await self.body())
+        if (content := read_json(await self.body())) is None:
+            # FastAPI would take it for no body at all.
+            raise misread([{"type": "model_type", "loc": (), "msg": ""}], ())
+        return content
 
 
 class _StrictRoute(APIRoute):
@@ -101,7 +104,7 @@ def _invalid(error: RequestValidationError, body: Any) -> ServiceProblem:
     complaints = [dict(item) for item in error.errors()]
     where, *place = complaints[0]["loc"]
     if where == "query":
-        detail = f"?{place[0]}= {complaints[0]['msg']}"
+        detail = f"?{place[0]}= must be {complaints[0]['ctx']['expected']}"
         return ServiceProblem(422, "invalid-request", detail)
     if not place and complaints[0]["type"] == "missing":
         return ServiceProblem(400, "not-json", "the body holds nothing; send one JSON object")

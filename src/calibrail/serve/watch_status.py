@@ -1,4 +1,4 @@
-"""Status of a watch in /metrics.
+"""Monitors of served guardrails: the processes that run them, and their status in /metrics.
 
 ``WATCH/NAME/deciding.json`` says which guardrail decides under a name; what is known of it stands
 in ``WATCH/NAME/`` and the first digits of its digest, with a copy of the guardrail, so that a file
@@ -53,7 +53,7 @@ _BOUNDS: Final = ("lower", "upper")
 _log: Final = logging.getLogger("calibrail.serve")
 
 
-def writable(root: Path) -> None:
+def require_writable(root: Path) -> None:
     """Make the folder of all watches.
 
     Raises
@@ -73,23 +73,23 @@ def writable(root: Path) -> None:
         ) from error
 
 
-def place(root: Path, name: str, digest: str) -> Path | None:
+def watch_folder(root: Path, name: str, digest: str) -> Path | None:
     """Return the folder of a guardrail's watch; None where the digest is none."""
     match = _DIGEST.fullmatch(digest)
     return None if match is None else root / name / match[1]
 
 
-def deciding(root: Path, name: str) -> Path | None:
+def deciding_folder(root: Path, name: str) -> Path | None:
     """Return the monitor folder of the guardrail served under a name; None until it is loaded."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         content = json.loads((root / name / DECIDING).read_bytes())
-        found = place(root, name, content["guardrail"])
+        found = watch_folder(root, name, content["guardrail"])
         if found is not None and (found / GUARDRAIL).is_file():
             return found
     return None
 
 
-def decides(root: Path, loaded: Loaded) -> None:
+def record_deciding(root: Path, loaded: Loaded) -> None:
     """Write down that a guardrail decides, and its copy; what is there already stays.
 
     Raises
@@ -97,7 +97,7 @@ def decides(root: Path, loaded: Loaded) -> None:
     OSError
         Nothing can be written there.
     """
-    folder = place(root, loaded.name, loaded.digest)
+    folder = watch_folder(root, loaded.name, loaded.digest)
     assert folder is not None
     if not (folder / GUARDRAIL).is_file():
         write_atomically(folder / GUARDRAIL, loaded.guardrail.config.to_bytes())
@@ -107,10 +107,10 @@ def decides(root: Path, loaded: Loaded) -> None:
         write_atomically(pointer, said)
 
 
-def announced(root: Path, guardrails: Iterable[Loaded]) -> list[str]:
+def watch_lines(root: Path, guardrails: Iterable[Loaded]) -> list[str]:
     """Return where each guardrail is watched, a line each."""
     return [
-        f"{loaded.name} is watched in {place(root, loaded.name, loaded.digest)}"
+        f"{loaded.name} is watched in {watch_folder(root, loaded.name, loaded.digest)}"
         for loaded in guardrails
     ]
 
@@ -140,7 +140,7 @@ class Statuses(Collector):
         failed = ""
         for loaded in self._guardrails:
             try:
-                decides(self._root, loaded)
+                record_deciding(self._root, loaded)
                 self._take(loaded)
             except Exception as error:
                 # Whatever stands there: files that change are looked at in the same group.
@@ -155,7 +155,7 @@ class Statuses(Collector):
         yield from self._families
 
     def _take(self, loaded: Loaded) -> None:
-        folder = place(self._root, loaded.name, loaded.digest)
+        folder = watch_folder(self._root, loaded.name, loaded.digest)
         assert folder is not None
         try:
             with (folder / STATUS).open("rb") as file:
@@ -174,84 +174,77 @@ class Statuses(Collector):
 
     def _publish(self) -> None:
         """Make the metrics, so that whoever asks for them waits for nothing."""
-        families = _Families()
+        statuses = []
         for loaded in self._guardrails:
-            folder = place(self._root, loaded.name, loaded.digest)
+            folder = watch_folder(self._root, loaded.name, loaded.digest)
             _, content, moment = self._known.get(folder, ((), {}, 0.0))  # type: ignore[arg-type]
-            families.add(loaded.name, content, moment)
-        self._families = families.all()
+            statuses.append((loaded.name, content, moment))
+        self._families = _families(statuses)
 
 
-class _Families:
-    """Metrics of watches, filled guardrail by guardrail; what a status lacks has no sample."""
+#: Metrics of a watch: the help, and the further label of each.
+_GAUGES: Final[Mapping[str, tuple[str, str | None]]] = {
+    "traffic_alarm": ("Whether traffic has ever changed since the watch began.", None),
+    "log_e": ("Evidence that traffic has changed, as a logarithm.", "feature"),
+    "log_e_alarm": ("From where on it is an alarm.", None),
+    "promise_broken": ("Whether the promise was shown to be broken.", None),
+    "promise_state": ("1 for the state the promise is in.", "state"),
+    "lately_alarm": ("Whether the newest labels speak against the promise.", None),
+    "coverage": ("Caught share, by the ends of its confidence sequence.", "bound"),
+    "fpr": ("False alarm rate, likewise.", "bound"),
+    "prevalence": ("Share of hallucinations, by its bounds.", "bound"),
+    "labels": ("Final labels that the watch has.", None),
+    "labels_pending": ("Answers drawn for people that have no label yet.", None),
+    "log_whole": ("Whether the decision log is whole as far as it was read.", None),
+    "updated_timestamp_seconds": ("When the watch last wrote; 0 for never.", None),
+}
+_COUNTERS: Final = {
+    "rows": "Decisions that the watch has seen.",
+    "traffic_alarms": "Times that traffic has changed.",
+}
 
-    def __init__(self) -> None:
-        by = ["guardrail"]
-        bound = [*by, "bound"]
-        self.rows = CounterMetricFamily(
-            "calibrail_watch_rows", "Decisions that the watch has seen.", labels=by
-        )
-        self.alarms = CounterMetricFamily(
-            "calibrail_watch_traffic_alarms", "Times that traffic has changed.", labels=by
-        )
-        self.gauges = {
-            name: GaugeMetricFamily(f"calibrail_watch_{name}", help, labels=labels)
-            for name, help, labels in (
-                ("traffic_alarm", "Whether traffic has ever changed since the watch began.", by),
-                ("log_e", "Evidence that traffic has changed, as a logarithm.", [*by, "feature"]),
-                ("log_e_alarm", "From where on it is an alarm.", by),
-                ("promise_broken", "Whether the promise was shown to be broken.", by),
-                ("promise_state", "1 for the state the promise is in.", [*by, "state"]),
-                ("lately_alarm", "Whether the newest labels speak against the promise.", by),
-                ("coverage", "Caught share, by the ends of its confidence sequence.", bound),
-                ("fpr", "False alarm rate, likewise.", bound),
-                ("prevalence", "Share of hallucinations, by its bounds.", bound),
-                ("labels", "Final labels that the watch has.", by),
-                ("labels_pending", "Answers drawn for people that have no label yet.", by),
-                ("log_whole", "Whether the decision log is whole as far as it was read.", by),
-                ("updated_timestamp_seconds", "When the watch last wrote; 0 for never.", by),
-            )
-        }
 
-    def all(self) -> list[Metric]:
-        """Return those that have a sample."""
-        families: list[Metric] = [self.rows, self.alarms, *self.gauges.values()]
-        return [family for family in families if family.samples]
+def _families(statuses: Iterable[tuple[str, Mapping[str, Any], float]]) -> list[Metric]:
+    """Return the metrics of watches by name, status and time; what a status lacks has no sample."""
+    families: dict[str, Metric] = {
+        name: CounterMetricFamily(f"calibrail_watch_{name}", help, labels=["guardrail"])
+        for name, help in _COUNTERS.items()
+    }
+    for name, (help, label) in _GAUGES.items():
+        labels = ["guardrail", *([label] if label else [])]
+        families[name] = GaugeMetricFamily(f"calibrail_watch_{name}", help, labels=labels)
+    for guardrail, status, moment in statuses:
+        for (name, *labels), value in _samples(status, moment):
+            if (number := _number(value)) is not None:
+                families[name].add_metric([guardrail, *labels], number)  # type: ignore[attr-defined]
+    return [family for family in families.values() if family.samples]
 
-    def add(self, name: str, status: Mapping[str, Any], moment: float) -> None:
-        """Take in what the status of one guardrail's watch says."""
-        parts = {part: _part(status, part) for part in ("traffic", "promise", "prevalence", "log")}
-        traffic, promise, log = (parts[part] for part in ("traffic", "promise", "log"))
-        self._set("updated_timestamp_seconds", moment, name)
-        if (rows := _number(status.get("n"))) is not None:
-            self.rows.add_metric([name], rows)
-        if isinstance(alarms := traffic.get("alarms"), list):
-            n = _number(traffic.get("n_alarms"))
-            self.alarms.add_metric([name], len(alarms) if n is None else n)
-        self._set("traffic_alarm", traffic.get("alarm"), name)
-        for feature, value in _part(traffic, "now").items():
-            self._set("log_e", value, name, str(feature))
-        threshold = _number(traffic.get("threshold"))
-        self._set("log_e_alarm", math.log(threshold) if threshold and threshold > 0 else None, name)
-        if (state := promise.get("state")) in _STATES:
-            self._set("promise_broken", state == "broken", name)
-            for each in _STATES:
-                self._set("promise_state", state == each, name, each)
-        self._set("lately_alarm", _part(promise, "lately").get("alarm"), name)
-        for rate, part in (
-            ("coverage", _part(promise, "coverage")),
-            ("fpr", _part(promise, "fpr")),
-            ("prevalence", parts["prevalence"]),
-        ):
-            for bound in _BOUNDS:
-                self._set(rate, part.get(bound), name, bound)
-        self._set("labels", promise.get("n_labels"), name)
-        self._set("labels_pending", promise.get("n_pending"), name)
-        self._set("log_whole", log.get("whole"), name)
 
-    def _set(self, metric: str, value: object, *labels: str) -> None:
-        if (number := _number(value)) is not None:
-            self.gauges[metric].add_metric(labels, number)
+def _samples(status: Mapping[str, Any], moment: float) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield metric and further label, and the value, of each figure in a status."""
+    traffic, promise = _part(status, "traffic"), _part(status, "promise")
+    yield ("updated_timestamp_seconds",), moment
+    yield ("rows",), status.get("n")
+    if isinstance(alarms := traffic.get("alarms"), list):
+        n = _number(traffic.get("n_alarms"))
+        yield ("traffic_alarms",), len(alarms) if n is None else n
+    yield ("traffic_alarm",), traffic.get("alarm")
+    for feature, value in _part(traffic, "now").items():
+        yield ("log_e", str(feature)), value
+    threshold = _number(traffic.get("threshold"))
+    yield ("log_e_alarm",), math.log(threshold) if threshold and threshold > 0 else None
+    if (state := promise.get("state")) in _STATES:
+        yield ("promise_broken",), state == "broken"
+        for each in _STATES:
+            yield ("promise_state", each), state == each
+    yield ("lately_alarm",), _part(promise, "lately").get("alarm")
+    rates = {name: _part(promise, name) for name in ("coverage", "fpr")}
+    for rate, part in {**rates, "prevalence": _part(status, "prevalence")}.items():
+        for bound in _BOUNDS:
+            yield (rate, bound), part.get(bound)
+    yield ("labels",), promise.get("n_labels")
+    yield ("labels_pending",), promise.get("n_pending")
+    yield ("log_whole",), _part(status, "log").get("whole")
 
 
 def _part(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -333,7 +326,7 @@ class Watchers:
         """Start a watch for each guardrail that decides, and let those end that do not any more."""
         while not self._stopped.is_set():
             try:
-                found = {deciding(self._root, name): name for name in self._names}
+                found = {deciding_folder(self._root, name): name for name in self._names}
             except Exception as error:
                 self._note(f"the watches could not be looked at: {error!r}")
             else:
