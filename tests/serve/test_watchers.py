@@ -123,14 +123,16 @@ def test_what_takes_over_is_watched_and_what_it_replaced_only_for_a_while(
     begin: Callable[..., Watchers], tmp_path: Path, said: list[str]
 ) -> None:
     first = let_decide(tmp_path, FIRST)
-    begin("runs", linger=0.5)
+    patient = begin("runs", linger=1000.0)
     until(lambda: len(pids(first)) == 1, "begun")
     second = let_decide(tmp_path, SECOND)
     until(lambda: len(pids(second)) == 1, "swapped")
     assert alive(pids(first)[0])
-    until(lambda: not alive(pids(first)[0]), "ended")
+    patient.stop()
+    begin("runs", linger=0.0)
+    until(lambda: len(pids(second)) == 2, "begun again")
     let_decide(tmp_path, FIRST)
-    until(lambda: len(pids(first)) == 2 and not alive(pids(second)[0]), "back")
+    until(lambda: len(pids(first)) == 2 and not alive(pids(second)[1]), "back")
     assert not said
 
 
