@@ -27,7 +27,7 @@ from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import OPEN
 from calibrail.serve.schemas import TOKEN_VARIABLE
 from calibrail.serve.service import Service
-from calibrail.serve.watch_status import deciding
+from calibrail.serve.watch_status import deciding_folder
 from tests.serve.watch import STATUS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], Labels,
         assert made.statuses is not None
         made.statuses.read()
         status = {**STATUS, "guardrail": files.get(None).digest}
-        at = deciding(watch, "guardrail")
+        at = deciding_folder(watch, "guardrail")
         assert at is not None
         (at / "status.json").write_text(json.dumps(status))
         made.statuses.read()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from calibrail import Example, Guardrail, calibrate, read
 from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
-from calibrail.guardrail.decision import decide_stably
+from calibrail.guardrail.decision_rule import decide_stably
 from calibrail.guardrail.sentences import StreamCheck
 from calibrail.options import SplitOptions
 from calibrail.scores.embedding import Rad

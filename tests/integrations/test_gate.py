@@ -19,6 +19,8 @@ import calibrail
 import calibrail.guardrail.decision_log
 from calibrail import Decision
 from calibrail.errors import GuardrailError, InputError, ServiceError
+from calibrail.guardrail.cause import Cause
+from calibrail.guardrail.decision import Outcome
 from calibrail.integrations import Gate
 from calibrail.integrations.gate import REFUSALS
 from tests.integrations import trimming
@@ -360,7 +362,8 @@ def test_a_gate_that_trims_travels_and_knows_what_it_can(scenario: Scenario) -> 
 
 def test_a_failure_releases_nothing_of_an_answer_that_could_be_trimmed() -> None:
     gate = trimming.gate()
-    for policy in ("flag", "review", "error"):
-        decision = trimming.guardrail().unjudged("a", policy, "the detector failed: x")  # type: ignore[arg-type]
+    outcomes: tuple[Outcome, ...] = ("flag", "review", "error")
+    for policy in outcomes:
+        decision = trimming.guardrail().unjudged("a", policy, Cause("detector_failed", "x"))
         assert not gate.releases(decision)
         assert gate.shown(decision, trimming.TRIMMED) == REFUSALS[policy]

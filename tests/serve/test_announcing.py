@@ -8,7 +8,7 @@ from calibrail.guardrail import Guardrail
 from calibrail.options import ServeOptions
 from calibrail.serve import process
 from calibrail.serve.guardrails import Guardrails
-from calibrail.serve.watch_status import place
+from calibrail.serve.watch_status import watch_folder
 
 
 def test_where_decisions_are_logged_and_watched_is_said(
@@ -19,7 +19,7 @@ def test_where_decisions_are_logged_and_watched_is_said(
         "decisions are not logged (--log DIR)"
     ]
     options = ServeOptions(log=tmp_path / "log", monitor=tmp_path / "watch")
-    folder = place(tmp_path / "watch", "faq", guardrails.get(None).digest)
+    folder = watch_folder(tmp_path / "watch", "faq", guardrails.get(None).digest)
     known = process.startup_lines(guardrails, options)
     assert known[1:] == [
         f"decisions are logged in {tmp_path / 'log'}",

@@ -7,11 +7,11 @@ import sys
 def test_a_signal_is_not_lost_where_python_drops_exceptions() -> None:
     program = """
 import os, signal, weakref
-from calibrail.serve.process import ending_at_once
+from calibrail.serve.startup_signals import exit_on_signal
 class Gone: pass
 gone = Gone()
 seen = weakref.ref(gone, lambda _: os.kill(os.getpid(), signal.SIGTERM))
-with ending_at_once():
+with exit_on_signal():
     del gone
     raise SystemExit(3)
 """
@@ -21,12 +21,12 @@ with ending_at_once():
 def test_the_command_ends_before_it_has_imported_what_serves() -> None:
     program = """
 import os, signal, sys
-from calibrail.cli import app, serve
+from calibrail.cli import app, decide
 def begin(*_):
     assert "calibrail.serve.process" not in sys.modules
     os.kill(os.getpid(), signal.SIGTERM)
     raise SystemExit(3)
-serve._run = begin
+decide._run = begin
 app(["serve", "guardrail.json"])
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

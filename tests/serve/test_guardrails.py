@@ -13,7 +13,7 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.errors import InputError
-from calibrail.serve.guardrails import named
+from calibrail.serve.guardrails import guardrail_files
 from calibrail.serve.process import reload
 from calibrail.serve.service import Service
 from tests.serve.conftest import ANSWER
@@ -22,11 +22,11 @@ Visiting = Callable[..., None]
 
 
 def test_names_are_given_or_those_of_the_files() -> None:
-    assert named(["a.json", "b=c/d.json"]) == {"a": Path("a.json"), "b": Path("c/d.json")}
+    assert guardrail_files(["a.json", "b=c/d.json"]) == {"a": Path("a.json"), "b": Path("c/d.json")}
     with pytest.raises(InputError, match="stands for"):
-        named(["x/g.json", "y/g.json"])
+        guardrail_files(["x/g.json", "y/g.json"])
     with pytest.raises(InputError, match="name it"):
-        named(["was ist das.json"])
+        guardrail_files(["was ist das.json"])
 
 
 @pytest.fixture(scope="module")

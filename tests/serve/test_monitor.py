@@ -12,7 +12,7 @@ import pytest
 
 import calibrail
 from calibrail.guardrail import Guardrail
-from calibrail.serve.watch_status import place
+from calibrail.serve.watch_status import watch_folder
 from tests.serve.conftest import ANSWER, NOVEL
 from tests.serve.process import Service, until
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are f
 
 
 def folder_of(root: Path, guardrail: Path) -> Path:
-    folder = place(root, guardrail.stem, Guardrail.load(guardrail).config.digest)
+    folder = watch_folder(root, guardrail.stem, Guardrail.load(guardrail).config.digest)
     assert folder is not None
     return folder
 

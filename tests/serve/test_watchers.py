@@ -123,14 +123,16 @@ def test_what_takes_over_is_watched_and_what_it_replaced_only_for_a_while(
     begin: Callable[..., Watchers], tmp_path: Path, said: list[str]
 ) -> None:
     first = let_decide(tmp_path, FIRST)
-    begin("runs", linger=0.5)
+    patient = begin("runs", linger=1000.0)
     until(lambda: len(pids(first)) == 1, "begun")
     second = let_decide(tmp_path, SECOND)
     until(lambda: len(pids(second)) == 1, "swapped")
     assert alive(pids(first)[0])
-    until(lambda: not alive(pids(first)[0]), "ended")
+    patient.stop()
+    begin("runs", linger=0.0)
+    until(lambda: len(pids(second)) == 2, "begun again")
     let_decide(tmp_path, FIRST)
-    until(lambda: len(pids(first)) == 2 and not alive(pids(second)[0]), "back")
+    until(lambda: len(pids(first)) == 2 and not alive(pids(second)[1]), "back")
     assert not said
 
 
@@ -151,7 +153,7 @@ def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir()
     words = monitor(Path("decisions"))(tmp_path)
     assert words[1:] == [
-        *("-m", "calibrail.serve.watch_status", "monitor", str(tmp_path / "guardrail.json")),
+        *("-P", "-m", "calibrail.serve.watch_status", "monitor", str(tmp_path / "guardrail.json")),
         *("decisions", "-o", str(tmp_path), "--follow"),
     ]
     (tmp_path / "audit" / "session.json").touch()
@@ -161,12 +163,12 @@ def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:
 def test_a_watch_ends_where_its_service_is_killed() -> None:
     code = """
 import runpy, signal, sys, time
-from calibrail.serve import watched
+from calibrail.serve import watch_status
 def stand_in(*_, **__):
     print("begun", flush=True)
     time.sleep(1000)
 runpy.run_module = stand_in
-watched.main()
+watch_status.main()
 """
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -16,7 +16,7 @@ from calibrail.guardrail import Guardrail
 from calibrail.options import ServeOptions
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.service import Service
-from calibrail.serve.watch_status import Statuses, deciding, place, writable
+from calibrail.serve.watch_status import Statuses, deciding_folder, require_writable, watch_folder
 from tests.serve.conftest import ANSWER
 from tests.serve.watch import STATUS
 
@@ -29,7 +29,7 @@ def watched(surface: Path, tmp_path: Path) -> tuple[Statuses, Path]:
     guardrails = Guardrails({"faq": surface}, Guardrail.load)
     statuses = Statuses(tmp_path / "watch", guardrails)
     statuses.read()
-    folder = deciding(tmp_path / "watch", "faq")
+    folder = deciding_folder(tmp_path / "watch", "faq")
     assert folder is not None
     return statuses, folder
 
@@ -99,36 +99,36 @@ def test_another_guardrail_that_takes_over_has_a_watch_of_its_own(
     guardrails = Guardrails({"faq": path}, Guardrail.load)
     statuses = Statuses(root, guardrails)
     statuses.read()
-    first = deciding(root, "faq")
+    first = deciding_folder(root, "faq")
     path.write_bytes(column.read_bytes())
     # Not taken over yet, so not watched.
     statuses.read()
-    assert deciding(root, "faq") == first
+    assert deciding_folder(root, "faq") == first
     assert guardrails.reload("faq") is None
     statuses.read()
-    second = deciding(root, "faq")
+    second = deciding_folder(root, "faq")
     assert first is not None and second is not None and second != first
     assert (first / "guardrail.json").read_bytes() == surface.read_bytes()
     assert (second / "guardrail.json").read_bytes() == column.read_bytes()
     path.write_text("damaged")
     assert guardrails.reload("faq") is not None
     statuses.read()
-    assert deciding(root, "faq") == second
+    assert deciding_folder(root, "faq") == second
 
 
 @pytest.mark.parametrize("said", ["", "[]", "{}", '{"guardrail": "../../x"}', '{"guardrail": 3}'])
 def test_what_no_service_wrote_is_not_watched(tmp_path: Path, said: str) -> None:
-    assert deciding(tmp_path, "faq") is None
+    assert deciding_folder(tmp_path, "faq") is None
     (tmp_path / "faq").mkdir()
     (tmp_path / "faq" / "deciding.json").write_text(said)
-    assert deciding(tmp_path, "faq") is None
-    assert place(tmp_path, "faq", "sha256:" + "../" * 21 + "a") is None
+    assert deciding_folder(tmp_path, "faq") is None
+    assert watch_folder(tmp_path, "faq", "sha256:" + "../" * 21 + "a") is None
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_begins(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="nothing can be written there"):
-        writable(tmp_path / "file" / "watch")
+        require_writable(tmp_path / "file" / "watch")
     with pytest.raises(InputError, match="reads the decision log; name its folder"):
         ServeOptions(monitor=tmp_path)
 
@@ -150,7 +150,7 @@ def test_a_service_decides_whatever_becomes_of_the_folder_of_its_watch(
         assert 'calibrail_watch_updated_timestamp_seconds{guardrail="surface"} 0.0' in shown
         root.unlink()
         statuses.read()
-        assert deciding(root, "surface") is not None
+        assert deciding_folder(root, "surface") is not None
 
     visit(go, surface)
     assert caplog.text.count("cannot be read or begun") == 1

@@ -21,7 +21,7 @@ from calibrail.errors import CalibrailError, InputError
 from calibrail.formatting import count
 from calibrail.options import Requirement
 from calibrail.options.fields import changed, setting
-from calibrail.serve.process import exit_on_signal
+from calibrail.serve.startup_signals import exit_on_signal
 
 
 @opt.takes_settings
@@ -294,7 +294,7 @@ def _run(
     trust: opt.TrustArguments,
 ) -> None:
     try:
-        from calibrail.serve.guardrails import named
+        from calibrail.serve.guardrails import guardrail_files
         from calibrail.serve.process import serve
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("calibrail"):
@@ -305,7 +305,7 @@ def _run(
     # The keys are read once: what is trusted later does not depend on who may write these files.
     load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
     with limit_calls(calls):
-        finished = serve(named(guardrails), serving, load=load, tell=_tell, note=note)
+        finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
     if not finished:
         note("not everything that was accepted was answered in time")
     raise typer.Exit(DONE if finished else FAILURE)

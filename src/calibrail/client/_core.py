@@ -1,4 +1,4 @@
-"""Requests, retries, replies."""
+"""Requests, retries and replies of the client, without any input or output."""
 
 import json
 import math
@@ -132,39 +132,101 @@ def http() -> ModuleType:
     return httpx2
 
 
-def not_ready(error: ServiceError) -> bool:
-    """Return whether an error says no more than that the service does not decide now."""
-    return error.status is None or error.status in _PASSING
+Result = TypeVar("Result")
+
+_FIELDS = ("response", "question", "contexts", "id", "samples", "columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Result]):
+    """One request, and how its reply is read.
+
+    Attributes
+    ----------
+    path : str
+        Below the service's address.
+    body : bytes or None
+        What is sent; None asks with GET.
+    read : callable
+        Takes the JSON of a reply; raises `InputError` where it is not one to this request.
+    once : bool
+        Whether it is asked without retries.
+    """
+
+    path: str
+    body: bytes | None
+    read: Callable[[Any], Result]
+    once: bool = False
+
+    @property
+    def method(self) -> str:
+        """GET or POST."""
+        return "GET" if self.body is None else "POST"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a body is said to be."""
+        return {} if self.body is None else {"Content-Type": "application/json"}
+
+    def result(self, raw: bytes) -> Result:
+        """Return what a reply says.
+
+        Raises
+        ------
+        ServiceError
+            If it is none, or not one to what was asked.
+        """
+        try:
+            text = raw.decode("utf-8", "surrogatepass")
+            return self.read(json.loads(text, parse_constant=_refuse, object_pairs_hook=_object))
+        except (ValueError, InputError, RecursionError) as error:
+            raise ServiceError(
+                f"what answers {self.path} is no calibrail service, or not whole: {error}",
+                status=200,
+            ) from error
 
 
 class Attempts:
-    """The attempts of one call.
+    """The attempts of one call: what to send, what a reply means, and how long to wait.
+
+    It neither sends nor waits: the clients do, each in its own way.
 
     Parameters
     ----------
     asking : Asking
         How often, and how long.
-    what : str
-        What is asked, for errors: method and path.
-    once : bool
-        Whether there is one attempt only.
+    call : Call
+        What is asked.
+
+    Attributes
+    ----------
+    pause : float
+        Seconds to wait before the next one.
     """
 
-    def __init__(self, asking: Asking, what: str, *, once: bool = False) -> None:
-        self._retries = 0 if once else asking.retries
-        self._asking, self._what = asking, f"{what} of {asking.url}"
+    def __init__(self, asking: Asking, call: Call[Any]) -> None:
+        self._asking, self._call = asking, call
+        self._retries = 0 if call.once else asking.retries
+        self._what = f"{call.method} {call.path} of {asking.url}"
         self._end = time.monotonic() + asking.timeout
         self._n = self._size = 0
+        self.pause = 0.0
 
     @property
     def left(self) -> float:
         """Seconds until the call must have ended."""
         return max(0.0, self._end - time.monotonic())
 
-    def extensions(self) -> dict[str, Any]:
-        """Return what makes each step of an attempt end in time, however many there are."""
+    def request(self) -> dict[str, Any]:
+        """Return what httpx sends; each of its steps ends in time, however many there are."""
         self._size = 0
-        return {"timeout": _Left(self)}
+        return {
+            "method": self._call.method,
+            "url": self._call.path,
+            "content": self._call.body,
+            "headers": self._call.headers,
+            "extensions": {"timeout": _Left(self)},
+        }
 
     def received(self, part: bytes) -> bytes:
         """Return a part of a reply.
@@ -185,8 +247,8 @@ class Attempts:
         """Return the error that time is over."""
         return ServiceError(f"{self._what}: no answer within {self._asking.timeout:g} s")
 
-    def pause_after(self, error: Exception) -> float:
-        """Return how long to wait before a service that could not be reached is asked again.
+    def failed(self, error: Exception) -> None:
+        """Take that the service could not be reached.
 
         Raises
         ------
@@ -195,36 +257,48 @@ class Attempts:
         """
         if isinstance(error, http().TimeoutException) or not self.left:
             raise self.late() from error
-        said = f"{self._what}: {str(error) or type(error).__name__}"
-        return self._pause(ServiceError(said), None)
+        self._wait(ServiceError(f"{self._what}: {str(error) or type(error).__name__}"), None)
 
-    def pause_or_none(self, response: "httpx.Response", raw: bytes) -> float | None:
-        """Return None for a reply, or how long to wait before the next attempt.
+    def answered(self, response: "httpx.Response", raw: bytes) -> bool:
+        """Return whether a reply is one to read.
 
         Raises
         ------
         ServiceError
-            If the service refused.
+            If the service refused, and is not asked again.
         """
-        if response.status_code == 200:
-            return None
-        error = refusal(self._what, response.status_code, raw)
-        if response.status_code not in _PASSING:
+        status = response.status_code
+        if status == 200:
+            return True
+        error = refusal(self._what, status, raw)
+        if status not in _PASSING:
             raise error
-        return self._pause(error, retry_after(response.headers.get("Retry-After")))
+        self._wait(error, retry_after(response.headers.get("Retry-After")))
+        return False
 
-    def _pause(self, error: ServiceError, wait: float | None) -> float:
-        if self._n >= self._retries:
-            raise error
+    def _wait(self, error: ServiceError, wait: float | None) -> None:
+        """Set the pause before the next attempt; raise the error where there is none."""
         longest = min(_LONGEST, _FIRST * 2.0**self._n)
         pause = random.uniform(0.5, 1.0) * longest
         if wait is not None:
             # Not all who were refused at once come back at once.
             pause = max(pause, wait + random.uniform(0.0, 0.1) * wait)
-        if pause >= self.left:
+        if self._n >= self._retries or pause >= self.left:
             raise error
-        self._n += 1
-        return pause
+        self._n, self.pause = self._n + 1, pause
+
+
+def not_ready(error: ServiceError) -> bool:
+    """Return False where an error says no more than that the service does not decide now.
+
+    Raises
+    ------
+    ServiceError
+        If it says something else.
+    """
+    if error.status is None or error.status in _PASSING:
+        return False
+    raise error
 
 
 def refusal(what: str, status: int, raw: bytes) -> ServiceError:
@@ -281,70 +355,19 @@ def retry_after(value: str | None) -> float | None:
         return None
 
 
-Result = TypeVar("Result")
-
-_FIELDS = ("response", "question", "contexts", "id", "samples", "columns")
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[Result]):
-    """One request, and how its reply is read.
-
-    Attributes
-    ----------
-    path : str
-        Below the service's address.
-    body : bytes or None
-        What is sent; None asks with GET.
-    read : callable
-        Takes the JSON of a reply; raises `InputError` where it is not one to this request.
-    """
-
-    path: str
-    body: bytes | None
-    read: Callable[[Any], Result]
-
-    @property
-    def method(self) -> str:
-        """GET or POST."""
-        return "GET" if self.body is None else "POST"
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """What a body is said to be."""
-        return {} if self.body is None else {"Content-Type": "application/json"}
-
-    def result(self, raw: bytes) -> Result:
-        """Return what a reply says.
-
-        Raises
-        ------
-        ServiceError
-            If it is none, or not one to what was asked.
-        """
-        try:
-            text = raw.decode("utf-8", "surrogatepass")
-            return self.read(json.loads(text, parse_constant=_refuse, object_pairs_hook=_object))
-        except (ValueError, InputError, RecursionError) as error:
-            raise ServiceError(
-                f"what answers {self.path} is no calibrail service, or not whole: {error}",
-                status=200,
-            ) from error
-
-
 def check_call(item: Mapping[str, Any], evidence: bool) -> Call[Decision]:
     """Return the request for one decision; the item holds what ``Guardrail.check`` takes."""
-    sent, id = named(answer(item))
+    sent, id = with_id(answer(item))
 
     def read(reply: Any) -> Decision:
         return decision_about(reply, sent["id"], id, "the reply")
 
-    return Call("/v1/check", _encoded({**sent, **_asking(evidence)}), read)
+    return Call("/v1/check", _encoded({**sent, **_evidence_field(evidence)}), read)
 
 
 def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
     """Return the request for a decision about each answer."""
-    sent, ids = zip(*map(named, answers(items)), strict=True)
+    sent, ids = zip(*map(with_id, answers(items)), strict=True)
 
     def read(reply: Any) -> list[Decision]:
         replies = _items(reply, len(sent))
@@ -353,12 +376,12 @@ def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
             for place, (given, item, id) in enumerate(zip(replies, sent, ids, strict=True))
         ]
 
-    return Call("/v1/check/batch", _encoded({"items": sent, **_asking(evidence)}), read)
+    return Call("/v1/check/batch", _encoded({"items": sent, **_evidence_field(evidence)}), read)
 
 
 def select_call(items: Sequence[object], **release: object) -> Call[dict[str, Any]]:
     """Return the request for which answers may be released; the options are those of `select`."""
-    sent, ids = zip(*map(named, answers(items)), strict=True)
+    sent, ids = zip(*map(with_id, answers(items)), strict=True)
 
     def read(reply: Any) -> dict[str, Any]:
         replies = _items(reply, len(sent))
@@ -398,7 +421,7 @@ def ready_call() -> Call[bool]:
             raise InputError('{"status": "ready"} was expected')
         return True
 
-    return Call("/readyz", None, read)
+    return Call("/readyz", None, read, once=True)
 
 
 def answers(items: Sequence[object]) -> list[dict[str, Any]]:
@@ -448,7 +471,7 @@ def answer(item: object) -> dict[str, Any]:
     }
 
 
-def named(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def with_id(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return an answer as it is sent, and the id that its caller gave.
 
     Without one it gets an id that no other answer has: decisions that came back in another order
@@ -478,7 +501,7 @@ def _number(name: str, value: object) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _asking(evidence: bool) -> dict[str, bool]:
+def _evidence_field(evidence: bool) -> dict[str, bool]:
     fields.yes_or_no(evidence, "evidence")
     return {"evidence": True} if evidence else {}
 

@@ -1,9 +1,8 @@
-"""Client and AsyncClient over one core."""
+"""Client and AsyncClient: the sync and the async shell around one core."""
 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from calibrail.client._core import (
@@ -25,7 +24,44 @@ from calibrail.guardrail.decision import Decision
 from calibrail.options.fields import Cell
 
 
-class Client:
+class _Core:
+    """What both clients share: where and how they ask, and what is said before a reply comes."""
+
+    _kind: str
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        guardrail: str | None = None,
+        timeout: float = 40.0,
+        retries: int = 3,
+    ) -> None:
+        self._asking = Asking(url, token, guardrail, timeout, retries)
+        self._httpx = http()
+        self._http: Any = getattr(self._httpx, self._kind)(**self._asking.options())
+
+    def stream_check(
+        self,
+        *,
+        question: str = "",
+        contexts: Sequence[str] | str = (),
+        id: str = "",
+        samples: Sequence[str] = (),
+        columns: Mapping[str, float | str | None] | None = None,
+    ) -> Writing:
+        """Begin to decide about an answer that is still being written.
+
+        Its `Writing.show`, or under asyncio its `Writing.ashow`, takes the tokens and yields what
+        may be shown; it is asked once, without retries. ``timeout`` bounds the connection and the
+        wait for the last events.
+        """
+        item: dict[str, object] = {"question": question, "contexts": contexts, "id": id}
+        return Writing(self._asking, {**item, "samples": samples, "columns": columns})
+
+
+class Client(_Core):
     """Asks a service of ``calibrail serve`` for decisions; may be used by several threads.
 
     A call returns decisions or raises: where the service refused, failed, could not be reached or
@@ -54,18 +90,7 @@ class Client:
         If httpx2 is not installed: ``pip install 'calibrail[client]'``.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        token: str | None = None,
-        guardrail: str | None = None,
-        timeout: float = 40.0,
-        retries: int = 3,
-    ) -> None:
-        self._asking = Asking(url, token, guardrail, timeout, retries)
-        self._httpx = http()
-        self._http = self._httpx.Client(**self._asking.options())
+    _kind = "Client"
 
     def check(
         self,
@@ -101,23 +126,6 @@ class Client:
         """
         return self._ask(batch_call(items, evidence))
 
-    def stream_check(
-        self,
-        *,
-        question: str = "",
-        contexts: Sequence[str] | str = (),
-        id: str = "",
-        samples: Sequence[str] = (),
-        columns: Mapping[str, float | str | None] | None = None,
-    ) -> Writing:
-        """Begin to decide about an answer that is still being written.
-
-        Its `Writing.show` takes the tokens and yields what may be shown; it is asked once, without
-        retries. ``timeout`` bounds the connection and the wait for the last events.
-        """
-        item: dict[str, object] = {"question": question, "contexts": contexts, "id": id}
-        return Writing(self._asking, {**item, "samples": samples, "columns": columns})
-
     def select(
         self,
         items: Sequence[object],
@@ -149,11 +157,9 @@ class Client:
             If something else answers there.
         """
         try:
-            return self._ask(ready_call(), once=True)
+            return self._ask(ready_call())
         except ServiceError as error:
-            if not_ready(error):
-                return False
-            raise
+            return not_ready(error)
 
     def close(self) -> None:
         """Close the connections."""
@@ -162,54 +168,30 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, call: Call[Result], *, once: bool = False) -> Result:
-        attempts = Attempts(self._asking, f"{call.method} {call.path}", once=once)
+    def _ask(self, call: Call[Result]) -> Result:
+        attempts = Attempts(self._asking, call)
         while True:
             try:
-                with self._http.stream(
-                    call.method,
-                    call.path,
-                    content=call.body,
-                    headers=call.headers,
-                    extensions=attempts.extensions(),
-                ) as response:
+                with self._http.stream(**attempts.request()) as response:
                     raw = b"".join(map(attempts.received, response.iter_bytes()))
-            except self._httpx.HTTPError as error:
-                pause = attempts.pause_after(error)
-            else:
-                if (wait := attempts.pause_or_none(response, raw)) is None:
+                if attempts.answered(response, raw):
                     return call.result(raw)
-                pause = wait
-            time.sleep(pause)
+            except self._httpx.HTTPError as error:
+                attempts.failed(error)
+            time.sleep(attempts.pause)
 
 
-class AsyncClient:
+class AsyncClient(_Core):
     """Asks a service of ``calibrail serve`` for decisions, under asyncio.
 
     As `Client`, whose parameters it takes. A call that is cancelled ends at once; its answer has
     not passed.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        token: str | None = None,
-        guardrail: str | None = None,
-        timeout: float = 40.0,
-        retries: int = 3,
-    ) -> None:
-        self._asking = Asking(url, token, guardrail, timeout, retries)
-        self._httpx = http()
-        self._http = self._httpx.AsyncClient(**self._asking.options())
+    _kind = "AsyncClient"
 
     async def check(
         self,
@@ -233,23 +215,6 @@ class AsyncClient:
         """As ``Client.check_batch``."""
         return await self._ask(batch_call(items, evidence))
 
-    def stream_check(
-        self,
-        *,
-        question: str = "",
-        contexts: Sequence[str] | str = (),
-        id: str = "",
-        samples: Sequence[str] = (),
-        columns: Mapping[str, float | str | None] | None = None,
-    ) -> Writing:
-        """As ``Client.stream_check``, for asynchronous iterators.
-
-        Its `Writing.ashow` takes the tokens and yields what may be shown; it is asked once, without
-        retries. ``timeout`` bounds the connection and the wait for the last events.
-        """
-        item: dict[str, object] = {"question": question, "contexts": contexts, "id": id}
-        return Writing(self._asking, {**item, "samples": samples, "columns": columns})
-
     async def select(
         self,
         items: Sequence[object],
@@ -269,11 +234,9 @@ class AsyncClient:
     async def ready(self) -> bool:
         """As ``Client.ready``."""
         try:
-            return await self._ask(ready_call(), once=True)
+            return await self._ask(ready_call())
         except ServiceError as error:
-            if not_ready(error):
-                return False
-            raise
+            return not_ready(error)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -282,37 +245,24 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def _ask(self, call: Call[Result], *, once: bool = False) -> Result:
-        attempts = Attempts(self._asking, f"{call.method} {call.path}", once=once)
+    async def _ask(self, call: Call[Result]) -> Result:
+        attempts = Attempts(self._asking, call)
         while True:
             try:
                 async with (
                     asyncio.timeout(attempts.left),
-                    self._http.stream(
-                        call.method,
-                        call.path,
-                        content=call.body,
-                        headers=call.headers,
-                        extensions=attempts.extensions(),
-                    ) as response,
+                    self._http.stream(**attempts.request()) as response,
                 ):
                     raw = b"".join(
                         [attempts.received(part) async for part in response.aiter_bytes()]
                     )
+                if attempts.answered(response, raw):
+                    return call.result(raw)
             except TimeoutError as error:
                 raise attempts.late() from error
             except self._httpx.HTTPError as error:
-                pause = attempts.pause_after(error)
-            else:
-                if (wait := attempts.pause_or_none(response, raw)) is None:
-                    return call.result(raw)
-                pause = wait
-            await asyncio.sleep(pause)
+                attempts.failed(error)
+            await asyncio.sleep(attempts.pause)

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Ma
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from calibrail.client._core import Asking, answer, decision_about, http, named, refusal
+from calibrail.client._core import Asking, answer, decision_about, http, refusal, with_id
 from calibrail.errors import CalibrailError, InputError, ServiceError
 from calibrail.guardrail.decision import Decision
 from calibrail.text.words import joined
@@ -37,7 +37,7 @@ class Writing:
 
     def __init__(self, asking: Asking, item: Mapping[str, Any]) -> None:
         self._asking, self._what = asking, f"POST {_PATH} of {asking.url}"
-        sent, self._id = named(answer(item))
+        sent, self._id = with_id(answer(item))
         del sent["response"]
         self._sent_id, self._first = sent["id"], sent
         self._h11 = http_one()

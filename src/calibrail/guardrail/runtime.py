@@ -20,7 +20,8 @@ from calibrail.data.tables import MemoryRows
 from calibrail.errors import GuardrailError, InputError
 from calibrail.formatting import Shown
 from calibrail.guardrail.cause import SCORED, Cause, CauseCode, reason_of_cause
-from calibrail.guardrail.decision import Decision, DecisionRule, Outcome, RowDecision, frozen_rule
+from calibrail.guardrail.decision import Decision, Outcome
+from calibrail.guardrail.decision_rule import DecisionRule, RowDecision, frozen_rule
 from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
 from calibrail.guardrail.probes import Probed, compare_probes

@@ -27,14 +27,8 @@ from calibrail.data.sentences import (
 from calibrail.errors import GuardrailError, InputError
 from calibrail.formatting import count
 from calibrail.guardrail.cause import SCORED, Cause
-from calibrail.guardrail.decision import (
-    NOTHING_LEFT,
-    Decision,
-    Outcome,
-    Removed,
-    RowDecision,
-    reason_of_trimming,
-)
+from calibrail.guardrail.decision import Decision, Outcome, Removed
+from calibrail.guardrail.decision_rule import NOTHING_LEFT, RowDecision, reason_of_trimming
 from calibrail.options import Promise
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.base import JSON, Scale, Score, Scores, scored_alone

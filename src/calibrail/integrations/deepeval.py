@@ -1,4 +1,4 @@
-"""Deepeval adapter."""
+"""DeepEval: a metric that succeeds where the guardrail says pass."""
 
 from __future__ import annotations
 

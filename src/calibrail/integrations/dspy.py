@@ -1,4 +1,4 @@
-"""Dspy adapter."""
+"""DSPy: a metric, and a module around another one."""
 
 from __future__ import annotations
 
@@ -159,29 +159,23 @@ class _Fields:
         self.question, self.contexts, self.response = question, contexts, response
 
     def decided(self, gate: Gate, asked: Mapping[str, Any], pred: dspy.Prediction) -> Decision:
-        read = self._read(asked, pred)
-        try:
-            text = _text(pred[self.response])
-        except TypeError as error:
-            return gate.failed(error, question=read["question"])
-        return gate.check(response=text, **read)
+        return gate.check(**self._read(asked, pred))
 
     async def adecided(
         self, gate: Gate, asked: Mapping[str, Any], pred: dspy.Prediction
     ) -> Decision:
-        read = self._read(asked, pred)
-        try:
-            text = _text(pred[self.response])
-        except TypeError as error:
-            return gate.failed(error, question=read["question"])
-        return await gate.acheck(response=text, **read)
+        return await gate.acheck(**self._read(asked, pred))
 
     def _read(self, asked: Mapping[str, Any], pred: dspy.Prediction) -> dict[str, Any]:
         if self.response not in pred:
             raise _missing("response", self.response, "the prediction", pred)
         if self.question not in asked:
             raise _missing("question", self.question, "the example", asked)
-        read = {"question": asked[self.question]}
+        read: dict[str, Any] = {"question": asked[self.question]}
+        try:
+            read["response"] = _text(pred[self.response])
+        except TypeError as error:
+            read["response"] = error
         if self.contexts is not None:
             holder = pred if self.contexts in pred else asked
             if self.contexts not in holder:

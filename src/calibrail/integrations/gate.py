@@ -75,13 +75,13 @@ class FirstWins:
     """Which of two came first: the decision, or the one who waited and went."""
 
     def __init__(self) -> None:
-        self._lock, self._by = threading.Lock(), ""
+        self._lock, self._winner = threading.Lock(), ""
 
-    def by(self, who: str) -> bool:
+    def claim(self, who: str) -> bool:
         """Return whether this one came first."""
         with self._lock:
-            self._by = self._by or who
-            return self._by == who
+            self._winner = self._winner or who
+            return self._winner == who
 
 
 #: What is shown instead of an answer that may not be released, by the decision's outcome.
@@ -229,7 +229,7 @@ class Gate:
     def check(
         self,
         *,
-        response: str,
+        response: str | Exception,
         question: str = "",
         contexts: Sequence[str] | str = (),
         id: str = "",
@@ -237,11 +237,15 @@ class Gate:
     ) -> Decision:
         """Decide about one answer; the parameters are those of ``Guardrail.check``.
 
+        An exception in the response's place says why that is no text; the failure policy decides.
+
         Raises
         ------
         InputError
             A text is none, which is the caller's mistake and no failure of the detector.
         """
+        if isinstance(response, Exception):
+            return self.failed(response, question=question, id=id)
         example = _example(response, question, contexts, id, columns)
         settled = FirstWins()
         future = self._turns.run(partial(self._decided, example, settled))
@@ -255,13 +259,15 @@ class Gate:
     async def acheck(
         self,
         *,
-        response: str,
+        response: str | Exception,
         question: str = "",
         contexts: Sequence[str] | str = (),
         id: str = "",
         columns: Mapping[str, Cell] | None = None,
     ) -> Decision:
         """Decide as `check` does, while the event loop goes on."""
+        if isinstance(response, Exception):
+            return self.failed(response, question=question, id=id)
         example = _example(response, question, contexts, id, columns)
         settled = FirstWins()
         asked = self._turns.run(partial(self._decided, example, settled))
@@ -273,7 +279,7 @@ class Gate:
             decision = await future if late is None else late
         except asyncio.CancelledError:
             # Nobody waits for the answer any more: it is not released, and not logged.
-            settled.by("gone")
+            settled.claim("gone")
             asked.cancel()
             raise
         return self._noted(decision)
@@ -318,7 +324,7 @@ class Gate:
         return self.refused(decision)
 
     def refused(self, decision: Decision) -> str:
-        """Return what is shown instead of an answer of which nothing may be."""
+        """Return the refusal text for an answer that must be withheld entirely."""
         if callable(self._refusal):
             return self._refusal(decision)
         return REFUSALS[decision.outcome] if self._refusal is None else self._refusal
@@ -352,11 +358,11 @@ class Gate:
         except (Exception, SystemExit) as error:
             decision = self._failed(example, error)
         # Where who asked has gone, another decision about the answer stands.
-        return self._kept(example, decision) if settled.by("decided") else decision
+        return self._kept(example, decision) if settled.claim("decided") else decision
 
     def _late(self, example: Example, settled: FirstWins) -> Decision | None:
         """Return the failure policy's decision; None where the detector's came just now."""
-        if not settled.by("gone"):
+        if not settled.claim("gone"):
             return None
         error = TimeoutError(f"no decision within {self._timeout:g} s")
         return self._kept(example, self._failed(example, error))
@@ -421,6 +427,17 @@ def needs(extra: str) -> Iterator[None]:
     except ImportError as error:
         remedy = f"pip install 'calibrail[{extra}]'"
         raise ImportError(f"{error}; {remedy}", name=error.name, path=error.path) from error
+
+
+def texts_of_parts(content: Any) -> list[str]:
+    """Return the texts of a message's content: one text, or parts of which some may be images.
+
+    >>> texts_of_parts([{"type": "text", "text": "a"}, {"type": "image"}, "b"])
+    ['a', 'b']
+    """
+    parts = content if isinstance(content, list | tuple) else [content]
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def text_of_values(answer: Any) -> str:

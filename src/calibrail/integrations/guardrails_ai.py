@@ -1,4 +1,4 @@
-"""Guardrails_ai adapter."""
+"""Guardrails AI: a validator of answers and streams."""
 
 from __future__ import annotations
 

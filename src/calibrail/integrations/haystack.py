@@ -1,4 +1,4 @@
-"""Haystack adapter."""
+"""Haystack: a component that routes replies by their decisions."""
 
 from __future__ import annotations
 
@@ -110,10 +110,7 @@ class GuardrailRouter:
         decisions: list[Decision | None] = []
         for reply in replies:
             asked = _asked(query, documents, reply)
-            if isinstance(asked, ValueError):
-                decisions.append(gate.failed(asked, question=query))
-            else:
-                decisions.append(None if asked is None else gate.check(**asked))
+            decisions.append(None if asked is None else gate.check(**asked))
         return _routed(gate, replies, decisions)
 
     @component.output_types(
@@ -131,10 +128,7 @@ class GuardrailRouter:
         decisions: list[Decision | None] = []
         for reply in replies:
             asked = _asked(query, documents, reply)
-            if isinstance(asked, ValueError):
-                decisions.append(gate.failed(asked, question=query))
-            else:
-                decisions.append(None if asked is None else await gate.acheck(**asked))
+            decisions.append(None if asked is None else await gate.acheck(**asked))
         return _routed(gate, replies, decisions)
 
     def _ready(self) -> Gate:
@@ -147,16 +141,15 @@ class GuardrailRouter:
 
 def _asked(
     query: str, documents: list[Document], reply: str | ChatMessage
-) -> dict[str, Any] | ValueError | None:
-    """Return what a gate checks, why it cannot, or None for what is no reply."""
+) -> dict[str, Any] | None:
+    """Return what a gate checks, or None for what is no reply."""
+    text: Any = reply
     if isinstance(reply, ChatMessage):
         if reply.tool_calls:
             return None
+        text = "\n".join(reply.texts)
         if reply.images or reply.files:
-            return ValueError("a part of the answer is no text: an image or a file")
-        text: Any = "\n".join(reply.texts)
-    else:
-        text = reply
+            text = ValueError("a part of the answer is no text: an image or a file")
     contexts = [item.content for item in documents if item.content is not None]
     return {"question": query, "contexts": contexts, "response": text}
 

@@ -1,4 +1,4 @@
-"""Inspect_ai adapter."""
+"""Inspect AI: a scorer, and the shares of outcomes."""
 
 from __future__ import annotations
 

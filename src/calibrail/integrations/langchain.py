@@ -1,4 +1,4 @@
-"""LangChain, LangGraph."""
+"""LangChain and LangGraph: a middleware of agents, a step of chains, a node of graphs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,18 @@ if TYPE_CHECKING:
 
 
 with needs("langchain"):
+    from langchain.agents.middleware import (
+        AgentMiddleware,
+        ModelRequest,
+        ModelResponse,
+        hook_config,
+    )
+    from langchain_core.callbacks import BaseCallbackManager
     from langchain_core.documents import Document
     from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+    from langchain_core.runnables import Runnable, RunnableLambda
+    from langchain_core.runnables.config import ensure_config, var_child_runnable_config
+    from langgraph.constants import TAG_NOSTREAM
 
 #: Names by which a chain's mapping may call each text; the first that is there counts.
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -74,6 +84,13 @@ def text_of(answer: Any) -> str:
     return text_of_values(answer)
 
 
+def _text_or_error(answer: Any) -> str | Exception:
+    try:
+        return text_of(answer)
+    except (TypeError, ValueError) as error:
+        return error
+
+
 def values_of(given: Any) -> Mapping[str, Any]:
     """Return a mapping, or a graph's state that is a model or a dataclass as one."""
     if isinstance(given, Mapping):
@@ -95,8 +112,8 @@ def asked_of(given: Any) -> tuple[str, list[Any]]:
     return "" if asked is None else _plain(values[asked]), [_plain(item) for item in chunks]
 
 
-def checked_of(values: Mapping[str, Any]) -> Any:
-    """Return what a gate checks, or why it cannot: a part of the answer is no text."""
+def checked_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a gate checks."""
     _, answer = answer_in(values)
     messages = values.get("messages") or ()
     asked, found = _named(values, "question"), _named(values, "contexts")
@@ -106,14 +123,10 @@ def checked_of(values: Mapping[str, Any]) -> Any:
     chunks = tool_results(messages) if found is None else values[found]
     if isinstance(chunks, str | Document):
         chunks = [chunks]
-    try:
-        text = text_of(answer) if isinstance(answer, AIMessage) else answer
-    except ValueError as error:
-        return error
     return {
         "question": question(messages) if asked is None else _plain(values[asked]),
         "contexts": [_plain(item) for item in chunks],
-        "response": text,
+        "response": _text_or_error(answer) if isinstance(answer, AIMessage) else answer,
     }
 
 
@@ -142,20 +155,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Document):
         return value.page_content
     return str(value.text) if isinstance(value, BaseMessage) else value
-
-
-with needs("langchain"):
-    from langchain.agents.middleware import (
-        AgentMiddleware,
-        ModelRequest,
-        ModelResponse,
-        hook_config,
-    )
-    from langchain_core.callbacks import BaseCallbackManager
-    from langchain_core.messages import AIMessage, BaseMessage
-    from langchain_core.runnables import RunnableLambda
-    from langchain_core.runnables.config import ensure_config, var_child_runnable_config
-    from langgraph.constants import TAG_NOSTREAM
 
 
 #: Where a message and a chain's output hold the decision.
@@ -196,7 +195,8 @@ class GuardrailMiddleware(AgentMiddleware):
         answer = _final(response)
         if answer is None:
             return response
-        return _decided(self._gate, response, self._check(request.messages, answer))
+        decision = self._gate.check(**self._asked(request.messages, answer))
+        return _decided(self._gate, response, decision)
 
     async def awrap_model_call(
         self,
@@ -209,10 +209,7 @@ class GuardrailMiddleware(AgentMiddleware):
         answer = _final(response)
         if answer is None:
             return response
-        texts = self._texts(request.messages, answer)
-        decision = self._gate.failed(texts) if isinstance(texts, Exception) else None
-        if decision is None:
-            decision = await self._gate.acheck(**texts)
+        decision = await self._gate.acheck(**self._asked(request.messages, answer))
         return _decided(self._gate, response, decision)
 
     @hook_config(can_jump_to=["end"])
@@ -221,14 +218,8 @@ class GuardrailMiddleware(AgentMiddleware):
         kept = state["messages"][-1].response_metadata.get(_METADATA)
         return {"jump_to": "end"} if kept and kept["outcome"] != "pass" else None
 
-    def _check(self, messages: Sequence[BaseMessage], answer: Any) -> Decision:
-        texts = self._texts(messages, answer)
-        if isinstance(texts, Exception):
-            return self._gate.failed(texts)
-        return self._gate.check(**texts)
-
-    def _texts(self, messages: Sequence[BaseMessage], answer: Any) -> Any:
-        """Return what the guardrail is asked, or why it cannot be."""
+    def _asked(self, messages: Sequence[BaseMessage], answer: Any) -> dict[str, Any]:
+        """Return what the guardrail is asked, or why it cannot be in the response's place."""
         try:
             chunks = list(self._contexts(messages))
             if wrong := [chunk for chunk in chunks if not isinstance(chunk, str)]:
@@ -240,7 +231,7 @@ class GuardrailMiddleware(AgentMiddleware):
             }
         except Exception as error:
             # Whatever a callable of the user's raises leaves it to the failure policy.
-            return error
+            return {"response": error}
 
 
 def guardrail_runnable(guardrail: Guarding) -> RunnableLambda[Any, Any]:
@@ -348,16 +339,12 @@ def _step(
 
     def run(given: Any) -> dict[str, Any]:
         values = values_of(given)
-        asked = checked_of(values)
-        failed = isinstance(asked, Exception)
-        decision = gate.failed(asked) if failed else gate.check(**asked)
+        decision = gate.check(**checked_of(values))
         return result(values, _updates(gate, values, decision))
 
     async def arun(given: Any) -> dict[str, Any]:
         values = values_of(given)
-        asked = checked_of(values)
-        failed = isinstance(asked, Exception)
-        decision = gate.failed(asked) if failed else await gate.acheck(**asked)
+        decision = await gate.acheck(**checked_of(values))
         return result(values, _updates(gate, values, decision))
 
     return RunnableLambda(run, afunc=arun, name="calibrail")
@@ -372,11 +359,6 @@ def _updates(gate: Gate, values: Mapping[str, Any], decision: Decision) -> dict[
         # The message that it was taken from shows it, too.
         changed["messages"] = [_shown(gate, messages[-1], decision)]
     return {**changed, DECISION: gate.details(decision)}
-
-
-with needs("langchain"):
-    from langchain_core.messages import BaseMessage
-    from langchain_core.runnables import Runnable, RunnableLambda
 
 
 def guarded_stream(

@@ -1,4 +1,4 @@
-"""Litellm adapter."""
+"""LiteLLM: a guardrail of its proxy and its library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.integrations.gate import Gate, Guarding, needs
+from calibrail.integrations.gate import Gate, Guarding, needs, texts_of_parts
 
 if TYPE_CHECKING:
     from calibrail.guardrail.decision import Decision
@@ -138,14 +138,13 @@ class CalibrailGuardrail(CustomGuardrail):
             yield chunk
 
     async def _decide(self, data: Mapping[str, Any], answer: str | Exception) -> Decision:
-        asked = question(data)
-        if isinstance(answer, Exception):
-            return self._gate.failed(answer, question=asked)
+        chunks: Sequence[str] = ()
         try:
-            chunks = self._contexts(data)
+            if not isinstance(answer, Exception):
+                chunks = self._contexts(data)
         except (TypeError, ValueError) as error:
-            return self._gate.failed(error, question=asked)
-        return await self._gate.acheck(question=asked, contexts=chunks, response=answer)
+            answer = error
+        return await self._gate.acheck(question=question(data), contexts=chunks, response=answer)
 
     def _enforce(
         self, decision: Decision, data: dict[str, Any], response: Any = None, place: int = 0
@@ -235,9 +234,7 @@ def _returned(message: Mapping[str, Any]) -> list[str]:
 
 
 def _text(content: Any) -> str:
-    parts = content if isinstance(content, list) else [content]
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return "\n".join(texts_of_parts(content))
 
 
 def _answers(response: Any) -> list[str | Exception]:

@@ -1,4 +1,4 @@
-"""Llama_index adapter."""
+"""LlamaIndex: a response synthesizer and an evaluator."""
 
 from __future__ import annotations
 
@@ -83,21 +83,22 @@ class GuardrailSynthesizer(BaseSynthesizer):
         """Write an answer, and decide about it."""
         response = self._synthesizer.synthesize(query, nodes, *given, **named)
         said = _read(response.response_gen if _streams(response) else response.response)
-        decision = self._check(_asked(query, _contents(response.source_nodes), said))
+        decision = self._gate.check(**_asked(query, _contents(response.source_nodes), said))
         return self._decided(response, said, decision)
 
     async def asynthesize(self, query: Any, nodes: list[Any], *given: Any, **named: Any) -> Any:
         """Write and decide while the event loop goes on."""
         response = await self._synthesizer.asynthesize(query, nodes, *given, **named)
         said = await _aread(response.response_gen if _streams(response) else response.response)
-        decision = await self._acheck(_asked(query, _contents(response.source_nodes), said))
+        asked = _asked(query, _contents(response.source_nodes), said)
+        decision = await self._gate.acheck(**asked)
         return self._decided(response, said, decision)
 
     def get_response(self, query_str: str, text_chunks: Sequence[str], **named: Any) -> Any:
         """Write and decide likewise for what needs the text alone: the decision is left out."""
         written = self._synthesizer.get_response(query_str, text_chunks, **named)
         said = _read(written)
-        decision = self._check(_asked(query_str, text_chunks, said))
+        decision = self._gate.check(**_asked(query_str, text_chunks, said))
         shown = self._gate.shown(decision, said)
         return _whole(shown) if isinstance(written, Iterator) else shown
 
@@ -105,21 +106,11 @@ class GuardrailSynthesizer(BaseSynthesizer):
         """Write and decide likewise while the event loop goes on."""
         written = await self._synthesizer.aget_response(query_str, text_chunks, **named)
         said = await _aread(written)
-        decision = await self._acheck(_asked(query_str, text_chunks, said))
+        decision = await self._gate.acheck(**_asked(query_str, text_chunks, said))
         shown = self._gate.shown(decision, said)
         if isinstance(written, AsyncIterator):
             return _awhole(shown)
         return _whole(shown) if isinstance(written, Iterator) else shown
-
-    def _check(self, asked: dict[str, Any] | Exception) -> Decision:
-        if isinstance(asked, Exception):
-            return self._gate.failed(asked)
-        return self._gate.check(**asked)
-
-    async def _acheck(self, asked: dict[str, Any] | Exception) -> Decision:
-        if isinstance(asked, Exception):
-            return self._gate.failed(asked)
-        return await self._gate.acheck(**asked)
 
     def _decided(self, response: Any, said: Any, decision: Decision) -> Any:
         """Return a response of the same kind with what is shown, and the decision."""
@@ -199,12 +190,13 @@ class GuardrailEvaluator(BaseEvaluator):
         )
 
 
-def _asked(query: Any, contexts: Sequence[str], said: Any) -> dict[str, Any] | Exception:
-    """Return what a gate checks, or why it cannot."""
+def _asked(query: Any, contexts: Sequence[str], said: Any) -> dict[str, Any]:
+    """Return what a gate checks."""
+    text: str | Exception
     try:
         text = text_of_values(said)
     except (TypeError, ValueError) as error:
-        return error
+        text = error
     question = query.query_str if isinstance(query, QueryBundle) else query
     return {"question": question, "contexts": list(contexts), "response": text}
 

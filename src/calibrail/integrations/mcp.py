@@ -1,4 +1,4 @@
-"""Mcp adapter.
+"""Model Context Protocol: a server whose tool checks an answer.
 
 ``python -m calibrail.integrations.mcp guardrail.json`` serves it on standard input and output.
 """

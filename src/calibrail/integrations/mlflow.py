@@ -1,4 +1,4 @@
-"""Mlflow adapter."""
+"""MLflow: a scorer, and a guardrail logged as a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.integrations.gate import Gate, Guarding, needs
+from calibrail.integrations.gate import Gate, Guarding, needs, texts_of_parts
 
 if TYPE_CHECKING:
     from calibrail.guardrail.runtime import Guardrail
@@ -256,8 +256,7 @@ def _last_of(messages: Any, *roles: str) -> str | None:
     content = told[-1].get("content") if told else None
     if not isinstance(content, list):
         return content
-    texts = [part.get("text") for part in content if isinstance(part, Mapping)]
-    return "\n".join(text for text in texts if isinstance(text, str)) or None
+    return "\n".join(texts_of_parts(content)) or None
 
 
 def _named(item: Any, names: Iterable[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Nemo adapter.
+"""NeMo Guardrails: an output rail that asks a guardrail.
 
 ``python -m calibrail.integrations.nemo`` prints the rail's flow, for a folder of configuration.
 """
@@ -119,7 +119,7 @@ async def _decided(gate: Gate, context: Mapping[str, Any]) -> Decision:
     chunks = context.get("relevant_chunks_sep") or context.get("relevant_chunks") or ()
     answer = context.get("bot_message")
     if not isinstance(answer, str):
-        return gate.failed(TypeError("the answer has no text"), question=str(question))
+        answer = TypeError("the answer has no text")
     return await gate.acheck(question=str(question), contexts=chunks, response=answer)
 
 

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK."""
+"""OpenAI Agents SDK: an output guardrail, and runs whose answers are held back or judged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values
+from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values, texts_of_parts
 from calibrail.integrations.streaming import STOPPED, Written
 
 with needs("openai-agents"):
@@ -175,7 +175,7 @@ class _Turn:
                 self.question, self._said = _text(item.get("content")), {}
             elif kind in _RESULTS:
                 call = item.get("call_id") or item.get("id") or str(number)
-                self._said[call] = list(_texts(item.get(_RESULTS[kind])))
+                self._said[call] = texts_of_parts(item.get(_RESULTS[kind]))
 
     def answered(self, output: Sequence[Any]) -> None:
         """Take up a response of the model, with all messages in it."""
@@ -234,20 +234,9 @@ def _content(item: Any) -> Mapping[str, Any]:
     return item if isinstance(item, Mapping) else item.model_dump()
 
 
-def _texts(said: Any) -> list[str]:
-    """Return the texts of what a tool said: one, or parts of which some may be images."""
-    if said is None or isinstance(said, str):
-        return [said or ""]
-    parts = [said] if isinstance(said, Mapping) else said
-    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
-
-
 def _text(content: Any) -> str:
-    return "\n".join(_texts(content))
+    return "\n".join(texts_of_parts(content))
 
-
-with needs("openai-agents"):
-    from agents import RunResultStreaming
 
 #: Events of a model's stream.
 _DELTA: Final = "response.output_text.delta"

@@ -1,4 +1,4 @@
-"""Opentelemetry adapter."""
+"""OpenTelemetry: decisions as events of spans and logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phoenix adapter."""
+"""Phoenix: an evaluator of data frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promptfoo adapter."""
+"""Promptfoo: an assertion in Python."""
 
 from __future__ import annotations
 

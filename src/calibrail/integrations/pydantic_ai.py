@@ -1,4 +1,4 @@
-"""Pydantic_ai adapter."""
+"""Pydantic AI: an output validator that asks the model again."""
 
 from __future__ import annotations
 

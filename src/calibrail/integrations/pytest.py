@@ -1,4 +1,4 @@
-"""Pytest adapter.
+"""Pytest plug-in: a fixture that asserts a certificate.
 
 It loads nothing of calibrail until a test asks for its fixture.
 """

@@ -1,4 +1,4 @@
-"""Ragas adapter."""
+"""Ragas: a discrete metric of outcomes."""
 
 from __future__ import annotations
 

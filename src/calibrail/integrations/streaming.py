@@ -1,4 +1,4 @@
-"""What a framework shows of a growing answer."""
+"""Answers that frameworks show while they are written, judged sentence by sentence."""
 
 from __future__ import annotations
 

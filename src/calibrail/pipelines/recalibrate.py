@@ -25,8 +25,8 @@ from calibrail.conformal.sequential.importance_weighted import (
 )
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Shown
-from calibrail.guardrail.decision import shown_within
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
+from calibrail.guardrail.decision_rule import shown_within
 from calibrail.guardrail.file import DataRecord, FrozenConfig, Headline, write_file
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import POOL_FILE, read_plan

@@ -1,20 +1,23 @@
-"""Routes (FastAPI models give OpenAPI)."""
+"""Routes of the service; OpenAPI comes from the models of requests and replies."""
 
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
-from pydantic import BaseModel
+from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError
-from calibrail.guardrail.cause import SEEN, Cause, CauseCode
+from calibrail.guardrail.cause import SEEN, Cause
 from calibrail.guardrail.decision import Decision
 from calibrail.options import Release
 from calibrail.pipelines.card import card
@@ -25,13 +28,19 @@ from calibrail.serve.limits import LINES, STREAM_PATH
 from calibrail.serve.metrics import MEDIA_TYPE
 from calibrail.serve.schemas import (
     PROBLEM_TYPE,
+    BatchReply,
     Check,
     CheckBatch,
-    Item,
+    DecisionReply,
+    Problem,
     Select,
+    SelectReply,
     ServiceProblem,
-    parse,
+    StateReply,
+    field_names,
+    misread,
     pointer,
+    read_json,
 )
 from calibrail.serve.service import Service
 
@@ -42,247 +51,101 @@ _ANSWER: Final = {
     "id": "answer-1",
 }
 _COLUMN: Final = {"id": "answer-1", "columns": {"my_detector": 0.83, "language": "en"}}
-_DECISION: Final = {
-    "id": "answer-1",
-    "outcome": "pass",
-    "score": 0.1,
-    "threshold": 0.333333,
-    "p_value": 0.03,
-    "reason": "score 0.1 is below the threshold 0.333333",
-}
-_NUMBER: Final = {"type": ["number", "null"]}
-_DECIDED: Final = {
-    "type": "object",
-    "description": "A line of decisions.jsonl. With column, column_value, column_threshold where "
-    "the score is a column, evidence where it was asked for, and text and removed where the "
-    "guardrail removes sentences.",
-    "required": [*_DECISION],
-    "properties": {
-        "id": {"type": "string"},
-        "outcome": {"enum": ["pass", "flag", "review", "error"]},
-        **{name: _NUMBER for name in ("score", "threshold", "p_value")},
-        "reason": {"type": "string"},
-        "cause": {
-            "type": "object",
-            "description": "Where there is no score: why, for programs.",
-            "required": ["code"],
-            "properties": {
-                "code": {"enum": [code for code in get_args(CauseCode) if code != "score"]},
-                "error": {"type": "string", "description": "The class of what was raised."},
-                "timeout": {"type": "boolean"},
-                "row": {"type": "integer"},
-            },
-        },
-        "text": {"type": ["string", "null"], "description": "What may be shown of the answer."},
-        "removed": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    **{name: {"type": "integer"} for name in ("start", "end")},
-                    **{name: _NUMBER for name in ("score", "p_value")},
-                    **{name: {"type": "string"} for name in ("text", "reason")},
-                },
-            },
-        },
-    },
-}
-_PROBLEM: Final = {
-    "type": "object",
-    "description": "Problem details (RFC 9457).",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        **{name: {"type": "string"} for name in ("type", "title", "detail")},
-        "status": {"type": "integer"},
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {name: {"type": "string"} for name in ("pointer", "detail")},
-            },
-        },
-    },
-}
-_WHICH: Final = {
-    "name": "guardrail",
-    "in": "query",
-    "description": "Which guardrail decides; needed where there are several.",
-    "schema": {"type": "string"},
-}
-_FORMAT: Final = {
-    "name": "format",
-    "in": "query",
-    "description": "The certificate as JSON, or the card as a page or as Markdown.",
-    "schema": {"enum": ["json", "html", "md"], "default": "json"},
-}
-_REFUSALS: Final[Mapping[int, ServiceProblem]] = {
-    400: ServiceProblem(400, "not-json", "the body is not JSON; send one JSON object"),
-    401: ServiceProblem(401, "unauthorized", "this needs the service's token"),
-    404: ServiceProblem(404, "no-such-guardrail", "no guardrail is called 'faq'; there is legal"),
-    405: ServiceProblem(
-        405, "no-such-method", "GET /v1/check: Method Not Allowed; see /openapi.json"
-    ),
-    408: ServiceProblem(408, "too-slow", "the body took longer than 10 s to arrive"),
-    413: ServiceProblem(413, "too-large", "the body is larger than 1,048,576 bytes"),
-    415: ServiceProblem(415, "not-json", "send the header Content-Type: application/json"),
-    421: ServiceProblem(421, "other-host", "this service answers on this machine: use 127.0.0.1"),
-    422: ServiceProblem(
-        422,
-        "invalid-request",
-        "/response is missing; this guardrail reads it",
-        errors=[("/response", "is missing; this guardrail reads it")],
-    ),
-    429: ServiceProblem(429, "queue-full", "1,024 answers wait, of 1,024 at most"),
-    431: ServiceProblem(431, "headers-too-large", "the headers are longer than 65,536 bytes"),
-    503: ServiceProblem(
-        503, "log-unavailable", "a decision could not be written to the decision log"
-    ),
-}
+_LINES: Final = "\n".join(map(json.dumps, ({"question": _ANSWER["question"]}, "Tungsten is")))
 
 
-def _json_content(schema: Mapping[str, Any], **examples: Any) -> dict[str, Any]:
-    named = {name: {"value": value} for name, value in examples.items()}
-    return {"content": {"application/json": {"schema": schema, "examples": named}}}
-
-
-def _route(
-    kind: type[BaseModel], asked: Mapping[str, Any], given: Mapping[str, Any], **answer: Any
-) -> dict[str, Any]:
-    """Return what a route takes and gives, with examples of both."""
-    body = _json_content({"$ref": f"#/components/schemas/{kind.__name__}"}, **asked)
-    done = {"description": "decided", **_json_content(given, **answer)}
+def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what OpenAPI says of the statuses of problems."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    content = {PROBLEM_TYPE: {"schema": schema}}
     return {
-        "parameters": [_WHICH],
-        "requestBody": {"required": True, **body},
-        "responses": {"200": done, **_refused(*_REFUSALS.values())},
+        status: {"description": HTTPStatus(status).phrase, "content": content}
+        for status in (*statuses, 405, 421, 431)
     }
 
 
-def _refused(*problems: ServiceProblem) -> dict[str, Any]:
-    """Return the answers that say no."""
-    return {
-        str(problem.status): {
-            "description": problem.kind.replace("-", " "),
-            "content": {
-                PROBLEM_TYPE: {
-                    "schema": {"$ref": "#/components/schemas/Problem"},
-                    "example": problem.to_dict(),
-                }
-            },
-        }
-        for problem in problems
-    }
+#: Problems of a route that takes a body, and of one that says whether the service is there.
+_DECIDING: Final = _refusals(400, 401, 404, 408, 413, 415, 422, 429, 503)
+_STATE: Final = _refusals(503)
 
 
-def _read(*statuses: int, refused: Iterable[ServiceProblem] = (), **content: Any) -> dict[str, Any]:
-    """Return what a route without a body gives."""
-    media = {kind.replace("_", "/", 1): schema for kind, schema in content.items()}
-    done = {
-        "description": "as asked",
-        "content": {kind: {"schema": s} for kind, s in media.items()},
-    }
-    problems = [*(_REFUSALS[status] for status in (*statuses, 405, 421, 431)), *refused]
-    return {"responses": {"200": done, **_refused(*problems)}}
+def _examples(**bodies: Mapping[str, Any]) -> Any:
+    return Body(openapi_examples={name: {"value": body} for name, body in bodies.items()})
 
 
-_ITEMS: Final = {
-    "type": "object",
-    "required": ["items"],
-    "properties": {"items": {"type": "array", "items": {"$ref": "#/components/schemas/Decision"}}},
-}
-#: What further is said of each route that takes a body.
-CHECK: Final = _route(
-    Check,
-    {"texts": _ANSWER, "column": _COLUMN},
-    {"$ref": "#/components/schemas/Decision"},
-    decided=_DECISION,
-)
-BATCH: Final = _route(
-    CheckBatch, {"texts": {"items": [_ANSWER]}}, _ITEMS, decided={"items": [_DECISION]}
-)
-_BEGUN: Final = {name: text for name, text in _ANSWER.items() if name != "response"}
-_SENTENCE: Final = {"number": 1, "outcome": "pass", "stop": False, "show": _ANSWER["response"]}
-_EVENTS: Final = (
-    f"event: sentence\ndata: {json.dumps(_SENTENCE)}\n\n"
-    f"event: decision\ndata: {json.dumps(_DECISION)}\n\n"
-)
-_IN_PIECES: Final = _route(
-    Item, {"whole": _ANSWER}, {"$ref": "#/components/schemas/Decision"}, decided=_DECISION
-)
-STREAM_SCHEMA: Final = {
-    **_IN_PIECES,
+class _StrictRequest(Request):
+    """A request whose JSON is read as `read_json` does: fields given twice are refused."""
+
+    async def json(self) -> Any:
+        if (content := read_json(await self.body())) is None:
+            # FastAPI would take it for no body at all.
+            raise misread([{"type": "model_type", "loc": (), "msg": ""}], ())
+        return content
+
+
+class _StrictRoute(APIRoute):
+    """A route whose body FastAPI validates once it was read strictly."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        handle = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            try:
+                return await handle(_StrictRequest(request.scope, request.receive))
+            except RequestValidationError as error:
+                raise _invalid(error, self.body_field) from None
+
+        return strict
+
+
+def _invalid(error: RequestValidationError, body: Any) -> ServiceProblem:
+    """Return the problem of a parameter or a body that FastAPI refused."""
+    complaints = [dict(item) for item in error.errors()]
+    where, *place = complaints[0]["loc"]
+    if where == "query":
+        detail = f"?{place[0]}= must be {complaints[0]['ctx']['expected']}"
+        return ServiceProblem(422, "invalid-request", detail)
+    if not place and complaints[0]["type"] == "missing":
+        return ServiceProblem(400, "not-json", "the body holds nothing; send one JSON object")
+    for item in complaints:
+        item["loc"] = item["loc"][1:]
+    return misread(complaints, field_names(body.field_info.annotation))
+
+
+#: Which guardrail is asked for.
+Which = Annotated[
+    str | None, Query(description="Which guardrail decides; needed where there are several.")
+]
+
+_STREAM_BODY: Final = {
     "requestBody": {
         "required": True,
         "content": {
-            **_IN_PIECES["requestBody"]["content"],
-            LINES: {
-                "schema": {"type": "string"},
-                "example": "\n".join(map(json.dumps, (_BEGUN, "Tungsten has", " the symbol W."))),
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/Item"},
+                "examples": {"whole": {"value": _ANSWER}},
             },
+            LINES: {"schema": {"type": "string"}, "example": _LINES},
+        },
+    }
+}
+_STREAM_RESPONSES: Final = {
+    **_DECIDING,
+    200: {
+        "description": "events: sentence, stop, rest, decision, error",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+}
+_CARDS: Final = {
+    **_refusals(401, 404, 422),
+    200: {
+        "description": "what decides",
+        "content": {
+            kind: {"schema": {"type": "string"}} for kind in ("text/html", "text/markdown")
         },
     },
-    "responses": {
-        **_IN_PIECES["responses"],
-        "200": {
-            "description": "events: sentence, stop, rest, decision, error",
-            "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EVENTS}},
-        },
-    },
 }
-SELECT: Final = _route(
-    Select,
-    {"texts": {"items": [_ANSWER], "fdr": 0.1}},
-    {
-        "type": "object",
-        "description": "What `calibrail select --json` prints, with `items`: id, released, score "
-        "and p_value of each answer.",
-    },
-)
-
-
-_TOKEN: Final = "The service's CALIBRAIL_TOKEN, where it has one."
-_STATE: Final = {"type": "object", "properties": {"status": {"type": "string"}}}
-_COUNTS: Final = {"type": "string", "enum": ["incomplete"]}
-_READY_STATE: Final = {
-    "type": "object",
-    "properties": {"status": {"type": "string"}, "metrics": _COUNTS},
-}
-_STUCK: Final = ServiceProblem(503, "stuck", "the detector has been at one batch for too long")
-#: What further is said of the others.
-GUARDRAIL: Final = {
-    "parameters": [_WHICH, _FORMAT],
-    **_read(
-        *(401, 404, 422),
-        application_json={"type": "object"},
-        text_html={"type": "string"},
-        text_markdown={"type": "string"},
-    ),
-}
-HEALTH: Final = {**_read(application_json=_STATE, refused=[_STUCK]), "security": []}
-READY: Final = {**_read(application_json=_READY_STATE, refused=[_STUCK]), "security": []}
-METRICS: Final = _read(401, text_plain={"type": "string"})
-
-
-def describe(app: FastAPI, *, closed: bool) -> None:
-    """Let an application name the bodies that its routes read themselves, and who may ask."""
-    plain = app.openapi
-
-    def described() -> dict[str, Any]:
-        content = app.openapi_schema
-        if content is None:
-            content = plain()
-            schemas = {"Decision": _DECIDED, "Problem": _PROBLEM}
-            for kind in (Item, Check, CheckBatch, Select):
-                schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-                schemas |= schema.pop("$defs", {})
-                schemas[kind.__name__] = schema
-            token = {"type": "http", "scheme": "bearer", "description": _TOKEN}
-            content["components"] = {"schemas": schemas, "securitySchemes": {"token": token}}
-            # A service without a token takes requests without one.
-            content["security"] = [{"token": []}] if closed else [{"token": []}, {}]
-        return content
-
-    app.openapi = described  # type: ignore[method-assign]
 
 
 #: What the batch is called in what is answered.
@@ -364,7 +227,16 @@ PAGE_HEADERS: Final = {
 def application(service: Service) -> FastAPI:
     """Return the routes of a service."""
     app = FastAPI(title="calibrail", version=version("calibrail"), docs_url=None, redoc_url=None)
-    describe(app, closed=service.token is not None)
+    # Requests are refused by `RequestLimits`; here the token is only described.
+    bearer = HTTPBearer(
+        scheme_name="token",
+        auto_error=False,
+        description="The service's CALIBRAIL_TOKEN, where it has one.",
+    )
+    closed = [] if service.token is None else [Depends(bearer)]
+    routes = APIRouter(
+        route_class=_StrictRoute, dependencies=closed, default_response_class=JSONResponse
+    )
 
     @app.exception_handler(ServiceProblem)
     async def refused(_: Request, problem: Exception) -> Response:
@@ -380,20 +252,26 @@ def application(service: Service) -> FastAPI:
         response.headers.update(error.headers or {})
         return response
 
-    @app.post("/v1/check", openapi_extra=CHECK)
-    async def check(request: Request) -> Response:
+    async def decider(request: Request, guardrail: Which = None) -> Loaded:
+        _refuse_other_parameters(request, "guardrail")
+        return service.guardrails.get(guardrail)
+
+    Decider = Annotated[Loaded, Depends(decider)]  # noqa: N806 - a type
+
+    @routes.post("/v1/check", response_model=DecisionReply, responses=_DECIDING)
+    async def check(
+        loaded: Decider, asked: Annotated[Check, _examples(texts=_ANSWER, column=_COLUMN)]
+    ) -> Response:
         """Decide about one answer."""
-        asked = parse(Check, await request.body())
-        loaded = _named(service, request)
         example = asked.example(loaded.guardrail)
         decisions = await service.batcher.decide(loaded, [example], alone=asked.evidence)
         return _json(decisions[0].line(evidence=asked.evidence))
 
-    @app.post("/v1/check/batch", openapi_extra=BATCH)
-    async def check_batch(request: Request) -> Response:
+    @routes.post("/v1/check/batch", response_model=BatchReply, responses=_DECIDING)
+    async def check_batch(
+        loaded: Decider, asked: Annotated[CheckBatch, _examples(texts={"items": [_ANSWER]})]
+    ) -> Response:
         """Decide about answers, each as if it were alone."""
-        asked = parse(CheckBatch, await request.body())
-        loaded = _named(service, request)
         examples = [
             item.example(loaded.guardrail, ("items", place))
             for place, item in enumerate(asked.items)
@@ -401,70 +279,87 @@ def application(service: Service) -> FastAPI:
         decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
         return _json(_items(decisions, evidence=asked.evidence))
 
-    @app.post(STREAM_PATH, openapi_extra=STREAM_SCHEMA)
-    async def check_stream(request: Request) -> Response:
+    @routes.post(STREAM_PATH, responses=_STREAM_RESPONSES, openapi_extra=_STREAM_BODY)
+    async def check_stream(loaded: Decider, request: Request) -> Response:
         """Decide about an answer sentence by sentence, while it is being written."""
-        return await streaming.stream(service, _named(service, request), request)
+        return await streaming.stream(service, loaded, request)
 
-    @app.post("/v1/select", openapi_extra=SELECT)
-    async def select(request: Request) -> Response:
+    @routes.post("/v1/select", response_model=SelectReply, responses=_DECIDING)
+    async def select(
+        loaded: Decider,
+        asked: Annotated[Select, _examples(texts={"items": [_ANSWER], "fdr": 0.1})],
+    ) -> Response:
         """Release as many answers of a batch as the false discovery rate allows."""
-        asked = parse(Select, await request.body())
-        loaded = _named(service, request)
         return _json(await select_items(service, loaded, asked))
 
-    @app.get("/v1/guardrail", openapi_extra=GUARDRAIL)
-    async def guardrail(request: Request) -> Response:
+    @routes.get("/v1/guardrail", response_model=dict[str, Any], responses=_CARDS)
+    async def guardrail(
+        request: Request,
+        guardrail: Which = None,
+        format: Annotated[
+            Literal["json", "html", "md"],
+            Query(description="The certificate as JSON, or the card as a page or as Markdown."),
+        ] = "json",
+    ) -> Response:
         """Say what decides, since when, and what it promises: `format` is json, html or md."""
-        loaded = _named(service, request, "format")
+        _refuse_other_parameters(request, "guardrail", "format")
+        loaded = service.guardrails.get(guardrail)
         known = await asyncio.to_thread(card, loaded.guardrail)
-        match request.query_params.get("format", "json"):
-            case "json":
-                refusal = service.guardrails.refusal(loaded.name)
-                content = {
-                    "name": loaded.name,
-                    "since": loaded.since.isoformat(),
-                    "refused": refusal
-                    and {"time": refusal.time.isoformat(), "reason": refusal.reason},
-                    **known.to_dict(),
-                }
-                return _json(json.dumps(content, ensure_ascii=False))
-            case "html":
-                page = await asyncio.to_thread(known.html)
-                return Response(page, media_type="text/html", headers=PAGE_HEADERS)
-            case "md":
-                return Response(known.markdown(), media_type="text/markdown")
-            case other:
-                raise ServiceProblem(
-                    422, "invalid-request", f"format must be json, html or md; got {other!r:.20}"
-                )
+        if format == "html":
+            page = await asyncio.to_thread(known.html)
+            return Response(page, media_type="text/html", headers=PAGE_HEADERS)
+        if format == "md":
+            return Response(known.markdown(), media_type="text/markdown")
+        refusal = service.guardrails.refusal(loaded.name)
+        content = {
+            "name": loaded.name,
+            "since": loaded.since.isoformat(),
+            "refused": refusal and {"time": refusal.time.isoformat(), "reason": refusal.reason},
+            **known.to_dict(),
+        }
+        return _json(json.dumps(content, ensure_ascii=False))
 
     @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", openapi_extra=HEALTH)
+    @app.get("/healthz", response_model=StateReply, responses=_STATE)
     async def health() -> Response:
         """Say that the process lives, and that starting it anew would not help."""
         service.refuse_dead()
         return _json('{"status": "alive"}')
 
     @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", openapi_extra=READY)
+    @app.get("/readyz", response_model=StateReply, responses=_STATE)
     async def ready() -> Response:
         """Say whether the service decides, and whether it could not count all that it did."""
         service.refuse_unready()
         counts = ', "metrics": "incomplete"' if service.metrics.failed else ""
         return _json(f'{{"status": "ready"{counts}}}')
 
-    @app.get("/metrics", response_class=Response, openapi_extra=METRICS)
+    @routes.get("/metrics", response_class=PlainTextResponse, responses=_refusals(401))
     async def metrics() -> Response:
         """Give the counts, for Prometheus."""
         return Response(service.metrics.text(), media_type=MEDIA_TYPE)
 
+    app.include_router(routes)
+    _describe_problems(app)
     return app
 
 
-def _named(service: Service, request: Request, *further: str) -> Loaded:
-    """Return the guardrail that a request names; a misspelt name of a parameter names none."""
-    known = ("guardrail", *further)
+def _describe_problems(app: FastAPI) -> None:
+    """Let an application's OpenAPI hold the schema of problems, which no route returns itself."""
+    plain = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas = plain()["components"]["schemas"]
+            schemas |= {**schema.pop("$defs"), "Problem": schema}
+        return plain()
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def _refuse_other_parameters(request: Request, *known: str) -> None:
+    """Refuse a parameter that is given twice, or that nothing reads: it may be misspelt."""
     names = [name for name, _ in request.query_params.multi_items()]
     if twice := [name for name in known if names.count(name) > 1]:
         raise ServiceProblem(
@@ -477,7 +372,6 @@ def _named(service: Service, request: Request, *further: str) -> Loaded:
             f"the address has ?{unknown[0]!s:.40}=, which nothing reads; it may have "
             f"{' and '.join(f'?{name}=' for name in known)}",
         )
-    return service.guardrails.get(request.query_params.get("guardrail"))
 
 
 def _items(decisions: Iterable[Decision], *, evidence: bool) -> str:

@@ -59,7 +59,7 @@ class PendingAnswer:
         self.example, self.loaded, self.alone, self.kept = example, loaded, alone, kept
         self.request: PendingRequest
         self.place = 0
-        #: Who sets it, under the lock, is the one who gives the decision.
+        #: Set under the lock by worker or timeout, whichever is first; that one gives the decision.
         self.settled = False
 
 
@@ -93,7 +93,7 @@ class StreamStep:
 
 
 def _exit_as_error(error: BaseException) -> RuntimeError:
-    """Return what a thread wanted to end with, as an error that can wait for its turn."""
+    """Wrap SystemExit or KeyboardInterrupt, which no future takes."""
     return RuntimeError(repr(error))
 
 

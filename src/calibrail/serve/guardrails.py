@@ -53,7 +53,7 @@ class Loaded:
         return bool(self.guardrail.endpoints)
 
 
-def named(sources: Sequence[str] | str) -> dict[str, Path]:
+def guardrail_files(sources: Sequence[str] | str) -> dict[str, Path]:
     """Return the file of each ``[NAME=]FILE``; a file without a name is called as it is.
 
     Raises
@@ -61,7 +61,7 @@ def named(sources: Sequence[str] | str) -> dict[str, Path]:
     InputError
         If a name is none, or stands for two files.
 
-    >>> named(["faq=g.json", "legal.json"])
+    >>> guardrail_files(["faq=g.json", "legal.json"])
     {'faq': PosixPath('g.json'), 'legal': PosixPath('legal.json')}
     """
     files: dict[str, Path] = {}

@@ -345,7 +345,7 @@ class _Patient(HttpToolsProtocol):
         lines = {
             "Content-Type": PROBLEM_TYPE,
             "Content-Length": str(len(body)),
-            **problem.headers(),
+            **problem.response_headers(),
             "Connection": "close",
         }
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())

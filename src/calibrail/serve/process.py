@@ -1,7 +1,10 @@
-"""Uvicorn, workers, signals, reload of files.
+"""Processes of the service: uvicorn, workers, signals, and files that are read again.
 
 Every process accepts from the same socket, with guardrails, queue and log of its own. The one that
 started them decides nothing: it passes signals on, and replaces what ends by itself.
+
+Not by uvicorn's own supervisor: its workers outlive a parent that is killed, one whose file turned
+bad ends the whole service, and a worker that hangs keeps the service from ending.
 """
 
 import asyncio
@@ -44,7 +47,8 @@ from calibrail.serve.limits import RequestLimits, is_loopback, protocol
 from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
 from calibrail.serve.service import Service, token
-from calibrail.serve.watch_status import Statuses, Watchers, announced, monitor, writable
+from calibrail.serve.startup_signals import HANDLED, exit_on_signal
+from calibrail.serve.watch_status import Statuses, Watchers, monitor, require_writable, watch_lines
 from calibrail.text.words import languages_known
 
 #: Seconds between two looks at the processes.
@@ -72,7 +76,7 @@ class _Worker:
     line: Connection
     began: float
 
-    def said(self) -> Sequence[str] | str | None:
+    def poll_status(self) -> Sequence[str] | str | None:
         """Return what it serves once it does, or why it cannot begin; None if nothing is new."""
         with contextlib.suppress(EOFError, OSError):
             if self.line.poll():
@@ -155,7 +159,7 @@ class Workers:
                     self._start()
             wait([worker.process.sentinel for worker in self._workers], _STEP)
             for worker in tuple(self._workers):
-                said = worker.said()
+                said = worker.poll_status()
                 if isinstance(said, str):
                     if not answering:
                         raise CalibrailError(said)
@@ -176,7 +180,7 @@ class Workers:
         process = self._context.Process(target=_worker, args=(self._work, theirs))
         # The first start would start this, too, and let signals through after that.
         resource_tracker.ensure_running()
-        with _held(_FOR_ALL):
+        with _blocked(_FOR_ALL):
             process.start()
         theirs.close()
         self._workers.append(_Worker(process, line, time.monotonic()))
@@ -225,7 +229,7 @@ class Workers:
 
 
 @contextlib.contextmanager
-def _held(signals: Iterable[int]) -> Iterator[None]:
+def _blocked(signals: Iterable[int]) -> Iterator[None]:
     """Let signals wait; a process that is started meanwhile lets them wait, too."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
@@ -255,34 +259,6 @@ def _worker(work: Work, line: Connection) -> None:
     raise SystemExit(0 if finished else 1)
 
 
-#: Signals that end the process, or let it read its files again.
-HANDLED: Final = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
-
-
-@contextlib.contextmanager
-def exit_on_signal() -> Iterator[None]:
-    """Let SIGTERM end the process as long as nothing is accepted.
-
-    The first process of a container would ignore it otherwise.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in HANDLED}
-    # There is nothing to read again yet, and nobody who hangs up.
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # Not by an exception: where one is raised from a callback, Python drops it, and the signal.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 _NO_PROBES: Final = {
     "column": "no probes: its score stands in the data",
     "endpoint": "no probes compared: its endpoint is not asked about them",
@@ -306,7 +282,7 @@ def startup_lines(guardrails: Iterable[Loaded], options: ServeOptions) -> list[s
     if not languages_known():
         lines.append("the log tells no languages: pip install 'calibrail[serve]' has what does")
     if options.monitor is not None:
-        lines += announced(options.monitor, guardrails)
+        lines += watch_lines(options.monitor, guardrails)
     return lines
 
 
@@ -359,14 +335,14 @@ async def watch(service: Service) -> None:
 
 async def _read(statuses: Statuses) -> None:
     while True:
-        await _aside(statuses.read)
+        await _in_daemon_thread(statuses.read)
         await asyncio.sleep(2 * EVERY)
 
 
 async def _follow(service: Service, name: str) -> None:
     while True:
         await asyncio.sleep(EVERY)
-        if await _aside(lambda: service.guardrails.changed(name)):
+        if await _in_daemon_thread(lambda: service.guardrails.changed(name)):
             await reload(service, [name])
 
 
@@ -380,7 +356,7 @@ async def _reload_one(service: Service, name: str) -> None:
     guardrails = service.guardrails
     async with service.reloading[name]:
         before = guardrails.get(name)
-        refusal = await _aside(lambda: guardrails.reload(name))
+        refusal = await _in_daemon_thread(lambda: guardrails.reload(name))
     service.metrics.reloaded(name, "swapped" if refusal is None else "refused")
     if refusal is None:
         after = guardrails.get(name)
@@ -403,7 +379,7 @@ async def _reload_one(service: Service, name: str) -> None:
         )
 
 
-async def _aside(work: Callable[[], T]) -> T:
+async def _in_daemon_thread(work: Callable[[], T]) -> T:
     """Return what work returns, in a thread that neither the process nor other work waits for.
 
     A disk that hangs, or a detector that does while it is tried, would keep the process from
@@ -507,7 +483,7 @@ def _watching(
     if options.monitor is None or options.log is None:
         yield lambda: None
         return
-    writable(options.monitor)
+    require_writable(options.monitor)
     command = monitor(options.log)
     watchers = Watchers(options.monitor, names, command, options.deadline, note)
     try:
@@ -680,7 +656,7 @@ def _listening(options: ServeOptions) -> Iterator[socket.socket]:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind(address)
         except OSError as error:
-            raise _taken(options, error) from error
+            raise _address_error(options, error) from error
         yield listener
 
 
@@ -689,12 +665,12 @@ def _listen(listener: socket.socket, options: ServeOptions) -> None:
     try:
         listener.listen(BACKLOG)
     except OSError as error:
-        raise _taken(options, error) from error
+        raise _address_error(options, error) from error
     # What is left of its connections is then no hindrance to the next one.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
-def _taken(options: ServeOptions, error: OSError) -> CalibrailError:
+def _address_error(options: ServeOptions, error: OSError) -> CalibrailError:
     return CalibrailError(
         f"cannot listen on {options.host} port {options.port}: {error.strerror}; choose "
         f"another port ({spell_option(ServeOptions, 'port', 0)} for a free one)"

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from calibrail.data.columns import ALL_COLUMNS
@@ -18,6 +19,8 @@ from calibrail.data.example import Example
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value
 from calibrail.errors import InputError
+from calibrail.guardrail.cause import CauseCode
+from calibrail.guardrail.decision import Outcome
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import SelectionMethod
 from calibrail.options.guarantee import Unit
@@ -45,7 +48,7 @@ WORDS: Final[Mapping[str, str]] = {
 }
 
 
-class ServiceProblem(Exception):  # noqa: N818 - the name of the standard
+class ServiceProblem(HTTPException):
     """A refusal.
 
     Parameters
@@ -74,8 +77,8 @@ class ServiceProblem(Exception):  # noqa: N818 - the name of the standard
         retry_after: int | None = None,
         close: bool = False,
     ) -> None:
-        super().__init__(detail)
-        self.status, self.kind, self.detail = status, kind, detail
+        super().__init__(status, detail)
+        self.status, self.kind = status, kind
         self.errors, self.retry_after, self.close = errors, retry_after, close
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,7 +99,7 @@ class ServiceProblem(Exception):  # noqa: N818 - the name of the standard
         """Return the JSON of the problem; ASCII, so that no text of a request can break it."""
         return json.dumps(self.to_dict()).encode()
 
-    def headers(self) -> dict[str, str]:
+    def response_headers(self) -> dict[str, str]:
         """Return the headers beside the type and the length."""
         headers = {"Cache-Control": "no-store"}
         if self.retry_after is not None:
@@ -109,7 +112,7 @@ class ServiceProblem(Exception):  # noqa: N818 - the name of the standard
 
     def response(self) -> Response:
         """Return the answer that says it."""
-        return Response(self.body(), self.status, self.headers(), PROBLEM_TYPE)
+        return Response(self.body(), self.status, self.response_headers(), PROBLEM_TYPE)
 
 
 def pointer(*path: str | int) -> str:
@@ -121,29 +124,23 @@ def pointer(*path: str | int) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def misread(error: ValidationError, known: Sequence[str]) -> ServiceProblem:
-    """Return the problem of a body that is not JSON, or not what the route takes.
+def misread(complaints: Sequence[Any], known: Sequence[str]) -> ServiceProblem:
+    """Return the problem of a body that is not what the route takes.
 
     Parameters
     ----------
-    error : ValidationError
-        What pydantic says.
+    complaints : sequence of dict
+        The errors of pydantic.
     known : sequence of str
         The fields that the route takes.
     """
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    if found[0]["type"] == "json_invalid":
-        what = found[0]["msg"].removeprefix("Invalid JSON: ")
-        return ServiceProblem(
-            400, "not-json", f"the body is not JSON: {what}; send one JSON object"
-        )
     errors = []
-    for item in found:
+    for item in complaints:
         complaint = WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, ")
         errors.append((pointer(*item["loc"]), complaint))
     place, complaint = errors[0]
     detail = f"{place or 'the body'} {complaint}"
-    if any(item["type"] in ("missing", "extra_forbidden") for item in found):
+    if any(item["type"] in ("missing", "extra_forbidden") for item in complaints):
         detail += f"; the fields are {', '.join(known)}"
     return ServiceProblem(422, "invalid-request", detail, errors=errors)
 
@@ -315,15 +312,89 @@ class Select(_Body):
     confidence: float = 0.95
 
 
-Body = TypeVar("Body", bound=_Body)
+class CauseReply(BaseModel):
+    """Where there is no score: why, for programs."""
 
-#: Words for the fields of each body.
-_FIELDS: Final = {
-    Item: tuple(Item.model_fields),
-    Check: tuple(Check.model_fields),
-    CheckBatch: (*CheckBatch.model_fields, *(f"items/0/{name}" for name in Item.model_fields)),
-    Select: (*Select.model_fields, *(f"items/0/{name}" for name in Item.model_fields)),
-}
+    code: CauseCode
+    error: str = Field("", description="The class of what was raised.")
+    timeout: bool = False
+    row: int | None = None
+
+
+class RemovedReply(BaseModel):
+    """A sentence that was removed from an answer."""
+
+    start: int
+    end: int
+    score: float | None
+    p_value: float | None
+    text: str
+    reason: str
+
+
+class DecisionReply(BaseModel):
+    """A line of decisions.jsonl.
+
+    With column, column_value, column_threshold where the score is a column, evidence where it was
+    asked for, and text and removed where the guardrail removes sentences.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(examples=["answer-1"])
+    outcome: Outcome = Field(examples=["pass"])
+    score: float | None = Field(examples=[0.1])
+    threshold: float | None = Field(examples=[0.333333])
+    p_value: float | None = Field(examples=[0.03])
+    reason: str = Field(examples=["score 0.1 is below the threshold 0.333333"])
+    cause: CauseReply | None = None
+    text: str | None = Field(None, description="What may be shown of the answer.")
+    removed: list[RemovedReply] | None = None
+
+
+class BatchReply(BaseModel):
+    """The decisions about a batch, in its order."""
+
+    items: list[DecisionReply]
+
+
+class SelectReply(BaseModel):
+    """What `calibrail select --json` prints, with each answer's own line."""
+
+    model_config = ConfigDict(extra="allow")
+
+    items: list[dict[str, Any]] = Field(
+        description="id, released, score and p_value of each answer."
+    )
+
+
+class StateReply(BaseModel):
+    """Whether the process lives, or the service decides."""
+
+    status: str
+    metrics: Literal["incomplete"] | None = Field(
+        None, description="Where not all that it did could be counted."
+    )
+
+
+class FieldProblem(BaseModel):
+    """One wrong field."""
+
+    pointer: str
+    detail: str
+
+
+class Problem(BaseModel):
+    """Problem details (RFC 9457)."""
+
+    type: str = Field(examples=[f"{KIND}queue-full"])
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldProblem] = Field(default_factory=list)
+
+
+Body = TypeVar("Body", bound=_Body)
 
 
 def parse(kind: type[Body], raw: bytes) -> Body:
@@ -336,92 +407,81 @@ def parse(kind: type[Body], raw: bytes) -> Body:
         kind.
     """
     try:
-        body = kind.model_validate_json(raw)
+        return kind.model_validate(read_json(raw))
     except ValidationError as error:
-        raise _halved(raw) or misread(error, _FIELDS[kind]) from None
-    # Readers differ in which of two they take: the one before this service may have seen another.
+        raise misread(error.errors(include_url=False), field_names(kind)) from None
+
+
+def field_names(kind: type[BaseModel]) -> list[str]:
+    """Return the fields of a body as a complaint lists them, those of its items included."""
+    names = [*kind.model_fields]
+    items = [f"items/0/{name}" for name in Item.model_fields] if "items" in names else []
+    return names + items
+
+
+def read_json(raw: bytes) -> Any:
+    """Return what JSON says, where all readers of it would agree on that.
+
+    Raises
+    ------
+    Problem
+        If it is not JSON, gives a field twice, or holds half of a surrogate pair.
+    """
     try:
-        _STRICT.decode(raw.decode())
-    except _Twice:
-        raise _given_twice(raw) from None
-    return body
+        text = raw.decode()
+        content = _ONCE.decode(text)
+    except _TwinError:
+        faults = list(_faults(_IN_ORDER.decode(text), ()))
+    except (ValueError, RecursionError) as error:
+        detail = f"the body is not JSON: {error}; send one JSON object"
+        raise ServiceProblem(400, "not-json", detail) from None
+    else:
+        if _SURROGATE.search(raw) is None:
+            return content
+        if not (faults := list(_faults(_IN_ORDER.decode(text), ()))):
+            return content
+    errors = [(pointer(*path), complaint) for path, complaint in faults]
+    detail = f"{errors[0][0]} {errors[0][1]}"
+    raise ServiceProblem(422, "invalid-request", detail, errors=errors)
 
 
-def _once(fields: list[tuple[str, Any]]) -> None:
-    if len(fields) > len({name for name, _ in fields}):
-        raise _Twice
-
-
-class _Twice(Exception):  # noqa: N818 - a mark, not a failure
-    """A field is given twice."""
+class _TwinError(Exception):
+    """A field is given twice: the service before this one may have read the other value."""
 
 
 class _OrderedFields(list[tuple[str, Any]]):
     """The fields of an object, in their order."""
 
 
-def _places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """Yield the path of each name and of each value, and what stands there."""
-    if isinstance(value, _OrderedFields):
-        for name, item in value:
-            yield (*path, name), name
-            yield from _places(item, (*path, name))
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _places(item, (*path, place))
-    else:
-        yield path, value
+def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(content := dict(fields)) < len(fields):
+        raise _TwinError
+    return content
 
 
-def _given_twice(raw: bytes) -> ServiceProblem:
-    """Return the problem of a body in which some object has a field more than once."""
+def _whole_number(digits: str) -> int | float:
+    # Python refuses to read integers of thousands of digits; as a float they are infinite.
+    return int(digits) if len(digits) < _MOST_DIGITS else float(digits)
 
-    def find(value: object, path: tuple[str | int, ...]) -> tuple[str | int, ...] | None:
-        if not isinstance(value, list):
-            return None
-        items = value if isinstance(value, _OrderedFields) else enumerate(value)
+
+def _faults(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[Any, str]]:
+    """Yield the path and the complaint of each field given twice and each half of a surrogate."""
+    if isinstance(value, list):
         known = set()
-        for name, item in items:
+        for name, item in value if isinstance(value, _OrderedFields) else enumerate(value):
             if name in known:
-                return (*path, name)
+                yield (*path, name), "is given more than once; give it once"
             known.add(name)
-            if found := find(item, (*path, name)):
-                return found
-        return None
-
-    place = pointer(*(find(_IN_ORDER.decode(raw.decode()), ()) or ()))
-    what = "is given more than once; give it once"
-    return ServiceProblem(422, "invalid-request", f"{place} {what}", errors=[(place, what)])
-
-
-def _halved(raw: bytes) -> ServiceProblem | None:
-    """Return the problem of a body with half of a surrogate pair, if it is one.
-
-    The parser takes it for JSON that ends too soon.
-    """
-    if _SURROGATE.search(raw) is None:
-        return None
-    try:
-        content = _IN_ORDER.decode(raw.decode())
-        halves = [path for path, text in _places(content) if isinstance(text, str) and _half(text)]
-    except (ValueError, RecursionError):
-        return None
-    errors = [(pointer(*path), WORDS["string_unicode"]) for path in halves]
-    return (
-        None
-        if not errors
-        else ServiceProblem(422, "invalid-request", f"{errors[0][0]} {errors[0][1]}", errors=errors)
-    )
-
-
-def _half(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+            yield from _faults(name, (*path, name))
+            yield from _faults(item, (*path, name))
+    elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        yield path, WORDS["string_unicode"]
 
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-#: Reads every field, in the order in which it stands.
+#: Digits of the longest integer that is read as one.
+_MOST_DIGITS: Final = 1_000
+_ONCE: Final = json.JSONDecoder(object_pairs_hook=_once, parse_int=_whole_number)
 _IN_ORDER: Final = json.JSONDecoder(
-    object_pairs_hook=_OrderedFields, parse_int=str, parse_float=str
+    object_pairs_hook=_OrderedFields, parse_int=str, parse_float=float
 )
-#: Reads for the sake of what it refuses; numbers may be longer than Python's own limit.
-_STRICT: Final = json.JSONDecoder(object_pairs_hook=_once, parse_int=str, parse_float=str)

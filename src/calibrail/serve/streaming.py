@@ -187,7 +187,7 @@ async def stream(service: Service, loaded: Loaded, request: Request) -> Response
         raise ServiceProblem(422, "cannot-stream", str(error)) from None
     except InputError as error:
         raise ServiceProblem(422, "invalid-request", str(error)) from None
-    told = _Told(service, loaded, example, check)
+    told = _StreamReply(service, loaded, example, check)
     if in_lines:
         return _Events(service, told.events(pieces))
     return _Events(service, told.events(_here(asked.response or "", request)))
@@ -223,7 +223,7 @@ class _Events(Response):
             await send({**body, "more_body": False})
 
 
-class _Told:
+class _StreamReply:
     """An answer that comes in pieces, and what is said of it."""
 
     def __init__(

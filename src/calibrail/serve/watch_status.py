@@ -1,4 +1,4 @@
-"""Status of a watch in /metrics.
+"""Monitors of served guardrails: the processes that run them, and their status in /metrics.
 
 ``WATCH/NAME/deciding.json`` says which guardrail decides under a name; what is known of it stands
 in ``WATCH/NAME/`` and the first digits of its digest, with a copy of the guardrail, so that a file
@@ -22,7 +22,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,7 +53,7 @@ _BOUNDS: Final = ("lower", "upper")
 _log: Final = logging.getLogger("calibrail.serve")
 
 
-def writable(root: Path) -> None:
+def require_writable(root: Path) -> None:
     """Make the folder of all watches.
 
     Raises
@@ -74,23 +73,23 @@ def writable(root: Path) -> None:
         ) from error
 
 
-def place(root: Path, name: str, digest: str) -> Path | None:
+def watch_folder(root: Path, name: str, digest: str) -> Path | None:
     """Return the folder of a guardrail's watch; None where the digest is none."""
     match = _DIGEST.fullmatch(digest)
     return None if match is None else root / name / match[1]
 
 
-def deciding(root: Path, name: str) -> Path | None:
-    """Return the folder of the watch of what decides under a name, once its guardrail is there."""
+def deciding_folder(root: Path, name: str) -> Path | None:
+    """Return the monitor folder of the guardrail served under a name; None until it is loaded."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         content = json.loads((root / name / DECIDING).read_bytes())
-        found = place(root, name, content["guardrail"])
+        found = watch_folder(root, name, content["guardrail"])
         if found is not None and (found / GUARDRAIL).is_file():
             return found
     return None
 
 
-def decides(root: Path, loaded: Loaded) -> None:
+def record_deciding(root: Path, loaded: Loaded) -> None:
     """Write down that a guardrail decides, and its copy; what is there already stays.
 
     Raises
@@ -98,7 +97,7 @@ def decides(root: Path, loaded: Loaded) -> None:
     OSError
         Nothing can be written there.
     """
-    folder = place(root, loaded.name, loaded.digest)
+    folder = watch_folder(root, loaded.name, loaded.digest)
     assert folder is not None
     if not (folder / GUARDRAIL).is_file():
         write_atomically(folder / GUARDRAIL, loaded.guardrail.config.to_bytes())
@@ -108,10 +107,10 @@ def decides(root: Path, loaded: Loaded) -> None:
         write_atomically(pointer, said)
 
 
-def announced(root: Path, guardrails: Iterable[Loaded]) -> list[str]:
+def watch_lines(root: Path, guardrails: Iterable[Loaded]) -> list[str]:
     """Return where each guardrail is watched, a line each."""
     return [
-        f"{loaded.name} is watched in {place(root, loaded.name, loaded.digest)}"
+        f"{loaded.name} is watched in {watch_folder(root, loaded.name, loaded.digest)}"
         for loaded in guardrails
     ]
 
@@ -141,7 +140,7 @@ class Statuses(Collector):
         failed = ""
         for loaded in self._guardrails:
             try:
-                decides(self._root, loaded)
+                record_deciding(self._root, loaded)
                 self._take(loaded)
             except Exception as error:
                 # Whatever stands there: files that change are looked at in the same group.
@@ -156,7 +155,7 @@ class Statuses(Collector):
         yield from self._families
 
     def _take(self, loaded: Loaded) -> None:
-        folder = place(self._root, loaded.name, loaded.digest)
+        folder = watch_folder(self._root, loaded.name, loaded.digest)
         assert folder is not None
         try:
             with (folder / STATUS).open("rb") as file:
@@ -175,84 +174,77 @@ class Statuses(Collector):
 
     def _publish(self) -> None:
         """Make the metrics, so that whoever asks for them waits for nothing."""
-        families = _Families()
+        statuses = []
         for loaded in self._guardrails:
-            folder = place(self._root, loaded.name, loaded.digest)
+            folder = watch_folder(self._root, loaded.name, loaded.digest)
             _, content, moment = self._known.get(folder, ((), {}, 0.0))  # type: ignore[arg-type]
-            families.add(loaded.name, content, moment)
-        self._families = families.all()
+            statuses.append((loaded.name, content, moment))
+        self._families = _families(statuses)
 
 
-class _Families:
-    """Metrics of watches, filled guardrail by guardrail; what a status lacks has no sample."""
+#: Metrics of a watch: the help, and the further label of each.
+_GAUGES: Final[Mapping[str, tuple[str, str | None]]] = {
+    "traffic_alarm": ("Whether traffic has ever changed since the watch began.", None),
+    "log_e": ("Evidence that traffic has changed, as a logarithm.", "feature"),
+    "log_e_alarm": ("From where on it is an alarm.", None),
+    "promise_broken": ("Whether the promise was shown to be broken.", None),
+    "promise_state": ("1 for the state the promise is in.", "state"),
+    "lately_alarm": ("Whether the newest labels speak against the promise.", None),
+    "coverage": ("Caught share, by the ends of its confidence sequence.", "bound"),
+    "fpr": ("False alarm rate, likewise.", "bound"),
+    "prevalence": ("Share of hallucinations, by its bounds.", "bound"),
+    "labels": ("Final labels that the watch has.", None),
+    "labels_pending": ("Answers drawn for people that have no label yet.", None),
+    "log_whole": ("Whether the decision log is whole as far as it was read.", None),
+    "updated_timestamp_seconds": ("When the watch last wrote; 0 for never.", None),
+}
+_COUNTERS: Final = {
+    "rows": "Decisions that the watch has seen.",
+    "traffic_alarms": "Times that traffic has changed.",
+}
 
-    def __init__(self) -> None:
-        by = ["guardrail"]
-        bound = [*by, "bound"]
-        self.rows = CounterMetricFamily(
-            "calibrail_watch_rows", "Decisions that the watch has seen.", labels=by
-        )
-        self.alarms = CounterMetricFamily(
-            "calibrail_watch_traffic_alarms", "Times that traffic has changed.", labels=by
-        )
-        self.gauges = {
-            name: GaugeMetricFamily(f"calibrail_watch_{name}", help, labels=labels)
-            for name, help, labels in (
-                ("traffic_alarm", "Whether traffic has ever changed since the watch began.", by),
-                ("log_e", "Evidence that traffic has changed, as a logarithm.", [*by, "feature"]),
-                ("log_e_alarm", "From where on it is an alarm.", by),
-                ("promise_broken", "Whether the promise was shown to be broken.", by),
-                ("promise_state", "1 for the state the promise is in.", [*by, "state"]),
-                ("lately_alarm", "Whether the newest labels speak against the promise.", by),
-                ("coverage", "Caught share, by the ends of its confidence sequence.", bound),
-                ("fpr", "False alarm rate, likewise.", bound),
-                ("prevalence", "Share of hallucinations, by its bounds.", bound),
-                ("labels", "Final labels that the watch has.", by),
-                ("labels_pending", "Answers drawn for people that have no label yet.", by),
-                ("log_whole", "Whether the decision log is whole as far as it was read.", by),
-                ("updated_timestamp_seconds", "When the watch last wrote; 0 for never.", by),
-            )
-        }
 
-    def all(self) -> list[Metric]:
-        """Return those that have a sample."""
-        families: list[Metric] = [self.rows, self.alarms, *self.gauges.values()]
-        return [family for family in families if family.samples]
+def _families(statuses: Iterable[tuple[str, Mapping[str, Any], float]]) -> list[Metric]:
+    """Return the metrics of watches by name, status and time; what a status lacks has no sample."""
+    families: dict[str, Metric] = {
+        name: CounterMetricFamily(f"calibrail_watch_{name}", help, labels=["guardrail"])
+        for name, help in _COUNTERS.items()
+    }
+    for name, (help, label) in _GAUGES.items():
+        labels = ["guardrail", *([label] if label else [])]
+        families[name] = GaugeMetricFamily(f"calibrail_watch_{name}", help, labels=labels)
+    for guardrail, status, moment in statuses:
+        for (name, *labels), value in _samples(status, moment):
+            if (number := _number(value)) is not None:
+                families[name].add_metric([guardrail, *labels], number)  # type: ignore[attr-defined]
+    return [family for family in families.values() if family.samples]
 
-    def add(self, name: str, status: Mapping[str, Any], moment: float) -> None:
-        """Take in what the status of one guardrail's watch says."""
-        parts = {part: _part(status, part) for part in ("traffic", "promise", "prevalence", "log")}
-        traffic, promise, log = (parts[part] for part in ("traffic", "promise", "log"))
-        self._set("updated_timestamp_seconds", moment, name)
-        if (rows := _number(status.get("n"))) is not None:
-            self.rows.add_metric([name], rows)
-        if isinstance(alarms := traffic.get("alarms"), list):
-            n = _number(traffic.get("n_alarms"))
-            self.alarms.add_metric([name], len(alarms) if n is None else n)
-        self._set("traffic_alarm", traffic.get("alarm"), name)
-        for feature, value in _part(traffic, "now").items():
-            self._set("log_e", value, name, str(feature))
-        threshold = _number(traffic.get("threshold"))
-        self._set("log_e_alarm", math.log(threshold) if threshold and threshold > 0 else None, name)
-        if (state := promise.get("state")) in _STATES:
-            self._set("promise_broken", state == "broken", name)
-            for each in _STATES:
-                self._set("promise_state", state == each, name, each)
-        self._set("lately_alarm", _part(promise, "lately").get("alarm"), name)
-        for rate, part in (
-            ("coverage", _part(promise, "coverage")),
-            ("fpr", _part(promise, "fpr")),
-            ("prevalence", parts["prevalence"]),
-        ):
-            for bound in _BOUNDS:
-                self._set(rate, part.get(bound), name, bound)
-        self._set("labels", promise.get("n_labels"), name)
-        self._set("labels_pending", promise.get("n_pending"), name)
-        self._set("log_whole", log.get("whole"), name)
 
-    def _set(self, metric: str, value: object, *labels: str) -> None:
-        if (number := _number(value)) is not None:
-            self.gauges[metric].add_metric(labels, number)
+def _samples(status: Mapping[str, Any], moment: float) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield metric and further label, and the value, of each figure in a status."""
+    traffic, promise = _part(status, "traffic"), _part(status, "promise")
+    yield ("updated_timestamp_seconds",), moment
+    yield ("rows",), status.get("n")
+    if isinstance(alarms := traffic.get("alarms"), list):
+        n = _number(traffic.get("n_alarms"))
+        yield ("traffic_alarms",), len(alarms) if n is None else n
+    yield ("traffic_alarm",), traffic.get("alarm")
+    for feature, value in _part(traffic, "now").items():
+        yield ("log_e", str(feature)), value
+    threshold = _number(traffic.get("threshold"))
+    yield ("log_e_alarm",), math.log(threshold) if threshold and threshold > 0 else None
+    if (state := promise.get("state")) in _STATES:
+        yield ("promise_broken",), state == "broken"
+        for each in _STATES:
+            yield ("promise_state", each), state == each
+    yield ("lately_alarm",), _part(promise, "lately").get("alarm")
+    rates = {name: _part(promise, name) for name in ("coverage", "fpr")}
+    for rate, part in {**rates, "prevalence": _part(status, "prevalence")}.items():
+        for bound in _BOUNDS:
+            yield (rate, bound), part.get(bound)
+    yield ("labels",), promise.get("n_labels")
+    yield ("labels_pending",), promise.get("n_pending")
+    yield ("log_whole",), _part(status, "log").get("whole")
 
 
 def _part(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -281,25 +273,8 @@ _GRACE: Final = 5.0
 Command = Callable[[Path], list[str]]
 
 
-@dataclass
-class _Watch:
-    """The watch of one guardrail, which runs or waits to be started."""
-
-    name: str
-    folder: Path
-    process: subprocess.Popen[bytes] | None = None
-    command: list[str] = field(default_factory=list)
-    began: float = 0.0
-    again: float = 0.0
-    pause: float = _FIRST_WAIT
-    #: When it is to end, since its guardrail decides no more; None while it does.
-    ends: float | None = None
-    #: When it was told to.
-    told: float | None = None
-
-
 class Watchers:
-    """The watches of a service.
+    """The watches of a service: a process for each guardrail, and a thread that keeps it running.
 
     Parameters
     ----------
@@ -325,8 +300,11 @@ class Watchers:
     ) -> None:
         self._root, self._names, self._command = root, list(names), command
         self._linger, self._note = linger, note
-        self._watches: dict[Path, _Watch] = {}
         self._stopped = threading.Event()
+        #: By the folder of a watch: its thread, its process, and the moment when it is to end.
+        self._threads: dict[Path, threading.Thread] = {}
+        self._processes: dict[Path, subprocess.Popen[bytes]] = {}
+        self._ends: dict[Path, float] = {}
         # Not waited for by the process: a disk that hangs would keep it from ending.
         self._thread = threading.Thread(target=self._run, name="watchers", daemon=True)
 
@@ -337,97 +315,95 @@ class Watchers:
     def stop(self) -> None:
         """End all watches; what does not end in time is killed."""
         self._stopped.set()
+        end = time.monotonic() + _GRACE + 2 * _STEP
         if self._thread.ident is not None:
-            self._thread.join(_GRACE + 2 * _STEP)
-        for watch in tuple(self._watches.values()):
-            if watch.process is not None:
-                watch.process.kill()
+            for thread in (self._thread, *tuple(self._threads.values())):
+                thread.join(max(0.0, end - time.monotonic()))
+        for process in tuple(self._processes.values()):
+            process.kill()
 
     def _run(self) -> None:
+        """Start a watch for each guardrail that decides, and let those end that do not any more."""
         while not self._stopped.is_set():
             try:
-                self._look()
+                found = {deciding_folder(self._root, name): name for name in self._names}
             except Exception as error:
                 self._note(f"the watches could not be looked at: {error!r}")
+            else:
+                for folder, name in found.items():
+                    if folder is not None:
+                        self._ends.pop(folder, None)
+                        self._begin(folder, name)
+                for folder in self._threads.keys() - found.keys():
+                    self._ends.setdefault(folder, time.monotonic() + self._linger)
             self._stopped.wait(_STEP)
-        self._end()
 
-    def _look(self) -> None:
-        now, wanted = time.monotonic(), {}
-        for name in self._names:
-            if (folder := deciding(self._root, name)) is not None:
-                wanted[folder] = name
-        for folder, name in wanted.items():
-            self._watches.setdefault(folder, _Watch(name, folder)).ends = None
-        for folder, watch in tuple(self._watches.items()):
-            self._reap(watch)
-            if folder not in wanted and watch.ends is None:
-                watch.ends = now + self._linger
-            if watch.process is None:
-                if watch.ends is not None:
-                    del self._watches[folder]
-                elif now >= watch.again:
-                    self._start(watch)
-            elif watch.ends is None and self._command(folder) != watch.command:
-                if watch.told is None:
-                    self._note(f"the watch of {watch.name} starts again, with labels from now on")
-                _tell_to_end(watch, now)
-            elif watch.ends is not None and now >= watch.ends:
-                _tell_to_end(watch, now)
+    def _begin(self, folder: Path, name: str) -> None:
+        thread = self._threads.get(folder)
+        if thread is None or not thread.is_alive():
+            thread = threading.Thread(target=self._watch, args=(folder, name), daemon=True)
+            self._threads[folder] = thread
+            thread.start()
 
-    def _start(self, watch: _Watch) -> None:
-        watch.command, watch.began = self._command(watch.folder), time.monotonic()
-        watch.told = None
+    def _watch(self, folder: Path, name: str) -> None:
+        """Keep the watch of one guardrail running as long as it is wanted."""
+        pause = _FIRST_WAIT
+        while self._is_wanted(folder):
+            began, command = time.monotonic(), self._command(folder)
+            try:
+                with self._process(folder, command) as process:
+                    while process.poll() is None and self._is_wanted(folder, command):
+                        self._stopped.wait(_STEP)
+                    ended = process.poll()
+            except (OSError, ValueError) as error:
+                why = f"cannot be started ({error})"
+            else:
+                if ended is None:
+                    if self._is_wanted(folder):
+                        self._note(f"the watch of {name} starts again, with labels from now on")
+                    continue
+                why = f"ended with {ended}"
+            lived = time.monotonic() - began
+            pause = _FIRST_WAIT if lived > _WELL else min(2 * pause, _LONGEST_WAIT)
+            self._note(
+                f"the watch of {name} {why}; decisions go on, and it is started again in "
+                f"{pause:.0f} s"
+            )
+            again = time.monotonic() + pause
+            while time.monotonic() < again and self._is_wanted(folder):
+                self._stopped.wait(_STEP)
+
+    def _is_wanted(self, folder: Path, command: list[str] | None = None) -> bool:
+        """Return whether a guardrail is still watched, and by this command if one is given."""
+        wanted = not self._stopped.is_set() and time.monotonic() < self._ends.get(folder, math.inf)
+        return wanted and (command is None or self._command(folder) == command)
+
+    @contextlib.contextmanager
+    def _process(self, folder: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a command; ask it to end afterwards, and kill it if it has not done so in time."""
         variables = dict(os.environ, OMP_NUM_THREADS="1")
         for name in (TOKEN_VARIABLE, TOGETHER):
             variables.pop(name, None)
-        try:
-            # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
-            watch.process = subprocess.Popen(
-                watch.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env=variables,
-                process_group=0,
-            )
-        except (OSError, ValueError) as error:
-            self._wait(watch, f"cannot be started ({error})")
-
-    def _reap(self, watch: _Watch) -> None:
-        if watch.process is None or (code := watch.process.poll()) is None:
-            return
-        if watch.process.stdin is not None:
-            watch.process.stdin.close()
-        watch.process = None
-        if watch.told is None:
-            self._wait(watch, f"ended with {code}")
-
-    def _wait(self, watch: _Watch, why: str) -> None:
-        lived = time.monotonic() - watch.began
-        watch.pause = _FIRST_WAIT if lived > _WELL else min(2 * watch.pause, _LONGEST_WAIT)
-        watch.again = time.monotonic() + watch.pause
-        self._note(
-            f"the watch of {watch.name} {why}; decisions go on, and it is started again in "
-            f"{watch.pause:.0f} s"
+        # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
+        process = self._processes[folder] = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=variables,
+            process_group=0,
         )
-
-    def _end(self) -> None:
-        running = [watch for watch in self._watches.values() if watch.process is not None]
-        while running:
-            for watch in running:
-                _tell_to_end(watch, time.monotonic())
-            time.sleep(_STEP / 10)
-            running = [watch for watch in running if watch.process and watch.process.poll() is None]
-
-
-def _tell_to_end(watch: _Watch, now: float) -> None:
-    """Ask a process to end, the first time; kill it if it has not done so after a while."""
-    assert watch.process is not None
-    if watch.told is None:
-        watch.told = now
-        watch.process.terminate()
-    elif now >= watch.told + _GRACE:
-        watch.process.kill()
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            del self._processes[folder]
+            if process.stdin is not None:
+                process.stdin.close()
 
 
 def monitor(log: Path) -> Command:

@@ -63,7 +63,7 @@ def trickles(connection: socket.socket, _: bytes) -> None:
     """Send a byte at a time for longer than anyone waits."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n")
     with contextlib.suppress(OSError):
-        for _ in range(100):
+        for _step in range(100):
             connection.sendall(b" ")
             time.sleep(0.05)
 

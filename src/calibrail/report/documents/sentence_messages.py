@@ -3,7 +3,7 @@
 from typing import Final
 
 from calibrail.formatting import count, percent
-from calibrail.guardrail.decision import TEARS
+from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report.document import Json
 from calibrail.report.documents.calibrate_messages import (
