@@ -13,13 +13,9 @@ from tests.integrations.scenario import Scenario
 PAGES = ROOT / "docs" / "integrations"
 ROOM = ROOT / "src" / "calibrail" / "integrations"
 #: Of the room itself.
-SHARED = {"__init__", "gate", "missing", "streams", "structured", "turns"}
+SHARED = {"__init__", "gate", "streaming"}
 
-#: What an adapter does with answers that are being written; its page shows it.
-STREAMING = sorted(path.stem for path in ROOM.glob("*_stream.py"))
-#: What an adapter reads in its framework's own objects.
-TEXTS = {path.stem for path in ROOM.glob("*_texts.py")}
-ADAPTERS = sorted({path.stem for path in ROOM.glob("*.py")} - SHARED - TEXTS - {*STREAMING})
+ADAPTERS = sorted({path.stem for path in ROOM.glob("*.py")} - SHARED)
 #: | [name](page) | version | entry point | what it cannot do |
 ROW = re.compile(
     r"^\| \[[^]]+\]\(([a-z-]+)\.md\) \| ([^|]+) \| ([^|]+) \| ([^|]*) \|$", re.MULTILINE
@@ -55,26 +51,19 @@ def test_an_adapter_is_tried_shown_and_kept_apart(adapter: str) -> None:
     # Adapters share the room's own modules, and know none of each other; what one writes down for
     # its framework to run may name itself.
     imported = re.findall(r"calibrail\.integrations\.([a-z_]+) import", source)
-    assert set(imported) <= SHARED | {adapter, f"{adapter}_texts"}, imported
+    assert set(imported) <= SHARED | {adapter}, imported
 
 
-@pytest.mark.parametrize("name", STREAMING)
-def test_what_streams_belongs_to_its_adapter(name: str) -> None:
-    adapter = name.removesuffix("_stream")
-    source = (ROOM / f"{name}.py").read_text(encoding="utf-8")
-    imported = re.findall(r"calibrail\.integrations\.([a-z_]+) import", source)
-    assert adapter in ADAPTERS
-    assert set(imported) <= SHARED | {adapter, f"{adapter}_texts"}
-    page = (PAGES / f"{adapter.replace('_', '-')}.md").read_text(encoding="utf-8")
-    assert f"calibrail.integrations.{name} import" in page
-
-
-@pytest.mark.parametrize("name", sorted(TEXTS))
-def test_what_reads_texts_belongs_to_its_adapter(name: str) -> None:
-    source = (ROOM / f"{name}.py").read_text(encoding="utf-8")
-    imported = re.findall(r"calibrail\.integrations\.([a-z_]+) import", source)
-    assert name.removesuffix("_texts") in ADAPTERS
-    assert set(imported) <= SHARED
+def test_pages_of_adapters_that_stream_show_it() -> None:
+    streaming = [
+        adapter
+        for adapter in ADAPTERS
+        if "calibrail.integrations.streaming import" in (ROOM / f"{adapter}.py").read_text("utf-8")
+    ]
+    assert streaming
+    for adapter in streaming:
+        page = (PAGES / f"{adapter.replace('_', '-')}.md").read_text(encoding="utf-8")
+        assert "stream" in page, adapter
 
 
 def test_what_the_first_page_shows_runs(scenario: Scenario, tmp_path: Path) -> None:

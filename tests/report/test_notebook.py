@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             judged, human="human", judge="judge", scores=ScoreThreshold("s", "hallucinated", 2.0)
         ),
         "BatchSelection": calibrail.select(guardrail, SOURCE, fdr=0.2),
-        "Card": calibrail.card(guardrail),
+        "GuardrailCard": calibrail.card(guardrail),
         "Diagnosis": calibrail.diagnose(SOURCE),
         "Plan": plan(
             calibrail.Promise(0.1),
@@ -55,7 +55,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 KINDS = (
     *("Run", "Run of a folder", "Report", "Guardrail", "Decision", "Certification"),
-    *("ComparisonRun", "AuditRun", "ShiftRun", "JudgedRates", "BatchSelection", "Card"),
+    *("ComparisonRun", "AuditRun", "ShiftRun", "JudgedRates", "BatchSelection", "GuardrailCard"),
     *("Diagnosis", "Plan"),
 )
 

@@ -86,7 +86,7 @@ def test_relevance_may_come_from_embeddings(
             rows = np.array([self._sentences[text] for text in texts])
             return rows / np.linalg.norm(rows, axis=1, keepdims=True) if normal else rows
 
-    monkeypatch.setattr("calibrail.models.embeddings.Encoder", Vectors)
+    monkeypatch.setattr("calibrail.scores.provenance.Encoder", Vectors)
     score = provenance(relevance=relevance, selection="top_k", top_k=1)
     near, far = plane(10), tuple(5.0 * part for part in plane(60))
     score.ranker = Vectors(
