@@ -1,4 +1,4 @@
-"""NEW: one Arrow-backed Dataset (texts memory-mapped), blocks, slicing.
+"""One Arrow-backed Dataset, with the texts; blocks of rows that hold scores alone.
 
 The numbers are those of ``Example.digest``: SHA-256 takes half a microsecond a row, and what is
 hashed is made for many rows at once.
@@ -10,24 +10,204 @@ read is left to it, row by row (a label that says neither class) or for the whol
 
 from __future__ import annotations
 
+import json
+import mmap
+import tempfile
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, Self, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from calibrail.data.columns import ALL_COLUMNS, CHARACTERS, ColumnMapping, Needs
-from calibrail.data.example import TEXT_FIELDS, SourceIds
+from calibrail.data.example import TEXT_FIELDS, Example, GivenSentence, SourceIds
 from calibrail.data.row_parser import NUMBERING, RowParser, duplicate
 from calibrail.data.rows import Filtered, RowBatch, RowProblem, SourceRow
-from calibrail.data.tables import DAMAGE, string_array, validated
+from calibrail.data.tables import DAMAGE, byte_array, string_array, validated
 from calibrail.data.values import column_value, spelling
+from calibrail.errors import file_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+#: Bytes of texts that are held in memory; with more, all of them lie in a temporary file.
+SPILL: Final = 1 << 26
+#: Answers, and characters of theirs, that become one batch.
+_BATCH_ROWS: Final = 1024
+_BATCH_CHARACTERS: Final = 1 << 22
+
+_TEXTS: Final = ("question", "response", "id", "group", "content", "before")
+_LISTS: Final = ("contexts", "samples")
+
+
+class Dataset(Sequence[Example]):
+    """The usable answers of one source, texts included, by row number.
+
+    A source is read once, into this; what needs an answer again takes its row. Texts are UTF-8
+    bytes in Arrow batches, since no Arrow string holds a lone surrogate. Where they are large, the
+    batches lie in a temporary file that is mapped into memory and goes with the data set.
+
+    Parameters
+    ----------
+    examples : iterable of Example
+        Consumed once.
+    spill : int
+        Bytes that are held in memory at most.
+
+    Examples
+    --------
+    >>> answers = Dataset([Example("q", ("c",), "r", label=1, id="a")])
+    >>> len(answers), answers[0].response, answers[0].digest() == next(iter(answers)).digest()
+    (1, 'r', True)
+    """
+
+    def __init__(self, examples: Iterable[Example], *, spill: int = SPILL) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._starts = [0]
+        held, spilled = 0, None
+        with ExitStack() as stack:
+            for rows in _batches_of(examples):
+                batch = _to_batch(rows)
+                self._starts.append(self._starts[-1] + len(rows))
+                held += batch.nbytes
+                self._batches.append(batch)
+                if held > spill:
+                    spilled = spilled or stack.enter_context(_Spilled(batch.schema))
+                    spilled.write(self._batches)
+                    self._batches.clear()
+            if spilled is not None:
+                spilled.write(self._batches)
+                self._batches = spilled.mapped()
+
+    def __len__(self) -> int:
+        """Return the number of answers."""
+        return self._starts[-1]
+
+    @overload
+    def __getitem__(self, row: int) -> Example: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Example]: ...
+    def __getitem__(self, row: int | slice) -> Example | list[Example]:
+        """Return the answer of one row, or those of several."""
+        if isinstance(row, slice):
+            return [self[place] for place in range(*row.indices(len(self)))]
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        batch = bisect_right(self._starts, row) - 1
+        return next(_to_examples(self._batches[batch].slice(row - self._starts[batch], 1)))
+
+    def __iter__(self) -> Iterator[Example]:
+        """Yield every answer."""
+        return chain.from_iterable(map(_to_examples, self._batches))
+
+
+class _Spilled:
+    """A temporary file without a name that holds batches."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        from pyarrow import ipc
+
+        with self._writing():
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
+            self._writer = ipc.new_file(self._file, schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # A mapping outlives its file.
+        self._file.close()
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        with self._writing():
+            for batch in batches:
+                self._writer.write_batch(batch)
+
+    def mapped(self) -> list[pa.RecordBatch]:
+        """Return all batches as they lie in the file."""
+        import pyarrow as pa
+        from pyarrow import ipc
+
+        with self._writing():
+            self._writer.close()
+            self._file.flush()
+            held = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        batches = ipc.open_file(pa.py_buffer(held))
+        return [batches.get_batch(place) for place in range(batches.num_record_batches)]
+
+    @staticmethod
+    def _writing() -> AbstractContextManager[None]:
+        return file_errors(
+            "cannot write the texts to a temporary file", "; TMPDIR names another folder for it"
+        )
+
+
+def _batches_of(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    rows, size = list[Example](), 0
+    for example in examples:
+        rows.append(example)
+        size += len(example.response) + sum(map(len, example.contexts))
+        if len(rows) == _BATCH_ROWS or size > _BATCH_CHARACTERS:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _to_batch(rows: Sequence[Example]) -> pa.RecordBatch:
+    """Return examples as Arrow has them; what few of them hold is one JSON text."""
+    import pyarrow as pa
+
+    columns = {name: byte_array([getattr(row, name) for row in rows]) for name in _TEXTS}
+    for name in _LISTS:
+        lists = [getattr(row, name) for row in rows]
+        offsets = whole_array(np.cumsum([0, *map(len, lists)]))
+        values = byte_array(list(chain.from_iterable(lists)))
+        columns[name] = pa.LargeListArray.from_arrays(offsets, values)
+    labels = np.array([-1 if row.label is None else row.label for row in rows])
+    columns["label"] = whole_array(labels, labels >= 0)
+    columns["more"] = byte_array(list(map(_more, rows)))
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _more(row: Example) -> str | None:
+    if not row.columns and row.spans is None and row.sentences is None:
+        return None
+    sentences = None
+    if row.sentences is not None:
+        sentences = [(it.start, it.end, it.label, dict(it.columns)) for it in row.sentences]
+    return json.dumps([dict(row.columns), row.spans, sentences])
+
+
+def _to_examples(batch: pa.RecordBatch) -> Iterator[Example]:
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    for name in _TEXTS:
+        columns[name] = [None if cell is None else _text(cell) for cell in columns[name]]
+    for name in _LISTS:
+        columns[name] = [tuple(map(_text, cells)) for cells in columns[name]]
+    more = columns.pop("more")
+    for cell, *values in zip(more, *columns.values(), strict=True):
+        example = Example(**dict(zip(columns, values, strict=True)))
+        if cell is None:
+            yield example
+            continue
+        further, spans, sentences = json.loads(cell)
+        yield replace(
+            example,
+            columns=further,
+            spans=None if spans is None else tuple((start, end) for start, end in spans),
+            sentences=None if sentences is None else tuple(GivenSentence(*it) for it in sentences),
+        )
+
+
+def _text(cell: bytes) -> str:
+    return cell.decode("utf-8", "surrogatepass")
 
 
 class Coded(Sequence[Any]):

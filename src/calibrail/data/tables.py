@@ -218,12 +218,21 @@ def string_array(values: Sequence[str | None]) -> pa.Array:
     """
     import pyarrow as pa
 
-    encoded = [b"" if value is None else value.encode("utf-8", "replace") for value in values]
+    return byte_array(values, "replace").cast(pa.string())
+
+
+def byte_array(values: Sequence[str | None], surrogates: str = "surrogatepass") -> pa.Array:
+    """Return an Arrow array of texts in UTF-8; None becomes null."""
+    import pyarrow as pa
+
+    encoded = [b"" if value is None else value.encode("utf-8", surrogates) for value in values]
     offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
     np.cumsum([len(item) for item in encoded], out=offsets[1:])
     valid = np.array([value is not None for value in values], dtype=bool)
-    return pa.StringArray.from_buffers(
-        len(encoded), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded)), _bitmap(valid)
+    return pa.BinaryArray.from_buffers(
+        pa.binary(),
+        len(encoded),
+        [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))],
     )
 
 
