@@ -29,7 +29,7 @@ from calibrail.data.example import TEXT_FIELDS, Example, GivenSentence, SourceId
 from calibrail.data.row_parser import NUMBERING, RowParser, duplicate
 from calibrail.data.rows import Filtered, RowBatch, RowProblem, SourceRow
 from calibrail.data.tables import DAMAGE, byte_array, string_array, validated
-from calibrail.data.values import column_value, spelling
+from calibrail.data.values import column_value, name_of, spelling
 from calibrail.errors import file_errors
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ class TextColumn:
 
     @classmethod
     def of(cls, column: Any) -> TextColumn | None:
-        """Return a column's texts and whole numbers, null where blank; None without any.
+        """Return a column's names, as `name_of` has them, null where blank; None without any.
 
         Parameters
         ----------
@@ -441,9 +441,11 @@ class TextColumn:
         if column is None or column.null_count == len(column):
             return None
         array = column.cast(pa.string())
-        blank = _blank(array)
-        if blank.any():
-            array = array.take(whole_array(np.arange(len(array)), present(array) & ~blank))
+        if (odd := _odd(array)).any():
+            names = array.to_pylist()
+            for row in np.flatnonzero(odd).tolist():
+                names[row] = name_of(names[row])
+            array = string_array(names)
         return None if array.null_count == len(array) else cls([_Stored(array)])
 
     @classmethod
@@ -573,18 +575,20 @@ def _whole(arrays: Iterable[pa.Array]) -> pa.Array:
     return pa.concat_arrays(listed) if listed else pa.nulls(0, pa.string())
 
 
-def _blank(array: pa.Array) -> NDArray[np.bool_]:
-    """Return which texts hold nothing but space."""
+def _odd(array: pa.Array) -> NDArray[np.bool_]:
+    """Return which texts may not be names as `name_of` writes them."""
     offsets, data = offsets_of(array)
-    starts, sizes = offsets[:-1], np.diff(offsets)
-    first = np.zeros(len(array), np.uint8)
-    filled = sizes > 0
-    first[filled] = np.frombuffer(data, np.uint8)[starts[filled]]
-    blank = ~filled
-    # What begins with a letter, a digit or a sign is not blank.
-    for row in np.flatnonzero(filled & ~((first > 0x20) & (first < 0x7F))).tolist():
-        blank[row] = not data[offsets[row] : offsets[row + 1]].decode().strip()
-    return blank & present(array)
+    octets = np.frombuffer(data, np.uint8)
+    filled = np.diff(offsets) > 0
+    odd = ~filled
+    starts, ends = offsets[:-1][filled], offsets[1:][filled]
+    odd[filled] = (octets[starts] <= 0x20) | (octets[ends - 1] <= 0x20)
+    if b"." in data:
+        odd[filled] |= octets[ends - 1] == 0x30
+    if not data.isascii() or b"\r" in data:
+        strange = np.append(0, np.cumsum((octets >= 0x80) | (octets == 0x0D)))
+        odd |= strange[offsets[1:]] > strange[offsets[:-1]]
+    return odd & present(array)
 
 
 def _flags(mask: NDArray[np.bool_]) -> pa.Array:
