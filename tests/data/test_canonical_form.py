@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail import read
-from calibrail.data.dataset import TextColumn
+from calibrail.data.dataset import names_in
 from calibrail.data.values import name_of, spelling
 from calibrail.pipelines.scoring import score_source
 
@@ -119,7 +119,7 @@ def test_every_source_gives_the_same_answers(rows: Rows) -> None:
 def test_names_that_are_spelt_differently_are_one(alike: tuple[Any, ...], name: str | None) -> None:
     assert [name_of(value) for value in alike] == [name] * len(alike)
     texts = [value for value in alike if isinstance(value, str)]
-    made = TextColumn.of(pa.array([*texts, "z"]))
+    made = names_in(pa.array([*texts, "z"]))
     assert made is not None and made.to_pylist() == [*[name] * len(texts), "z"]
 
 
