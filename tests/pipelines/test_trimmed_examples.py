@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from calibrail import calibrate, read
 from calibrail.data.sentences import sentences_of
-from calibrail.pipelines import examples as once_more
 from calibrail.pipelines.context import Context
 from calibrail.pipelines.examples import KINDS, TRIMMED_EXAMPLES_MOST, TrimmedExamples
 from calibrail.pipelines.run import Run
@@ -128,40 +126,10 @@ def test_the_page_strikes_out_and_no_text_leaves_numbers(
             assert b"metres high" not in (folder / file).read_bytes()
 
 
-def test_a_source_that_cannot_be_read_again_gives_numbers_and_says_so(answers: Path) -> None:
-    once = calibrate(
-        iter(list(read(answers, keep=("scores",), by_sentence=True))),
-        SPEC,
-        alpha=0.2,
-        unit="sentence",
-    )
-    shown = examples(once)
-    assert "read only once" in shown.note
-    assert shown.losses.items and all(not item.response for item in shown.losses.items)
-
-
-def test_a_source_that_changed_lends_no_texts_to_other_sentences(
-    answers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = marked_rows()
-    path = write(tmp_path / "changing.jsonl", rows)
-    opened = once_more.open_source
-
-    def later(*args: Any, **options: Any) -> Any:
-        # The same answers, of which somebody says now that each is one sentence.
-        whole = [{"text": row["response"], "label": row["label"]} for row in rows]
-        given = [
-            {**row, "sentences": [part], "scores": row["scores"][:1]}
-            for row, part in zip(rows, whole, strict=True)
-        ]
-        write(path, given)
-        return opened(*args, **options)
-
-    monkeypatch.setattr(once_more, "open_source", later)
-    shown = examples(calibrate(path, SPEC, alpha=0.2, unit="sentence"))
-    items = [item for kind in KINDS for item in getattr(shown, kind).items]
-    assert items and all(not item.response for item in items)
-    assert all(item.note == once_more.CHANGED or shown.note for item in items)
+def test_an_iterator_is_read_once_and_lends_its_texts(answers: Path, run: Run) -> None:
+    once = iter(list(read(answers, keep=("scores",), by_sentence=True)))
+    shown = examples(calibrate(once, SPEC, alpha=0.2, unit="sentence", min_kept=0.3))
+    assert shown == examples(run) and shown.losses.items[0].response
 
 
 def test_judged_sentences_are_marked_whole(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""NEW: one Arrow-backed Dataset (texts memory-mapped), blocks, slicing.
+"""One Arrow-backed Dataset, with the texts; blocks of rows that hold scores alone.
 
 The numbers are those of ``Example.digest``: SHA-256 takes half a microsecond a row, and what is
 hashed is made for many rows at once.
@@ -10,84 +10,204 @@ read is left to it, row by row (a label that says neither class) or for the whol
 
 from __future__ import annotations
 
+import json
+import mmap
+import tempfile
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, Self, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from calibrail.data.columns import ALL_COLUMNS, CHARACTERS, ColumnMapping, Needs
-from calibrail.data.example import TEXT_FIELDS, SourceIds
+from calibrail.data.example import TEXT_FIELDS, Example, GivenSentence, SourceIds
 from calibrail.data.row_parser import NUMBERING, RowParser, duplicate
 from calibrail.data.rows import Filtered, RowBatch, RowProblem, SourceRow
-from calibrail.data.tables import DAMAGE, string_array, validated
-from calibrail.data.values import column_value, spelling
+from calibrail.data.tables import DAMAGE, byte_array, string_array, validated
+from calibrail.data.values import column_value, name_of, spelling
+from calibrail.errors import file_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Coded(Sequence[Any]):
-    """A value for each of n rows, each different value stored once.
+#: Bytes of texts that are held in memory; with more, all of them lie in a temporary file.
+SPILL: Final = 1 << 26
+#: Answers, and characters of theirs, that become one batch.
+_BATCH_ROWS: Final = 1024
+_BATCH_CHARACTERS: Final = 1 << 22
+
+_TEXTS: Final = ("question", "response", "id", "group", "content", "before")
+_LISTS: Final = ("contexts", "samples")
+
+
+class Dataset(Sequence[Example]):
+    """The usable answers of one source, texts included, by row number.
+
+    A source is read once, into this; what needs an answer again takes its row. Texts are UTF-8
+    bytes in Arrow batches, since no Arrow string holds a lone surrogate. Where they are large, the
+    batches lie in a temporary file that is mapped into memory and goes with the data set.
 
     Parameters
     ----------
-    values : sequence
-        The different values.
-    codes : ndarray of int32, shape (n,)
-        Which of them a row has.
+    examples : iterable of Example
+        Consumed once.
+    spill : int
+        Bytes that are held in memory at most.
 
     Examples
     --------
-    >>> cells = Coded(["fit", None], np.array([0, 1, 0], np.int32))
-    >>> cells[2], list(cells)
-    ('fit', ['fit', None, 'fit'])
+    >>> answers = Dataset([Example("q", ("c",), "r", label=1, id="a")])
+    >>> len(answers), answers[0].response, answers[0].digest() == next(iter(answers)).digest()
+    (1, 'r', True)
     """
 
-    def __init__(self, values: Sequence[Any], codes: NDArray[np.int32]) -> None:
-        self.values, self.codes = values, codes
+    def __init__(self, examples: Iterable[Example], *, spill: int = SPILL) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._starts = [0]
+        held, spilled = 0, None
+        with ExitStack() as stack:
+            for rows in _batches_of(examples):
+                batch = _to_batch(rows)
+                self._starts.append(self._starts[-1] + len(rows))
+                held += batch.nbytes
+                self._batches.append(batch)
+                if held > spill:
+                    spilled = spilled or stack.enter_context(_Spilled(batch.schema))
+                    spilled.write(self._batches)
+                    self._batches.clear()
+            if spilled is not None:
+                spilled.write(self._batches)
+                self._batches = spilled.mapped()
 
     def __len__(self) -> int:
-        return len(self.codes)
+        """Return the number of answers."""
+        return self._starts[-1]
 
     @overload
-    def __getitem__(self, rows: int) -> Any: ...
+    def __getitem__(self, row: int) -> Example: ...
     @overload
-    def __getitem__(self, rows: slice) -> Coded: ...
-    def __getitem__(self, rows: int | slice) -> Any:
-        """Return the value of one row, or some rows."""
-        if isinstance(rows, slice):
-            return Coded(self.values, self.codes[rows])
-        return self.values[int(self.codes[rows])]
+    def __getitem__(self, row: slice) -> list[Example]: ...
+    def __getitem__(self, row: int | slice) -> Example | list[Example]:
+        """Return the answer of one row, or those of several."""
+        if isinstance(row, slice):
+            return [self[place] for place in range(*row.indices(len(self)))]
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        batch = bisect_right(self._starts, row) - 1
+        return next(_to_examples(self._batches[batch].slice(row - self._starts[batch], 1)))
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the value of every row."""
-        return map(self.values.__getitem__, self.codes.tolist())
-
-    def only(self, rows: NDArray[np.bool_]) -> Coded:
-        """Return some of the rows."""
-        return Coded(self.values, self.codes[rows])
+    def __iter__(self) -> Iterator[Example]:
+        """Yield every answer."""
+        return chain.from_iterable(map(_to_examples, self._batches))
 
 
-class Coder:
-    """Numbers the values of a column in the order in which they appear, block after block."""
+class _Spilled:
+    """A temporary file without a name that holds batches."""
 
-    def __init__(self) -> None:
-        self._codes: dict[tuple[type, str], int] = {}
-        self.values: list[Any] = []
+    def __init__(self, schema: pa.Schema) -> None:
+        from pyarrow import ipc
 
-    def __call__(self, values: Sequence[Any], codes: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the numbers of some rows' values, given the values and each row's place."""
-        # By their spelling: 0.0 and -0.0 are equal.
-        keys = [(type(value), repr(value)) for value in values]
-        for key, value in zip(keys, values, strict=True):
-            if key not in self._codes:
-                self._codes[key] = len(self.values)
-                self.values.append(value)
-        return np.array([self._codes[key] for key in keys], np.int32)[codes]
+        with self._writing():
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
+            self._writer = ipc.new_file(self._file, schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # A mapping outlives its file.
+        self._file.close()
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        with self._writing():
+            for batch in batches:
+                self._writer.write_batch(batch)
+
+    def mapped(self) -> list[pa.RecordBatch]:
+        """Return all batches as they lie in the file."""
+        import pyarrow as pa
+        from pyarrow import ipc
+
+        with self._writing():
+            self._writer.close()
+            self._file.flush()
+            held = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        batches = ipc.open_file(pa.py_buffer(held))
+        return [batches.get_batch(place) for place in range(batches.num_record_batches)]
+
+    @staticmethod
+    def _writing() -> AbstractContextManager[None]:
+        return file_errors(
+            "cannot write the texts to a temporary file", "; TMPDIR names another folder for it"
+        )
+
+
+def _batches_of(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    rows, size = list[Example](), 0
+    for example in examples:
+        rows.append(example)
+        size += len(example.response) + sum(map(len, example.contexts))
+        if len(rows) == _BATCH_ROWS or size > _BATCH_CHARACTERS:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _to_batch(rows: Sequence[Example]) -> pa.RecordBatch:
+    """Return examples as Arrow has them; what few of them hold is one JSON text."""
+    import pyarrow as pa
+
+    columns = {name: byte_array([getattr(row, name) for row in rows]) for name in _TEXTS}
+    for name in _LISTS:
+        lists = [getattr(row, name) for row in rows]
+        offsets = whole_array(np.cumsum([0, *map(len, lists)]))
+        values = byte_array(list(chain.from_iterable(lists)))
+        columns[name] = pa.LargeListArray.from_arrays(offsets, values)
+    labels = np.array([-1 if row.label is None else row.label for row in rows])
+    columns["label"] = whole_array(labels, labels >= 0)
+    columns["more"] = byte_array(list(map(_more, rows)))
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _more(row: Example) -> str | None:
+    if not row.columns and row.spans is None and row.sentences is None:
+        return None
+    sentences = None
+    if row.sentences is not None:
+        sentences = [(it.start, it.end, it.label, dict(it.columns)) for it in row.sentences]
+    return json.dumps([dict(row.columns), row.spans, sentences])
+
+
+def _to_examples(batch: pa.RecordBatch) -> Iterator[Example]:
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    for name in _TEXTS:
+        columns[name] = [None if cell is None else _text(cell) for cell in columns[name]]
+    for name in _LISTS:
+        columns[name] = [tuple(map(_text, cells)) for cells in columns[name]]
+    more = columns.pop("more")
+    for cell, *values in zip(more, *columns.values(), strict=True):
+        example = Example(**dict(zip(columns, values, strict=True)))
+        if cell is None:
+            yield example
+            continue
+        further, spans, sentences = json.loads(cell)
+        yield replace(
+            example,
+            columns=further,
+            spans=None if spans is None else tuple((start, end) for start, end in spans),
+            sentences=None if sentences is None else tuple(GivenSentence(*it) for it in sentences),
+        )
+
+
+def _text(cell: bytes) -> str:
+    return cell.decode("utf-8", "surrogatepass")
 
 
 def kind_of(kind: Any) -> str:
@@ -171,240 +291,66 @@ def whole_array(values: NDArray[np.int64], valid: NDArray[np.bool_] | None = Non
     return pa.Array.from_buffers(pa.int64(), len(values), [bits, pa.py_buffer(values)])
 
 
-#: Stored names that become one array; one array holds 2 GiB at most.
-_TOGETHER: Final = 64
+def row_names(file: str, start: int, n: int) -> pa.Array:
+    """Return the names of n rows without ids, from the row ``start`` on.
+
+    >>> row_names("a.csv", 7, 2).to_pylist()
+    ['a.csv:row-7', 'a.csv:row-8']
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    before = f"{file}:row-" if file else "row-"
+    numbers = whole_array(np.arange(start, start + n))
+    return pc.binary_join_element_wise(before, numbers.cast(pa.string()), "")
 
 
-@dataclass(frozen=True, slots=True)
-class RowNames:
-    """The names of n rows without ids, from the row ``start`` on; ``file`` as in a `Row`."""
-
-    file: str
-    start: int
-    n: int
-
-    def __len__(self) -> int:
-        return self.n
-
-    def strings(self, start: int, stop: int) -> pa.Array:
-        """Return some of the names."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        before = f"{self.file}:row-" if self.file else "row-"
-        numbers = whole_array(np.arange(self.start + start, self.start + stop))
-        return pc.binary_join_element_wise(before, numbers.cast(pa.string()), "")
-
-
-@dataclass(frozen=True, slots=True)
-class _Nothing:
-    """Rows without a name."""
-
-    n: int
-
-    def __len__(self) -> int:
-        return self.n
-
-    def strings(self, start: int, stop: int) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.nulls(stop - start, pa.string())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stored:
-    """Names that the source gave; null where it gave none."""
-
-    array: Any
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def strings(self, start: int, stop: int) -> pa.Array:
-        return self.array.slice(start, stop - start)
-
-
-class TextColumn:
-    """A text, or nothing, for each of n rows: as much of an Arrow string array as is needed.
+def names_in(column: Any) -> pa.Array | None:
+    """Return a column's names, as `name_of` has them, null where blank; None without any.
 
     Parameters
     ----------
-    parts : iterable
-        Runs of rows, one after the other.
+    column : pyarrow.Array or None
+        Of texts (by a dictionary or not), whole numbers or nothing.
     """
-
-    def __init__(self, parts: Iterable[RowNames | _Stored | _Nothing]) -> None:
-        self.parts = tuple(parts)
-        self._starts = np.cumsum([0, *map(len, self.parts)])
-
-    @classmethod
-    def numbered(cls, file: str, start: int, n: int) -> TextColumn:
-        """Return the names of rows that have no ids."""
-        return cls([RowNames(file, start, n)])
-
-    @classmethod
-    def nothing(cls, n: int) -> TextColumn:
-        """Return no text for n rows."""
-        return cls([_Nothing(n)])
-
-    @classmethod
-    def of(cls, column: Any) -> TextColumn | None:
-        """Return a column's texts and whole numbers, null where blank; None without any.
-
-        Parameters
-        ----------
-        column : pyarrow.Array or None
-            Of texts (by a dictionary or not), whole numbers or nothing.
-        """
-        import pyarrow as pa
-
-        if column is None or column.null_count == len(column):
-            return None
-        array = column.cast(pa.string())
-        blank = _blank(array)
-        if blank.any():
-            array = array.take(whole_array(np.arange(len(array)), present(array) & ~blank))
-        return None if array.null_count == len(array) else cls([_Stored(array)])
-
-    @classmethod
-    def joined(cls, several: Iterable[TextColumn]) -> TextColumn:
-        """Return texts one after the other; runs of the same kind become one."""
-        parts: list[RowNames | _Stored | _Nothing] = []
-        for part in chain.from_iterable(texts.parts for texts in several):
-            last = parts[-1] if parts else None
-            if isinstance(part, _Nothing) and isinstance(last, _Nothing):
-                parts[-1] = _Nothing(last.n + part.n)
-            elif (
-                isinstance(part, RowNames)
-                and isinstance(last, RowNames)
-                and (last.file, last.start + last.n) == (part.file, part.start)
-            ):
-                parts[-1] = RowNames(last.file, last.start, last.n + part.n)
-            elif len(part):
-                parts.append(part)
-        return cls(parts)
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return int(self._starts[-1])
-
-    def __getitem__(self, rows: int | slice) -> Any:
-        """Return the text of a row, or the string array of several, as Arrow has them."""
-        if not isinstance(rows, slice):
-            return self[rows : rows + 1][0]
-        start, stop, _ = rows.indices(len(self))
-        return _whole(self._strings(start, stop))
-
-    @property
-    def null_count(self) -> int:
-        """How many rows have no text."""
-        counts = (
-            part.n
-            if isinstance(part, _Nothing)
-            else part.array.null_count
-            if isinstance(part, _Stored)
-            else 0
-            for part in self.parts
-        )
-        return sum(counts)
-
-    def missing(self) -> NDArray[np.bool_]:
-        """Return which rows have no text, shape (n,)."""
-        masks = [
-            ~present(part.array)
-            if isinstance(part, _Stored)
-            else np.full(len(part), isinstance(part, _Nothing))
-            for part in self.parts
-        ]
-        return np.concatenate([np.zeros(0, np.bool_), *masks])
-
-    def filled(self, others: TextColumn) -> TextColumn:
-        """Return the texts with those of others where there is none."""
-        import pyarrow.compute as pc
-
-        if not self.null_count:
-            return self
-        return TextColumn([_Stored(pc.coalesce(self[:], others[:]))])
-
-    def renamed(self, names: Mapping[int, str]) -> TextColumn:
-        """Return the texts with other ones for some rows."""
-        texts = self.to_pylist()
-        for row, name in names.items():
-            texts[row] = name
-        return TextColumn([_Stored(string_array(texts))])
-
-    def only(self, rows: NDArray[np.bool_]) -> TextColumn:
-        """Return the texts of some rows."""
-        if rows.all():
-            return self
-        return TextColumn([_Stored(self[:].filter(_flags(rows)))])
-
-    def to_pylist(self) -> list[str | None]:
-        """Return all of them."""
-        texts: list[str | None] = self[:].to_pylist()
-        return texts
-
-    def dictionary_encode(self) -> pa.DictionaryArray:
-        """Return all of them, each different one stored once."""
-        return self[:].dictionary_encode()
-
-    def _strings(self, start: int, stop: int) -> Iterator[pa.Array]:
-        first = max(0, int(np.searchsorted(self._starts, start, side="right")) - 1)
-        for place in range(first, len(self.parts)):
-            before = int(self._starts[place])
-            if before >= stop:
-                return
-            part = self.parts[place]
-            yield part.strings(max(start - before, 0), min(stop - before, len(part)))
-
-
-class TextsOfBlocks:
-    """Collects the texts of many blocks; every so many stored arrays become one."""
-
-    def __init__(self) -> None:
-        self._joined: list[TextColumn] = []
-        self._open: list[TextColumn] = []
-
-    def add(self, texts: TextColumn) -> None:
-        """Add those of the next rows."""
-        self._open.append(texts)
-        if len(self._open) == _TOGETHER:
-            self._close()
-
-    def finish(self) -> TextColumn:
-        """Return all."""
-        self._close()
-        return TextColumn.joined(self._joined)
-
-    def _close(self) -> None:
-        kinds = {type(part) for texts in self._open for part in texts.parts}
-        if _Stored in kinds:
-            stored = _whole([texts[:] for texts in self._open])
-            self._joined.append(TextColumn([_Stored(stored)]))
-        else:
-            self._joined.append(TextColumn.joined(self._open))
-        self._open.clear()
-
-
-def _whole(arrays: Iterable[pa.Array]) -> pa.Array:
     import pyarrow as pa
 
-    listed = list(arrays)
-    return pa.concat_arrays(listed) if listed else pa.nulls(0, pa.string())
+    if column is None or column.null_count == len(column):
+        return None
+    array = column.cast(pa.string())
+    if (odd := _odd(array)).any():
+        names = array.to_pylist()
+        for row in np.flatnonzero(odd).tolist():
+            names[row] = name_of(names[row])
+        array = string_array(names)
+    return None if array.null_count == len(array) else array
 
 
-def _blank(array: pa.Array) -> NDArray[np.bool_]:
-    """Return which texts hold nothing but space."""
+def joined_names(blocks: list[pa.Array]) -> pa.Array:
+    """Return the names of all blocks, which are given up; a large string array beyond 2 GiB."""
+    import pyarrow as pa
+
+    large = sum(block.nbytes for block in blocks) >= 1 << 31
+    kind = pa.large_string() if large else pa.string()
+    whole = pa.concat_arrays([block.cast(kind) for block in blocks] or [pa.nulls(0, kind)])
+    blocks.clear()
+    return whole
+
+
+def _odd(array: pa.Array) -> NDArray[np.bool_]:
+    """Return which texts may not be names as `name_of` writes them."""
     offsets, data = offsets_of(array)
-    starts, sizes = offsets[:-1], np.diff(offsets)
-    first = np.zeros(len(array), np.uint8)
-    filled = sizes > 0
-    first[filled] = np.frombuffer(data, np.uint8)[starts[filled]]
-    blank = ~filled
-    # What begins with a letter, a digit or a sign is not blank.
-    for row in np.flatnonzero(filled & ~((first > 0x20) & (first < 0x7F))).tolist():
-        blank[row] = not data[offsets[row] : offsets[row + 1]].decode().strip()
-    return blank & present(array)
+    octets = np.frombuffer(data, np.uint8)
+    filled = np.diff(offsets) > 0
+    odd = ~filled
+    starts, ends = offsets[:-1][filled], offsets[1:][filled]
+    odd[filled] = (octets[starts] <= 0x20) | (octets[ends - 1] <= 0x20)
+    if b"." in data:
+        odd[filled] |= octets[ends - 1] == 0x30
+    if not data.isascii() or b"\r" in data:
+        strange = np.append(0, np.cumsum((octets >= 0x80) | (octets == 0x0D)))
+        odd |= strange[offsets[1:]] > strange[offsets[:-1]]
+    return odd & present(array)
 
 
 def _flags(mask: NDArray[np.bool_]) -> pa.Array:
@@ -417,9 +363,9 @@ def _flags(mask: NDArray[np.bool_]) -> pa.Array:
 _Digests = NDArray[np.uint64]
 
 
-def id_digests(ids: TextColumn) -> _Digests:
+def id_digests(ids: pa.Array) -> _Digests:
     """Return the digests of rows that are known by their ids, shape (n,)."""
-    offsets, data = offsets_of(ids[:])
+    offsets, data = offsets_of(ids)
     ends = offsets.tolist()
     heads = {size: _head(b"id", size) for size in np.unique(np.diff(offsets)).tolist()}
     return _hashed(heads[stop - start] + data[start:stop] for start, stop in pairwise(ends))
@@ -538,13 +484,13 @@ class Block:
 
     Attributes
     ----------
-    ids, groups : Texts
+    ids, groups : pyarrow.Array of strings
         Names of the n rows, and of what they belong to.
     labels : ndarray of int8, shape (n,)
         1 = hallucinated, 0 = faithful, -1 = not labelled.
     numbers : mapping of str to ndarray of float64, shape (n,)
         Columns of scores; NaN where a cell is empty.
-    kept : mapping of str to Coded
+    kept : mapping of str to ndarray of object, shape (n,)
         Further columns.
     digests : ndarray of uint64, shape (n,)
         ``Example.digest`` as a number.
@@ -552,11 +498,11 @@ class Block:
         Which rows are known by what they hold, and which by nothing; all others by their ids.
     """
 
-    ids: TextColumn
-    groups: TextColumn
+    ids: pa.Array
+    groups: pa.Array
     labels: NDArray[np.int8]
     numbers: Mapping[str, NDArray[np.float64]]
-    kept: Mapping[str, Coded]
+    kept: Mapping[str, NDArray[np.object_]]
     digests: NDArray[np.uint64]
     by_content: NDArray[np.bool_]
     by_nothing: NDArray[np.bool_]
@@ -568,12 +514,13 @@ class Block:
         """Return some of the rows."""
         if rows.all():
             return self
+        chosen = _flags(rows)
         return Block(
-            self.ids.only(rows),
-            self.groups.only(rows),
+            self.ids.filter(chosen),
+            self.groups.filter(chosen),
             self.labels[rows],
             {name: values[rows] for name, values in self.numbers.items()},
-            {name: cells.only(rows) for name, cells in self.kept.items()},
+            {name: cells[rows] for name, cells in self.kept.items()},
             self.digests[rows],
             self.by_content[rows],
             self.by_nothing[rows],
@@ -616,7 +563,7 @@ class ColumnReader:
         self._columns, self._needs, self._interpreter = columns, needs, interpreter
         self._texts = {name.partition(".")[0] for name in texts}
         self._scores = frozenset(scores)
-        self._coders = {name: Coder() for name in needs.keep if name not in self._scores}
+        self._kept = [name for name in needs.keep if name not in self._scores]
         self._repeated, self._seen = repeated, SourceIds()
         self._seen_schema: Any = None
 
@@ -668,10 +615,13 @@ class ColumnReader:
                 renamed[row] = unique
         if not renamed:
             return block, again
-        ids = names.renamed(renamed)
+        listed = names.to_pylist()
+        for row, name in renamed.items():
+            listed[row] = name
+        ids = string_array(listed)
         by_id = ~block.by_content & suspects
         digests = block.digests.copy()
-        digests[by_id] = id_digests(ids.only(by_id))
+        digests[by_id] = id_digests(ids.filter(_flags(by_id)))
         return replace(block, ids=ids, digests=digests), again
 
     def check(self, schema: Any) -> None:
@@ -697,7 +647,7 @@ class ColumnReader:
         for name in self._scores:
             if kinds.get(name, "null") not in ("whole", "float", "flag", "null"):
                 raise NotPlainError
-        for name in (*self._columns.label_columns, *self._coders):
+        for name in (*self._columns.label_columns, *self._kept):
             if kinds.get(name, "null") not in ("text", "whole", "float", "flag", "null"):
                 raise NotPlainError
         if self._interpreter.whole and "" in kinds.values():
@@ -723,11 +673,15 @@ class ColumnReader:
         return np.array(of_value, np.int8)[codes], np.array(odd_value, np.bool_)[codes]
 
     def _block(self, rows: Any, labels: NDArray[np.int8], batch: RowBatch) -> Block:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         by_field, n = self._columns.by_field, rows.num_rows
-        names = TextColumn.of(_column(rows, by_field["id"]))
-        numbered = TextColumn.numbered(batch.file, batch.start, n)
-        ids = numbered if names is None else names.filled(numbered)
-        unnamed = np.ones(n, np.bool_) if names is None else names.missing()
+        ids: Any = names_in(_column(rows, by_field["id"]))
+        unnamed = np.ones(n, np.bool_) if ids is None else ~present(ids)
+        if unnamed.any():
+            numbered = row_names(batch.file, batch.start, n)
+            ids = numbered if ids is None else pc.coalesce(ids, numbered)
         by_content = np.zeros(n, np.bool_)
         digests = np.zeros(n, np.uint64)
         if unnamed.any() and self._interpreter.whole:
@@ -741,16 +695,14 @@ class ColumnReader:
             by_content = unnamed & ~empty
         by_id = ~by_content
         if by_id.any():
-            digests[by_id] = id_digests(ids.only(by_id))
+            digests[by_id] = id_digests(ids if by_id.all() else ids.filter(_flags(by_id)))
+        groups = names_in(_column(rows, by_field["group"]))
         return Block(
             ids,
-            TextColumn.of(_column(rows, by_field["group"])) or TextColumn.nothing(n),
+            pa.nulls(n, pa.string()) if groups is None else groups,
             labels,
             {name: numbers_of(_column(rows, name), n) for name in self._scores},
-            {
-                name: Coded(coder.values, coder(*_cells(_column(rows, name), n)))
-                for name, coder in self._coders.items()
-            },
+            {name: _cells(_column(rows, name), n) for name in self._kept},
             digests,
             by_content,
             unnamed & ~by_content,
@@ -764,11 +716,13 @@ def among(numbers: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.
     return found
 
 
-def _cells(column: Any, n: int) -> tuple[list[Any], NDArray[np.int64]]:
-    if column is None:
-        return [None], np.zeros(n, np.int64)
-    values, codes = coded(column)
-    return list(map(column_value, values)), codes
+def _cells(column: Any, n: int) -> NDArray[np.object_]:
+    """Return the values of n rows, each different one once in memory."""
+    values, codes = ([None], np.zeros(n, np.int64)) if column is None else coded(column)
+    different = np.empty(len(values), np.object_)
+    different[:] = list(map(column_value, values))
+    cells: NDArray[np.object_] = different[codes]
+    return cells
 
 
 def _column(rows: Any, name: str) -> Any:

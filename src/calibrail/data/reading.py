@@ -1,7 +1,7 @@
 """Read(), Reading: one pass with counts; label check."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
@@ -9,12 +9,12 @@ from functools import partial
 from hashlib import blake2b, sha256
 from itertools import chain
 from math import sqrt
-from typing import Any, Final, Protocol, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs, choose_columns
+from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
@@ -163,9 +163,6 @@ _OFTEN: Final = 0.01
 _CLASSES: Final = 12
 _LISTED: Final = 8
 
-# Rows that are looked at before the work; a whole source is judged at its end.
-_AHEAD: Final = 100_000
-
 
 def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
     """Say whether a column holds values that are no labels, more than are slips.
@@ -267,61 +264,6 @@ def reject_non_binary_labels(source: str, labels: LabelReader, n_read: int) -> N
     described = labels.described()
     if holds_others(described, n_read):
         raise DataError(f"{source}: {what_is_held(described, n_read)}")
-
-
-def reject_non_binary_labels_early(
-    head: Sequence[Mapping[str, object]],
-    columns: ColumnMapping,
-    reading: ReadOptions,
-    again: Callable[[ReadOptions], "_Counting"],
-) -> None:
-    """Refuse such a source before anything is computed, if its first rows leave room for it.
-
-    First rows of both classes without another value do not. Else labels are read once more, alone.
-
-    Parameters
-    ----------
-    head : sequence of mapping
-        The first rows.
-    columns : Columns
-        Where labels are.
-    reading : ReadOptions
-        How the source is read.
-    again : callable
-        From how to read it to a further pass over the source.
-
-    Raises
-    ------
-    DataError
-        As `refuse_others`.
-    """
-    labels = LabelReader(reading, columns.label_columns[0], columns.labels.spans)
-    for values in head:
-        label = columns.label_of(values)
-        for item in label if isinstance(label, list) and not labels.spans else [label]:
-            if labels(item) is None and not labels.is_missing(item):
-                labels.set_aside(item)
-    if not labels.n_others and len({label for _, label in labels.seen}) != 1:
-        return
-    first = _AHEAD if reading.limit is None else min(_AHEAD, reading.limit)
-    limit = first if reading.sample is None else reading.limit
-    whole = again(replace(reading, strict=False, quarantine=None, limit=limit))
-    for _ in whole:
-        pass
-    reject_non_binary_labels(
-        whole.source, whole.columns.labels, whole.n_examples + whole.n_filtered
-    )
-
-
-class _Counting(Protocol):
-    """A pass over a source, as `calibrail.data.reading.Reading` is one."""
-
-    source: str
-    columns: ColumnMapping
-    n_examples: int
-    n_filtered: int
-
-    def __iter__(self) -> Iterator[Example]: ...
 
 
 class Reading:
@@ -677,14 +619,6 @@ def read_needed(source: Source, reading: ReadOptions, needs: Needs) -> Reading:
     if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
         raise InputError(f"quarantine must not be the file that is read; got {target}")
     made = Reading(spoken(source), opened, reading, needs)
-    certain = needs.labelled and not needs.allow_none
-    if certain and opened.table and not isinstance(source, Iterator):
-
-        def again(part: ReadOptions) -> Reading:
-            unlabelled = Needs(require=(), allow_none=True)
-            return Reading(spoken(source), open_source(source, part), part, unlabelled)
-
-        reject_non_binary_labels_early(made.head, made.columns, reading, again)
     if (told := _told.get()) is not None:
         told(made)
     return made

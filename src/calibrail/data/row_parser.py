@@ -1,6 +1,5 @@
 """Row -> Example or problem."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,15 @@ from calibrail.data.labels import Meaning, read_label
 from calibrail.data.rows import FieldError, Filtered, ParsedItem, RowProblem, SourceRow
 from calibrail.data.sentence_labels import GATHERED
 from calibrail.data.sentences import SentenceCell, joined
-from calibrail.data.values import chunks_of, column_value, parse_cell, spelling, text_of, value_at
+from calibrail.data.values import (
+    chunks_of,
+    column_value,
+    name_of,
+    parse_cell,
+    spelling,
+    text_of,
+    value_at,
+)
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
 from calibrail.options.fields import cli_or_python, spell_option
@@ -136,16 +143,12 @@ class RowParser:
 
 
 def _name(field: str, value: object) -> str | None:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, str):
-        return value if value.strip() else None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        try:
-            return str(value)
-        except ValueError:  # a whole number of more digits than Python will print
-            return hex(int(value))
-    raise FieldError(field, "wrong type", value, f"{field} must be a text or a number")
+    try:
+        return name_of(value)
+    except ValueError as error:
+        raise FieldError(
+            field, "wrong type", value, f"{field} must be a text or a number"
+        ) from error
 
 
 def answers_of(

@@ -6,7 +6,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.data.dataset import Coded
 from calibrail.data.example import identities, lexicographic_order
 from calibrail.errors import DataError, InputError
 
@@ -217,11 +216,10 @@ def split_from_column(
 
 def _codes(values: Sequence[object]) -> NDArray[np.int8]:
     """Return the side that each value says, -1 for one that says none."""
-    if isinstance(values, Coded):
-        return _codes(values.values)[values.codes] if len(values) else np.zeros(0, np.int8)
-    names = (value.strip().lower() if isinstance(value, str) else "" for value in values)
-    known = {name: code for code, name in enumerate(SPLIT_NAMES)}
-    return np.fromiter((known.get(name, -1) for name in names), np.int8, len(values))
+    sides = {name: code for code, name in enumerate(SPLIT_NAMES)}
+    # There may be millions of rows, and few different values.
+    known = {value: sides.get(str(value).strip().lower(), -1) for value in set(values)}
+    return np.fromiter(map(known.__getitem__, values), np.int8, len(values))
 
 
 def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str, tuple[str, ...]]]:

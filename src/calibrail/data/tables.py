@@ -81,7 +81,7 @@ def parquet_batches(
             size = max(1, min(rows, _VALUES // max(1, len(chosen))))
             only = None if columns is None else chosen
             for batch in file.iter_batches(batch_size=size, columns=only):
-                yield batch
+                yield widened(batch)
                 number += batch.num_rows
     except DAMAGE as error:
         raise DataError(_unreadable(path, "Parquet", number, error)) from error
@@ -199,7 +199,45 @@ def table_rows(source: object) -> Iterator[TableItem]:
     names = table.column_names
     if twice := _twice(names):
         raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
-    yield from _batched(table.to_batches(max_chunksize=_BATCH))
+    yield from _batched(map(widened, table.to_batches(max_chunksize=_BATCH)))
+
+
+def widened(batch: Any) -> Any:
+    """Return a batch whose numbers of single and half precision are doubles of the same digits.
+
+    As a file of text would give them: 0.1 rather than 0.10000000149.
+    """
+    import pyarrow as pa
+
+    columns, kinds = list(batch.columns), [field.type for field in batch.schema]
+    for place, kind in enumerate(kinds):
+        listed = pa.types.is_list(kind) and kind.value_type == pa.float32()
+        if kind == pa.float16():
+            valid = np.array(batch.column(place).is_valid().to_pylist(), np.bool_)
+            data = np.frombuffer(batch.column(place).buffers()[1] or b"", np.float16)
+            offset = batch.column(place).offset
+            columns[place] = number_array(doubles(data[offset : offset + len(valid)]), valid)
+        elif listed:
+            texts = columns[place].cast(pa.list_(pa.string()))
+            columns[place] = texts.cast(pa.list_(pa.float64()))
+        elif kind == pa.float32():
+            columns[place] = columns[place].cast(pa.string()).cast(pa.float64())
+    if all(column is kept for column, kept in zip(columns, batch.columns, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def doubles(values: Any) -> NDArray[np.float64]:
+    """Return numbers of a smaller type as doubles of the same digits, in an array of their shape.
+
+    >>> doubles(np.float32(0.1)).item()
+    0.1
+    """
+    return np.asarray(values).astype(str).astype(np.float64)
+
+
+def _is_small(values: object) -> bool:
+    return getattr(getattr(values, "dtype", None), "name", "") in ("float16", "float32")
 
 
 def validated(batch: Any) -> Any:
@@ -218,12 +256,21 @@ def string_array(values: Sequence[str | None]) -> pa.Array:
     """
     import pyarrow as pa
 
-    encoded = [b"" if value is None else value.encode("utf-8", "replace") for value in values]
+    return byte_array(values, "replace").cast(pa.string())
+
+
+def byte_array(values: Sequence[str | None], surrogates: str = "surrogatepass") -> pa.Array:
+    """Return an Arrow array of texts in UTF-8; None becomes null."""
+    import pyarrow as pa
+
+    encoded = [b"" if value is None else value.encode("utf-8", surrogates) for value in values]
     offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
     np.cumsum([len(item) for item in encoded], out=offsets[1:])
     valid = np.array([value is not None for value in values], dtype=bool)
-    return pa.StringArray.from_buffers(
-        len(encoded), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded)), _bitmap(valid)
+    return pa.BinaryArray.from_buffers(
+        pa.binary(),
+        len(encoded),
+        [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))],
     )
 
 
@@ -257,7 +304,7 @@ def _stream_batches(paths: Iterable[Path], columns: Collection[str] | None) -> I
                 for batch in reader:
                     # What is mapped is read when it is used: damage must show here.
                     batch.validate()
-                    yield batch.select(chosen)
+                    yield widened(batch.select(chosen))
                     number += batch.num_rows
         except DAMAGE as error:
             raise DataError(_unreadable(path, "Arrow", number, error)) from error
@@ -433,6 +480,8 @@ def native(value: Any) -> Any:
         return native(int(value) if value == value.to_integral_value() else float(value))
     if type(value).__name__ in _ABSENT:
         return None
+    if _is_small(value):
+        return native(doubles(value).tolist())
     for convert in ("tolist", "to_pylist", "to_list"):
         if callable(method := getattr(value, convert, None)):
             converted = method()
@@ -574,7 +623,8 @@ def _frame_rows(frame: Any) -> Iterator[TableItem]:
     number = 0
     for start in range(0, len(frame), _BLOCK):
         part = frame.iloc[start : start + _BLOCK]
-        cells = [part.iloc[:, place].tolist() for place in range(len(names))]
+        columns = [part.iloc[:, place] for place in range(len(names))]
+        cells = [(doubles(held) if _is_small(held) else held).tolist() for held in columns]
         for row in zip(*cells, strict=True):
             number += 1
             yield SourceRow(number, dict(zip(names, row, strict=True)))

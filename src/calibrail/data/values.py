@@ -6,7 +6,9 @@ import math
 import re
 import struct
 import sys
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 #: Lists and objects within one another. What walks down a value takes a few frames a level, of
@@ -302,19 +304,74 @@ def _keyed(items: Sequence[object]) -> bool:
 _FLOAT32: Final = struct.Struct(">f")
 
 
+#: Spaces of other kinds than the plain one, and ends of lines of other systems.
+_SPACES: Final = re.compile("\r\n?|[\u00a0\u2007\u202f]")
+#: A whole number that a program wrote as one with decimals.
+_WHOLE: Final = re.compile(r"(-?\d+)\.0+")
+
+
+def canonical_text(text: str) -> str:
+    r"""Return a text as it is compared: composed characters, plain spaces, none around it.
+
+    >>> canonical_text(" caf\u0065\u0301\u00a0noir\r\n") == "caf\u00e9 noir"
+    True
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    return _SPACES.sub(lambda match: "\n" if match[0][0] == "\r" else " ", text).strip()
+
+
+def name_of(value: object) -> str | None:
+    """Return an id or the name of a group, None where there is none; a number is its digits.
+
+    >>> name_of(7), name_of(7.0), name_of("7.0"), name_of(" a "), name_of(float("nan"))
+    ('7', '7', '7', 'a', None)
+
+    Raises
+    ------
+    ValueError
+        It is neither a text nor a number.
+    """
+    if value is None or (isinstance(value, float | Decimal) and value != value):
+        return None
+    if isinstance(value, str):
+        text = canonical_text(value)
+        whole = _WHOLE.fullmatch(text)
+        return (whole[1] if whole else text) or None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise ValueError("a name must be a text or a number")
+    if isinstance(value, float | Decimal) and -_LARGE < value < _LARGE and value == int(value):
+        value = int(value)
+    try:
+        return str(value)
+    except ValueError:  # a whole number of more digits than Python will print
+        return hex(int(value))
+
+
+#: From here on not every whole number is a float.
+_LARGE: Final = 2**53
+
+
+#: True and false as programs write them, and as the numbers that they are elsewhere.
+_FLAGS: Final = {"True": "1", "true": "1", "TRUE": "1", "False": "0", "false": "0", "FALSE": "0"}
+
+
 def spelling(value: object) -> str:
     """Return a value as it is compared across files: 0.5, 0.50 and a float32 of it are the same.
 
     >>> spelling(" 0.50 ") == spelling(0.5), spelling(0.10000000149011612) == spelling(0.1)
     (True, True)
-    >>> spelling(7.0), spelling(" a "), spelling(None)
-    ('7', 'a', '')
+    >>> spelling(7.0), spelling(" a "), spelling(None), spelling("True")
+    ('7', 'a', '', '1')
     """
     known = column_value(value)
     if known is None:
         return ""
     if isinstance(known, str):
-        return known.strip()
+        if isinstance(value, str) and (listed := parse_cell(known)) is not None:
+            return spelling(listed)
+        text = canonical_text(known)
+        return _FLAGS.get(text, text)
     if known.is_integer():
         return str(int(known))
     # What a float32 is too small for is a whole number.
@@ -336,7 +393,9 @@ def column_value(value: object) -> float | str | None:
         return None
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, default=str)
-    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and "_" in value):
+    if not isinstance(value, (str, int, float, Decimal)) or (
+        isinstance(value, str) and "_" in value
+    ):
         return str(value)
     try:
         number = float(value)

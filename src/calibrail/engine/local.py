@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from calibrail.data.dataset import Block, Coded, TextsOfBlocks
+from calibrail.data.dataset import Block, joined_names
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
 from calibrail.errors import InputError
@@ -454,15 +454,14 @@ def table_of_columns(
         As `score_examples` takes them.
     """
     n, keys = 0, [key_of(score) for score in scores]
-    ids, groups = TextsOfBlocks(), TextsOfBlocks()
+    ids, groups = list[pa.Array](), list[pa.Array]()
     labels, digests = Growing(np.int8), Growing(np.uint64)
     columns = {key: Growing(np.float64) for key in keys}
     reasons = {key: Reasons() for key in keys}
-    values_of: dict[str, Sequence[Any]] = dict.fromkeys(keep, ())
-    codes = {name: Growing(np.int32) for name in keep}
+    kept: dict[str, list[Any]] = {name: [] for name in keep}
     for block in blocks:
-        ids.add(block.ids)
-        groups.add(block.groups)
+        ids.append(block.ids)
+        groups.append(block.groups)
         labels.add(block.labels)
         digests.add(block.digests)
         for key, score in zip(keys, scores, strict=True):
@@ -471,19 +470,17 @@ def table_of_columns(
             for why, rows in undefined.items():
                 reasons[key].add(rows + n, why)
         for name in keep:
-            # The values so far, which grow from block to block.
-            values_of[name] = block.kept[name].values
-            codes[name].add(block.kept[name].codes)
+            kept[name] += block.kept[name].tolist()
         n += len(block)
         if progress is not None:
             progress(n)
     return ScoreTable(
-        ids=ids.finish(),
-        groups=groups.finish(),
+        ids=joined_names(ids),
+        groups=joined_names(groups),
         labels=labels.finish(),
         columns={key: part.finish() for key, part in columns.items()},
         reasons=reasons,
         digests=digests.finish(),
-        kept={name: Coded(values_of[name], codes[name].finish()) for name in keep},
+        kept=kept,
         scales=dict(zip(keys, map(scale_of, scores), strict=True)),
     )

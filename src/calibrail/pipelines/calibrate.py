@@ -458,7 +458,7 @@ def calibrate(
         versions=installed_versions(),
         table=table,
         codes=sample.split,
-        examples=_examples(scored)(source, scored, rule, names, reading=reading, text=context.text),
+        examples=_examples(scored)(scored, rule, names, text=context.text),
         sentences=scored.sentences,
     )
 

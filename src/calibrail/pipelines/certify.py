@@ -23,6 +23,7 @@ from calibrail.conformal import (
 )
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
 from calibrail.conformal.groups import group_name
+from calibrail.data.dataset import Dataset
 from calibrail.data.duplicates import CopyFinder, CopyGroups, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.formats import Source
@@ -369,7 +370,8 @@ def certify(
     if trimming:
         share = reading.span_share if reading is not None else 0.0
         tally = TrimTally(by, share=share, once=once, columns=columns)
-    for batch in batches(filter(seen.admits, examples)):
+    # All is read before the first answer is scored: what refuses the source costs nothing.
+    for batch in batches(filter(seen.admits, Dataset(examples))):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
         if progress is not None:

@@ -2,11 +2,12 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final
 
+from calibrail.data.dataset import Dataset
 from calibrail.data.example import Example
 from calibrail.data.formats import Source
 from calibrail.data.sentences import sentence_examples
@@ -329,10 +330,12 @@ def plan_calls(
     keep = () if splitting.column is None else (splitting.column,)
     sentences = unit == "sentence"
     apart = BySentence(reading.span_share) if sentences else None
-    detectors, source = fitted(detectors, source, reading, splitting, keep, apart)
-    examples = open_source(
+    examples: Iterable[Example] = open_source(
         source, reading, detectors, keep=keep, labelled=labelled, by_sentence=sentences
     )
+    if any(map(learns, detectors)):
+        examples = answers_read = Dataset(examples)
+        detectors = fitted(detectors, answers_read, splitting, keep, apart)
     plans: dict[tuple[str, int], _CallPlan] = {}
     n_examples = 0
     for answers in batches(examples):

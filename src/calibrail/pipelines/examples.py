@@ -1,8 +1,7 @@
 """Errors and trimmed answers shown on a page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Final, Self
 
 import numpy as np
@@ -10,13 +9,9 @@ from numpy.typing import NDArray
 
 from calibrail.conformal.rule import DECISIONS, Rule
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.formats import Source
-from calibrail.data.sentences import sentence_examples, sentences_of
+from calibrail.data.sentences import sentence_examples
 from calibrail.data.splits import TEST
 from calibrail.models.llm.limits import BudgetError, no_calls
-from calibrail.options import ReadOptions
-from calibrail.options.fields import optional
-from calibrail.pipelines.loading import open_source
 from calibrail.pipelines.scoring import Scored
 from calibrail.scores.base import Score
 from calibrail.scores.table import SentenceTable, Trimming
@@ -24,46 +19,20 @@ from calibrail.serialization import Record
 from calibrail.text.removal import trim
 from calibrail.text.structure import joins
 
-SPENT: Final = (
-    "The answers came from an iterator, which can be read only once, so that their texts are gone; "
-    "give calibrate a list or a file to see them here."
-)
 NO_TEXT: Final = "This data holds scores alone, so there is no text to show."
-CHANGED: Final = "The source no longer holds this answer as it was scored."
 NOT_SENT: Final = (
     "What the score rests on is not shown: it would take another request, and a report sends none."
 )
 DIFFERS: Final = "What the score rests on is not shown: scored again, the answer got another value."
 
 
-def read_again(
-    source: Source, scored: Scored, rows: Sequence[int], reading: ReadOptions | None
-) -> tuple[dict[int, Example], str]:
-    """Return the examples at these rows, or why there are none."""
-    if isinstance(source, Iterator):
-        return {}, SPENT
-    if not rows:
-        return {}, ""
-    if scored.sketches is None:
-        return {}, NO_TEXT
-    # What is unusable was set aside when the scores were computed.
-    quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
-    examples = {}
-    try:
-        # Opened exactly as for scoring, so that rows are the same.
-        kept, apart = tuple(scored.table.kept), scored.sentences is not None
-        again = open_source(source, quiet, scored.detectors, keep=kept, by_sentence=apart)
-        for row, example in enumerate(islice(again, max(rows) + 1)):
-            # A source that has changed since must not lend its texts to other scores.
-            if row in rows and int(example.digest(), 16) == int(scored.table.digests[row]):
-                examples[row] = example
-    except Exception as error:
-        # The thresholds stand; what is missing is said where the texts would be.
-        return {}, f"The source could not be read a second time: {error}"
-    texts = [item.question or item.response or item.contexts for item in examples.values()]
-    if texts and not any(texts):
-        return {}, NO_TEXT
-    return examples, ""
+def answers_at(scored: Scored, rows: Sequence[int]) -> dict[int, Example]:
+    """Return the answers at these rows; none where the data holds no texts."""
+    if scored.answers is None or scored.sketches is None:
+        return {}
+    examples = {row: scored.answers[row] for row in rows}
+    texts = (item.question or item.response or item.contexts for item in examples.values())
+    return examples if any(texts) else {}
 
 
 def evidence_of(
@@ -110,7 +79,7 @@ class ErrorExample(Record):
     group : str or None
         Its group, where groups have thresholds of their own.
     question, contexts, response : str, tuple of str, str
-        Its texts; empty where they could not be read again, or were not asked for.
+        Its texts; empty where there are none, or they were not asked for.
     evidence : mapping or None
         What the detector says about the parts of the answer.
     note : str
@@ -166,35 +135,29 @@ class ErrorExamples(Record):
 
 
 def worst_errors(
-    source: Source,
     scored: Scored,
     rule: Rule,
     names: Sequence[str] | None = None,
     *,
-    reading: ReadOptions | None = None,
     text: bool = True,
 ) -> ErrorExamples:
-    """Choose the worst errors of the test part, and read and score these few once more.
+    """Choose the worst errors of the test part, and score these few once more.
 
     Parameters
     ----------
-    source : path, str or iterable of Example
-        What was scored; read again up to the last answer that is shown.
     scored : Scored
-        Its scores; the first detector is the one that decides.
+        Answers and scores; the first detector is the one that decides.
     rule : Rule
         What decides.
     names : sequence of str, optional
         Each answer's group, where groups have thresholds of their own.
-    reading : ReadOptions, optional
-        How the source was read.
     text : bool
-        Whether to read the texts at all.
+        Whether texts are wanted at all.
 
     Returns
     -------
     ErrorExamples
-        What cannot be read or scored again is missing with a note; no request is sent for it.
+        What cannot be scored again is missing with a note; no request is sent for it.
     """
     table, detector = scored.table, scored.detectors[0]
     values = table.columns[scored.keys[0]]
@@ -206,7 +169,8 @@ def worst_errors(
     missed, alarmed = test & (table.labels == 1) & ~flagged, test & (table.labels == 0) & flagged
     misses, alarms = _worst(values, missed, 1.0), _worst(values, alarmed, -1.0)
     rows = [*misses, *alarms]
-    examples, note = read_again(source, scored, rows, reading) if text else ({}, "")
+    examples = answers_at(scored, rows) if text else {}
+    note = NO_TEXT if text and rows and not examples else ""
 
     def error(row: int) -> ErrorExample:
         value, defined = float(values[row]), not np.isnan(values[row])
@@ -219,11 +183,8 @@ def worst_errors(
             p_value=float(rule.p_value([value], group, detector.tolerance)[0]) if defined else None,
             group=None if group is None else group[0],
         )
-        if not text or note:
+        if (example := examples.get(row)) is None:
             return item
-        example = examples.get(row)
-        if example is None:
-            return replace(item, note=CHANGED)
         evidence, reason = evidence_of(detector, example, value)
         texts = {name: getattr(example, name) for name in TEXT_FIELDS}
         return replace(item, **texts, evidence=evidence, note=reason)
@@ -309,7 +270,7 @@ class TrimmedExample(Record):
     group : str or None
         Its group, where groups have thresholds of their own.
     question, contexts, response : str, tuple of str, str
-        Its texts; empty where they could not be read again, or were not asked for.
+        Its texts; empty where there are none, or they were not asked for.
     spans : tuple of pairs of int
         What people marked as unsupported.
     text : str or None
@@ -391,18 +352,16 @@ class TrimmedExamples(Record):
 
 
 def trimmed_examples(
-    source: Source,
     scored: Scored,
     rule: Rule,
     names: Sequence[str] | None = None,
     *,
-    reading: ReadOptions | None = None,
     text: bool = True,
 ) -> TrimmedExamples:
-    """Choose answers of every kind, and read these few once more.
+    """Choose answers of every kind, and score these few once more.
 
     The parameters are those of ``worst_errors``; the answers were scored by their sentences. What
-    cannot be read or scored again is missing with a note; no request is sent for it.
+    cannot be scored again is missing with a note; no request is sent for it.
     """
     key, detector, sentences = scored.keys[0], scored.detectors[0], scored.sentences
     if sentences is None:
@@ -412,7 +371,8 @@ def trimmed_examples(
     cut = sentences.trim(key, thresholds, rule.undefined, detector.tolerance)
     chosen = _chosen(sentences, key, cut, scored.codes == TEST)
     rows = sorted({row for some, _ in chosen.values() for row, _ in some})
-    examples, note = read_again(source, scored, rows, reading) if text else ({}, "")
+    examples = answers_at(scored, rows) if text else {}
+    note = NO_TEXT if text and rows and not examples else ""
 
     def example(row: int, place: int, kind: str) -> TrimmedExample:
         item = _judged(scored, sentences, key, cut, row)
@@ -422,13 +382,8 @@ def trimmed_examples(
             threshold=float(thresholds[row]) if np.isfinite(thresholds[row]) else None,
             group=None if groups is None else groups[row],
         )
-        if not text or note:
-            return item
         if (answer := examples.get(row)) is None:
-            return replace(item, note=CHANGED)
-        places = [(part.start, part.end) for part in sentences_of(answer)]
-        if places != [(part.start, part.end) for part in item.sentences]:
-            return replace(item, note=CHANGED)
+            return item
         item = _with_texts(item, answer)
         return _with_evidence(item, answer, detector) if kind in _WRONG else item
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.dataset import Block, NotPlainError
+from calibrail.data.dataset import Block, Dataset, NotPlainError
 from calibrail.data.duplicates import (
     CopyGroups,
     Sketches,
@@ -66,6 +65,8 @@ class Scored:
         What tells copies apart; None where there are no texts.
     sentences : SentenceTable or None
         The answers' sentences, where these are scored.
+    answers : Dataset or None
+        The answers themselves, by the table's rows; None where scores were all that was read.
     """
 
     table: ScoreTable
@@ -75,6 +76,7 @@ class Scored:
     data: Mapping[str, Any]
     sketches: Sketches | None = None
     sentences: SentenceTable | None = None
+    answers: Dataset | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -383,7 +385,7 @@ def score_source(
     watch: Callable[[Example], None] | None = None,
     progress: Progress | None = None,
 ) -> Scored:
-    """Read, score and split labelled answers in one streaming pass; no text is kept.
+    """Read, score and split labelled answers; the source is read once.
 
     Parameters
     ----------
@@ -447,15 +449,21 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
     learnt_before = [
         score.name for score in detectors if isinstance(score, Fittable) and score.fitted
     ]
-    # Once to see who belongs to the fit split, once to learn, and then as always.
-    detectors, source = fitted(detectors, source, reading, split, columns, by_sentence)
     apart = by_sentence is not None
     opened = open_source(source, reading, detectors, keep=columns, by_sentence=apart)
     found = sentences = None
-    if asked.watch is None and by_sentence is None and without_others(beside, opened):
+    plain_scores = asked.watch is None and by_sentence is None and not learning
+    if plain_scores and without_others(beside, opened):
         found = scored_columns(source, reading, opened, detectors, columns, progress=progress)
         if found is None and opened.begun:
             opened = open_source(source, reading, detectors, keep=columns)
+    answers = None
+    if found is None:
+        # Whatever needs an answer again takes it from here.
+        answers = Dataset(opened)
+        if not answers:
+            raise DataError("there is no example to score; the source is empty")
+        detectors = fitted(detectors, answers, split, columns, by_sentence)
     named = {key_of(score) for score in detectors}
     # What detectors have shown beside them at no further cost, unless it is one of them.
     companion_scores = {
@@ -465,19 +473,15 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
         if key_of(other) not in named
     }
     others: tuple[Score, ...] = ()
-    if found is not None:
+    if answers is None and found is not None:
         opened, table, known_by = found
         table, copies = with_copies(table, detectors)
-    else:
-        examples = iter(opened)
-        first = next(examples, None)
-        if first is None:
-            raise DataError("there is no example to score; the source is empty")
-        others = stand_beside(beside, detectors, opened, first)
+    elif answers is not None:
+        others = stand_beside(beside, detectors, opened, answers[0])
         known_by = KnownBy()
 
         def watched() -> Iterator[Example]:
-            for example in chain((first,), examples):
+            for example in answers:
                 known_by.add(example)
                 if asked.watch is not None:
                     asked.watch(example)
@@ -557,7 +561,7 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
         ],
     }
     pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
-    return Scored(table, codes, pinned, others, data, sketches, sentences)
+    return Scored(table, codes, pinned, others, data, sketches, sentences, answers)
 
 
 def _counted(table: ScoreTable, copies: CopyGroups, n_across: int) -> dict[str, int] | None:

@@ -9,10 +9,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.dataset import Dataset
 from calibrail.data.duplicates import CopyFinder, CopyGroups, merge_groups
 from calibrail.data.example import Example
-from calibrail.data.formats import Source, reusable
-from calibrail.data.reading import Reading
 from calibrail.data.sentences import (
     marked_characters,
     n_split_differently,
@@ -27,7 +26,7 @@ from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.options.fields import optional, spell_option
 from calibrail.options.guarantee import Undefined
 from calibrail.pipelines.context import Progress
-from calibrail.pipelines.loading import batches, open_source, source_columns
+from calibrail.pipelines.loading import batches, source_columns
 from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.detector import learns
 from calibrail.scores.registry import key_of
@@ -243,31 +242,22 @@ def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> N
 
 def fitted(
     detectors: tuple[Score, ...],
-    source: Source,
-    reading: ReadOptions | None,
+    answers: Dataset,
     splitting: SplitOptions,
     keep: Sequence[str],
     by_sentence: BySentence | None = None,
-) -> tuple[tuple[Score, ...], Source]:
-    """Return the scores with those that learn fitted to the fit split, and what is read again.
+) -> tuple[Score, ...]:
+    """Return the scores with those that learn fitted to the fit split of these answers.
 
     By sentence they learn from the sentences of these answers.
     """
     if not any(map(learns, detectors)):
-        return detectors, source
-    source = reusable(source)
-    # What is unusable is set aside when the scores are computed.
-    quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
-
-    apart = by_sentence is not None
-
-    def opened() -> Reading:
-        return open_source(source, quiet, detectors, keep=keep, by_sentence=apart)
-
-    watched = RememberedExamples(opened(), detectors)
-    table, _ = watched.finish(score_examples(watched, (), keep=keep))
+        return detectors
+    remembered = RememberedExamples(answers, detectors)
+    table, _ = remembered.finish(score_examples(remembered, (), keep=keep))
     codes = split_codes(table, splitting, learning=True)
-    if not (codes == FIT).any():
+    rows = np.flatnonzero(codes == FIT).tolist()
+    if not rows:
         names = ", ".join(score.name for score in detectors if learns(score))
         remedy = (
             f"give it a share with {spell_option(SplitOptions, 'fit_share', 0.3)}"
@@ -277,7 +267,7 @@ def fitted(
         raise InputError(
             f"{names} learns from examples of its own, and none are set aside; {remedy}"
         )
-    chosen = [example for example, code in zip(opened(), codes, strict=True) if code == FIT]
+    chosen = [answers[row] for row in rows]
     if by_sentence is not None:
         share = by_sentence.share
         chosen = [item for example in chosen for item in sentence_examples(example, share)]
@@ -288,7 +278,7 @@ def fitted(
                 # In whichever order scores learn, the same examples give the same state.
                 model.forget()
             learnt[index] = cast(Fittable, score).fit(chosen)
-    return tuple(learnt), source
+    return tuple(learnt)
 
 
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:

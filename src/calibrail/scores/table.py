@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from calibrail.atomic_files import whole_file
 from calibrail.conformal.threshold import add_tolerance
-from calibrail.data.dataset import TextColumn
 from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
 from calibrail.data.tables import number_array, string_array
 from calibrail.errors import DataError
@@ -251,8 +250,8 @@ class ScoreTable:
         Which scores are columns of the data, and which of those are kept negated.
     """
 
-    ids: pa.Array | TextColumn
-    groups: pa.Array | TextColumn
+    ids: pa.Array
+    groups: pa.Array
     labels: NDArray[np.int8]
     columns: Mapping[str, NDArray[np.float64]]
     reasons: Mapping[str, Mapping[int, str]]

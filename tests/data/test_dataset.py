@@ -1,0 +1,53 @@
+"""Does a data set give back every answer as it was read, in memory and from its file?"""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+
+from calibrail import Example
+from calibrail.data.dataset import Dataset
+from calibrail.data.example import GivenSentence
+from calibrail.errors import DataError
+
+ANSWERS = [
+    Example(),
+    Example("q", ("c", "", "d\ud800"), "r\udfff é", 1, "g", "a", ("s",), content=""),
+    Example(
+        response="One. Two.",
+        label=0,
+        id="b",
+        columns={"x": 0.1, "y": None, "z": "fit", "w": float("inf")},
+        spans=((0, 4),),
+        sentences=(GivenSentence(0, 4, 1, {"s": 0.5}), GivenSentence(5, 9)),
+        before="Zero.",
+    ),
+    Example(spans=(), sentences=()),
+]
+
+
+@pytest.mark.parametrize("spill", [0, 1 << 20])
+def test_every_answer_comes_back_as_it_was(spill: int) -> None:
+    answers = ANSWERS * 700
+    data = Dataset(iter(answers), spill=spill)
+    assert len(data) == len(answers) and list(data) == answers
+    assert [data[row] for row in (0, 1023, 1024, 2799)] == [
+        answers[row] for row in (0, 1023, 1024, 2799)
+    ]
+    assert data[1022:1026] == answers[1022:1026]
+    with pytest.raises(IndexError, match="row 2800 of 2800"):
+        data[2800]
+
+
+def test_nothing_is_no_answer() -> None:
+    assert not Dataset([]) and list(Dataset([])) == []
+
+
+def test_a_disk_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(DataError, match="temporary file: No space left on device; TMPDIR"):
+        Dataset(ANSWERS, spill=0)
