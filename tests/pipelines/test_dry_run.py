@@ -133,7 +133,7 @@ def test_of_a_cluster_the_workers_count_and_nothing_else_is_known() -> None:
 
 @pytest.mark.usefixtures("four_cores")
 def test_what_cannot_be_sent_is_done_by_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "travels", lambda score: False)
+    monkeypatch.setattr(estimate, "is_portable", lambda score: False)
     planned = planned_with(EngineOptions("processes", shard_rows=149))
     assert planned == PlannedTime("novelty", 16, 40.0, 596)
     assert "on this machine" in planned.sentence()
