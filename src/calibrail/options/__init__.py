@@ -7,7 +7,6 @@ from calibrail.options.data import (
     Beyond,
     Detectors,
     ReadOptions,
-    ReadShort,
     ShiftSplit,
     SplitOptions,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "LabelOptions",
     "Promise",
     "ReadOptions",
-    "ReadShort",
     "RecalibrateOptions",
     "Release",
     "Requirement",
