@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -213,6 +213,8 @@ def score_command(
 class Labels:
     """Which labelled answers there may be, and how sure a certificate should come out."""
 
+    panel: ClassVar = "Labels"
+
     base_rate: float | None = setting("Share of hallucinated answers among those labelled.", None)
     calibration_share: float | None = setting(
         "Share of the data used to calibrate (default: 0.5; none with --coverage).", None
@@ -234,6 +236,8 @@ class Labels:
 @dataclass(frozen=True, slots=True)
 class Assumed:
     """What is assumed of the detector, or of its threshold."""
+
+    panel: ClassVar = "Assumption"
 
     auroc: float | None = setting(
         "Assume a detector, to be calibrated: its AUROC, with Gaussian scores.", None

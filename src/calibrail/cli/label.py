@@ -4,7 +4,7 @@ import getpass
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
@@ -45,6 +45,8 @@ class Purpose(opt.TrustArguments):
 @dataclass(frozen=True)
 class Sitting(Showing):
     """Who labels, where, and how what came out is shown."""
+
+    panel: ClassVar = "Session"
 
     annotator: str | None = setting("Who labels (default: the login name).", None, metavar="NAME")
     terminal: bool = setting("Label in this terminal, or by a letter a line from a pipe.", False)

@@ -11,6 +11,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Literal,
     get_args,
     get_origin,
@@ -24,7 +25,16 @@ from calibrail import options
 from calibrail.cli.output import Showing, file_to_write, folder_to_write
 from calibrail.errors import InputError
 from calibrail.models.llm.limits import CallLimits
-from calibrail.options.fields import OPTION, Option, direction, flag, one_of, pairs, setting
+from calibrail.options.fields import (
+    OPTION,
+    Option,
+    direction,
+    flag,
+    one_of,
+    pairs,
+    panel_of,
+    setting,
+)
 from calibrail.options.guarantee import OF_ONE_THRESHOLD
 
 if TYPE_CHECKING:
@@ -123,6 +133,8 @@ ShowAlone = Annotated[Showing, Pick(without=("dry_run", "page"))]
 class TrustArguments:
     """Whose signature a guardrail file must bear."""
 
+    panel: ClassVar = "Signature"
+
     trusted: tuple[Path, ...] = setting(
         "Public key that must have signed the guardrail. Repeatable: any of them.",
         (),
@@ -188,6 +200,7 @@ class _Offered:
     field: Field[Any]
     hint: Any
     option: Option
+    panel: str | None
 
     @property
     def default(self) -> Any:
@@ -219,7 +232,9 @@ class _Offered:
                 default = None
         # What is done unless it is refused can be refused.
         spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
-        hint = Annotated[hint, typer.Option(spelling, help=self.option.help, metavar=metavar)]
+        panel = None if self.option.main else self.panel
+        shown: dict[str, Any] = {"help": self.option.help, "metavar": metavar, "rich_help_panel": panel}
+        hint = Annotated[hint, typer.Option(spelling, **shown)]
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(self.name, kind, default=default, annotation=hint)
 
@@ -298,4 +313,4 @@ def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
         option = replace(option, help=pick.help.get(item.name, option.help))
-        yield _Offered(item, _present(hints[item.name]), option)
+        yield _Offered(item, _present(hints[item.name]), option, panel_of(kind, item.name))
