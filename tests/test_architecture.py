@@ -17,6 +17,8 @@ MOST_PARAMETERS = 9
 #: What makes objects of the keywords of a public function.
 COLLECTED = "options_from_keywords"
 FEWEST_WORDS = 5
+#: Of docs/architecture.md.
+MOST_WORDS = 900
 
 
 @cache
@@ -163,6 +165,24 @@ def test_calls_are_short_enough_to_be_shaped_by_the_formatter() -> None:
         if line.rstrip().endswith(("# fmt: skip", "# fmt: off"))
     ]
     assert shaped == []
+
+
+def test_pages_name_modules_that_exist() -> None:
+    of_the_house = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
+    named = {
+        path: page.name
+        for page in [*of_the_house, *(ROOT / "docs").glob("*.md")]
+        for path in re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.py)?)`", page.read_text("utf-8"))
+        if page in of_the_house or path.endswith(".py")
+    }
+    assert len(named) > 20
+    lost = {path for path in named if not any((at / path).exists() for at in (PACKAGE, ROOT))}
+    assert {path: named[path] for path in lost} == {}
+
+
+def test_the_architecture_is_read_in_minutes() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= MOST_WORDS
 
 
 @pytest.mark.parametrize(

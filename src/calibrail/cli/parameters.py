@@ -233,7 +233,11 @@ class _Offered:
         # What is done unless it is refused can be refused.
         spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
         panel = None if self.option.main else self.panel
-        shown: dict[str, Any] = {"help": self.option.help, "metavar": metavar, "rich_help_panel": panel}
+        shown: dict[str, Any] = {
+            "help": self.option.help,
+            "metavar": metavar,
+            "rich_help_panel": panel,
+        }
         hint = Annotated[hint, typer.Option(spelling, **shown)]
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(self.name, kind, default=default, annotation=hint)
