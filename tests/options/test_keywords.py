@@ -10,14 +10,10 @@ from typing import Any
 import pytest
 
 from calibrail import (
-    AuditOptions,
-    LabelOptions,
     Monitor,
     Promise,
     ReadOptions,
     Requirement,
-    ShiftSplit,
-    WatchOptions,
     audit_sample,
     calibrate,
     certify,
@@ -31,6 +27,7 @@ from calibrail import (
     shift,
 )
 from calibrail.errors import InputError
+from calibrail.options import AuditOptions, LabelOptions, ShiftSplit, WatchOptions
 from calibrail.options.keywords import options_from_keywords
 
 #: The classes whose fields each function takes by themselves.

@@ -140,9 +140,7 @@ def compare_command(
 
 @opt.takes_settings
 def doctor_command(
-    data: opt.Data,
-    reading: Annotated[opt.Reading, opt.Pick(without=("strict",))],
-    show: opt.Show,
+    data: opt.Data, reading: Annotated[opt.Reading, opt.Pick(without=("strict",))], show: opt.Show
 ) -> None:
     """Look at a file before anything is computed from it.
 
@@ -159,10 +157,7 @@ _UNIT = "What a row is: an answer, or one of its sentences, scored from what sta
 @opt.takes_settings
 def score_command(
     data: opt.Data,
-    output: Annotated[
-        Path,
-        opt.to_file("Parquet file to write."),
-    ],
+    output: Annotated[Path, opt.to_file("Parquet file to write.")],
     detectors: Annotated[opt.DetectorArguments, opt.Pick(only=("score",))],
     promise: Annotated[opt.Promise, opt.Pick(only=("unit",), help={"unit": _UNIT})],
     reading: opt.Reading,
@@ -227,9 +222,7 @@ class Labels:
         "Also simulate labelling until a verdict falls, read after every label.", False
     )
     budget: int | None = setting(
-        "With --sequential: most labels (default: three times the fixed number).",
-        None,
-        metavar="N",
+        "With --sequential: most labels (default: three times the fixed number).", None, metavar="N"
     )
 
 
@@ -274,8 +267,7 @@ def plan_command(
     assumed: Assumed,
     *,
     figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf."),
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf.")
     ] = None,
     show: opt.Show,
 ) -> None:

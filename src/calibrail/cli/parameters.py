@@ -101,8 +101,7 @@ Requirement = Annotated[options.Requirement, Pick()]
 #: Answers with labels, answers whose labels are not read, and whose groups are not read either.
 Reading = Annotated[options.ReadOptions, Pick()]
 ReadingUnlabelled = Annotated[
-    Reading,
-    Pick(without=("label_column", "group_column", "label_map", "positive", "annotators")),
+    Reading, Pick(without=("label_column", "group_column", "label_map", "positive", "annotators"))
 ]
 ReadingGrouped = Annotated[
     Reading, Pick(without=("label_column", "label_map", "positive", "annotators"))
@@ -203,11 +202,6 @@ class _Offered:
     panel: str | None
 
     @property
-    def default(self) -> Any:
-        """Return the field's own default: a command has no other one than Python."""
-        return self.field.default
-
-    @property
     def flag(self) -> str:
         return flag(self.field)
 
@@ -219,7 +213,7 @@ class _Offered:
     def parameter(self) -> inspect.Parameter:
         """Return the parameter that typer reads."""
         hint, metavar = self.hint, self.option.metavar
-        default = inspect.Parameter.empty if self.default is MISSING else self.default
+        default = inspect.Parameter.empty if self.field.default is MISSING else self.field.default
         match get_origin(hint):
             case None:
                 if self.option.parse is not None or hint is Any:
@@ -233,11 +227,7 @@ class _Offered:
         # What is done unless it is refused can be refused.
         spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
         panel = None if self.option.main else self.panel
-        shown: dict[str, Any] = {
-            "help": self.option.help,
-            "metavar": metavar,
-            "rich_help_panel": panel,
-        }
+        shown: Any = {"help": self.option.help, "metavar": metavar, "rich_help_panel": panel}
         hint = Annotated[hint, typer.Option(spelling, **shown)]
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(self.name, kind, default=default, annotation=hint)
@@ -245,7 +235,7 @@ class _Offered:
     def value(self, given: Any) -> Any:
         """Return the field's value from what stands on the command line."""
         kind = get_origin(self.hint)
-        if self.default is None and (given is None or (kind is tuple and not given)):
+        if self.field.default is None and (given is None or (kind is tuple and not given)):
             return None
         if kind is Literal:
             return one_of(given, self.hint, self.flag)
@@ -290,7 +280,9 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
     def command(**given: Any) -> None:
         for name, (kind, optional, offered) in objects.items():
             values = {item.field.name: item.value(given.pop(item.name)) for item in offered}
-            absent = optional and all(values[item.field.name] == item.default for item in offered)
+            absent = optional and all(
+                values[item.field.name] == item.field.default for item in offered
+            )
             given[name] = None if absent else kind(**values)
         # One name stands for itself, several for one source.
         for name, value in given.items():

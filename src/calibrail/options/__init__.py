@@ -3,13 +3,7 @@
 Light to import: no numpy, no models, so that the command line can show its help at once.
 """
 
-from calibrail.options.data import (
-    Beyond,
-    Detectors,
-    ReadOptions,
-    ShiftSplit,
-    SplitOptions,
-)
+from calibrail.options.data import Beyond, Detectors, ReadOptions, ShiftSplit, SplitOptions
 from calibrail.options.guarantee import (
     Guarantee,
     Promise,

@@ -196,8 +196,6 @@ def spell_option(settings: Any, name: str, value: Any = None) -> str:
 
 def pairs(items: list[str] | None, flag: str) -> dict[str, str]:
     """Turn ``KEY=VALUE`` items into a mapping, naming the option of a malformed one."""
-    from calibrail.errors import InputError
-
     result = {}
     # A comma parts two items only where another KEY= follows it.
     for item in (part for given in items or [] for part in re.split(r",(?=[^,=]+=)", given)):
