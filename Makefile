@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 # so that what they share is made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope --check-tiers
 
-.PHONY: demo test test-slow test-all test-cluster test-integrations package lint types coverage mutants docs docs-version notebooks leaderboard bench validate fuzz clean
+.PHONY: demo test test-slow test-all test-cluster test-integrations package lint types size coverage mutants docs docs-version notebooks leaderboard bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -33,6 +33,10 @@ lint: $(VENV)/.installed-dev
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
+
+# Lines of code, modules, imports and import cycles of the package; tests/test_size.py holds them.
+size: $(VENV)/.installed
+	$(BIN)/python benchmarks/size.py
 
 # The fast tier: what takes less than a second of processor time (tests/tiers.py).
 test: lint types

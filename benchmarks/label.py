@@ -20,6 +20,8 @@ import numpy as np
 from results import write
 
 import calibrail
+from calibrail.labelling.session import Session
+from calibrail.options import Drawing
 
 SIZES = (100_000, 1_000_000)
 LABELS = {"uniform": 3000, "active": 1000}
@@ -99,18 +101,18 @@ def shuffled(path: Path) -> None:
     read(path, **options).sample(frac=1.0, random_state=0).head(4096).to_dict("records")
 
 
-def begun(path: Path, design: str) -> calibrail.Session:
+def begun(path: Path, design: str) -> Session:
     """Begin labels beside the file, or go on with them."""
     return calibrail.label(
         path,
         path.parent / f"labels-{path.suffix[1:]}-{design}",
         guardrail=path.parent / "guardrail.json",
         max_fpr=0.3,
-        drawing=calibrail.Drawing("active" if design == "active" else "uniform"),
+        drawing=Drawing("active" if design == "active" else "uniform"),
     )
 
 
-def label(session: calibrail.Session, n: int) -> dict[str, list[float]]:
+def label(session: Session, n: int) -> dict[str, list[float]]:
     """Label n answers; return the seconds that next, put and counts took.
 
     ``processor`` is what next took of the processor, however busy other programs keep it.

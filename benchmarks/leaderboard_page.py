@@ -31,6 +31,7 @@ from calibrail.data.formats import digest_files, open_source
 from calibrail.engine import score_examples
 from calibrail.models.embeddings import load_encoder
 from calibrail.options import ReadOptions
+from calibrail.pipelines.compare import ComparisonRun
 from calibrail.pipelines.context import Context
 from calibrail.scores import build, build_column, parse_spec
 
@@ -149,7 +150,7 @@ def described(item: Set) -> Context:
     return Context(command=item.command, text=False)
 
 
-def compared(item: Set, **assumed: Any) -> calibrail.ComparisonRun:
+def compared(item: Set, **assumed: Any) -> ComparisonRun:
     """Compare a data set's detectors."""
     columns = [build_column(name, item.higher) for name in item.columns]
     return calibrail.compare(

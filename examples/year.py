@@ -35,6 +35,7 @@ import numpy as np
 
 import calibrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
+from calibrail.labelling.exchange.transfer import export_answers, import_labels
 
 BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 GERMAN, MODEL, BUG = 170, 250, range(315, 320)
@@ -151,7 +152,7 @@ class People:
         """Take what was drawn this week, and bring back the labels that are done."""
         given, done = self.folder / "to_label.csv", self.folder / "labels.csv"
         with calibrail.label(None, self.folder / "audit") as session:
-            calibrail.export_answers(session, given, "ada", n=100_000)
+            export_answers(session, given, "ada", n=100_000)
             with given.open(encoding="utf-8-sig", newline="") as file:
                 for row in csv.DictReader(file):
                     if row["id"] not in self.taken:
@@ -162,7 +163,7 @@ class People:
             self.rng.shuffle(labels)
             if labels:
                 done.write_text("\n".join(["id,label", *labels]), encoding="utf-8")
-                calibrail.import_labels(session, done, "ada")
+                import_labels(session, done, "ada")
 
 
 def simulate(

@@ -1,4 +1,4 @@
-"""Does the code keep the rules of the house that import-linter cannot see?"""
+"""Rules of the house that import-linter cannot see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "calibrail"
 
 MOST_PARAMETERS = 9
+#: What makes objects of the keywords of a public function.
+COLLECTED = "options_from_keywords"
 FEWEST_WORDS = 5
+#: Private to users, not to the rooms above: checks of arrays.
+SHARED = ("calibrail.conformal._validation",)
+#: Rooms in which a module has the name of its command or framework.
+OWN_NAMES = ("cli", "pipelines", "report/documents", "integrations")
+#: Modules whose names still occur in two rooms; this list only shrinks.
+NAMED_TWICE = {
+    *("streaming", "prevalence", "spans", "formats", "rows", "sentences", "detector", "runtime"),
+    *("batching", "limits", "terminal", "removal"),
+}
+#: Of docs/architecture.md.
+MOST_WORDS = 900
 
 
 @cache
@@ -28,7 +41,7 @@ def place(path: Path) -> str:
 
 
 def room(path: Path) -> tuple[str, ...]:
-    """Return the folder of a module: modules in one folder may know each other's private names."""
+    """Return the folder of a module; who stands in it may know its private names."""
     return path.relative_to(PACKAGE).parts[:-1]
 
 
@@ -49,7 +62,7 @@ def private_uses(tree: ast.Module, here: tuple[str, ...]) -> Iterator[str]:
             there = room_of_module(str(node.module))
             for alias in node.names:
                 modules[alias.asname or alias.name] = there
-                if private(alias.name) and there != here:
+                if private(alias.name) and there != here[: len(there)]:
                     yield f"{node.module}.{alias.name}"
     for node in ast.walk(tree):
         if (
@@ -71,6 +84,12 @@ def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     taken = function.args
     every = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs]
     return sum(item.arg not in ("self", "cls") for item in every)
+
+
+def spells_options_out(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the keywords of a public function are the fields of option objects."""
+    called = (item.func for item in function.decorator_list if isinstance(item, ast.Call))
+    return any(isinstance(item, ast.Name) and item.id == COLLECTED for item in called)
 
 
 def docstrings(tree: ast.Module) -> set[ast.AST]:
@@ -132,6 +151,7 @@ def test_no_room_uses_what_another_keeps_to_itself() -> None:
         f"{place(path)}: {name}"
         for path, tree in modules().items()
         for name in private_uses(tree, room(path))
+        if name not in SHARED
     ]
     assert used == []
 
@@ -141,7 +161,7 @@ def test_a_list_of_parameters_that_long_would_be_an_object() -> None:
         f"{place(path)}: {function.name} takes {n_parameters(function)}"
         for path, tree in modules().items()
         for function in functions(tree)
-        if n_parameters(function) > MOST_PARAMETERS
+        if n_parameters(function) > MOST_PARAMETERS and not spells_options_out(function)
     ]
     assert long == []
 
@@ -155,6 +175,52 @@ def test_calls_are_short_enough_to_be_shaped_by_the_formatter() -> None:
         if line.rstrip().endswith(("# fmt: skip", "# fmt: off"))
     ]
     assert shaped == []
+
+
+def test_no_class_name_occurs_twice() -> None:
+    """Adapters are named as each framework wants, so that two may share a name."""
+    homes: dict[str, list[str]] = {}
+    for path, tree in modules().items():
+        if room(path)[:1] != ("integrations",):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef):
+                    homes.setdefault(node.name, []).append(place(path))
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+def test_no_module_name_occurs_in_two_rooms() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        if not path.stem.startswith("__") and "/".join(room(path)) not in OWN_NAMES:
+            homes.setdefault(path.stem, []).append(place(path))
+    twice = {name: where for name, where in homes.items() if len(where) > 1}
+    assert twice.keys() <= NAMED_TWICE, twice
+
+
+def test_first_lines_of_modules_are_statements() -> None:
+    first = {
+        place(path): (ast.get_docstring(tree) or "?").partition("\n")[0]
+        for path, tree in modules().items()
+    }
+    assert {path: line for path, line in first.items() if "?" in line or line[-1] != "."} == {}
+
+
+def test_pages_name_modules_that_exist() -> None:
+    of_the_house = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
+    named = {
+        path: page.name
+        for page in [*of_the_house, *(ROOT / "docs").glob("*.md")]
+        for path in re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.py)?)`", page.read_text("utf-8"))
+        if page in of_the_house or path.endswith(".py")
+    }
+    assert len(named) > 20
+    lost = {path for path in named if not any((at / path).exists() for at in (PACKAGE, ROOT))}
+    assert {path: named[path] for path in lost} == {}
+
+
+def test_the_architecture_is_read_in_minutes() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= MOST_WORDS
 
 
 @pytest.mark.parametrize(

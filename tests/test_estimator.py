@@ -13,9 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from calibrail import ConformalThresholdClassifier, InputError, TooFewExamplesError
 from calibrail.conformal import calibrate_clusters, calibrate_threshold
+from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options import Promise
+from calibrail.sklearn import ConformalThresholdClassifier
 
 RNG = np.random.default_rng(7)
 LABELS = np.repeat([1, 0], 150)

@@ -1,147 +1,32 @@
-"""Public names, loaded lazily (lazy_loader + __init__.pyi).
+"""The names that a user types first; everything else lives in documented sub-packages.
 
 >>> import calibrail
 >>> run = calibrail.calibrate("example:facts", score="novel_count", alpha=0.1)
 >>> run.verdict
 'inconclusive'
 
-Importing the package imports nothing heavy: each name is loaded when it is first used.
+Importing the package imports nothing heavy: each name is loaded when it is first used. Options
+are in ``calibrail.options``, errors in ``calibrail.errors``, results beside the function that
+returns them; the reference lists them all.
 """
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pkgutil import get_data
 
-if TYPE_CHECKING:
-    from calibrail.client import AsyncClient as AsyncClient
-    from calibrail.client import Client as Client
-    from calibrail.conformal import Calibration as Calibration
-    from calibrail.conformal import Certificate as Certificate
-    from calibrail.data import Example as Example
-    from calibrail.data import Reading as Reading
-    from calibrail.data import read as read
-    from calibrail.engine import use_engine as use_engine
-    from calibrail.errors import CalibrailError as CalibrailError
-    from calibrail.errors import DataError as DataError
-    from calibrail.errors import GuardrailError as GuardrailError
-    from calibrail.errors import InputError as InputError
-    from calibrail.errors import LogError as LogError
-    from calibrail.errors import ModelError as ModelError
-    from calibrail.errors import ServiceError as ServiceError
-    from calibrail.errors import TooFewExamplesError as TooFewExamplesError
-    from calibrail.evaluation import Report as Report
-    from calibrail.guardrail import Decision as Decision
-    from calibrail.guardrail import Guardrail as Guardrail
-    from calibrail.labelling.exchange.transfer import Imported as Imported
-    from calibrail.labelling.exchange.transfer import export_answers as export_answers
-    from calibrail.labelling.exchange.transfer import import_labels as import_labels
-    from calibrail.labelling.progress import Counts as Counts
-    from calibrail.labelling.progress import Task as Task
-    from calibrail.labelling.session import Session as Session
-    from calibrail.models.llm.limits import CallLimits as CallLimits
-    from calibrail.models.llm.limits import Price as Price
-    from calibrail.models.llm.limits import limit_calls as limit_calls
-    from calibrail.monitoring.monitor import Monitor as Monitor
-    from calibrail.monitoring.rows import Rows as Rows
-    from calibrail.options import AuditOptions as AuditOptions
-    from calibrail.options import Drawing as Drawing
-    from calibrail.options import EngineOptions as EngineOptions
-    from calibrail.options import LabelOptions as LabelOptions
-    from calibrail.options import Promise as Promise
-    from calibrail.options import ReadOptions as ReadOptions
-    from calibrail.options import RecalibrateOptions as RecalibrateOptions
-    from calibrail.options import Requirement as Requirement
-    from calibrail.options import ScoreThreshold as ScoreThreshold
-    from calibrail.options import ShiftSplit as ShiftSplit
-    from calibrail.options import SplitOptions as SplitOptions
-    from calibrail.options import WatchOptions as WatchOptions
-    from calibrail.pipelines.agree import JudgedRates as JudgedRates
-    from calibrail.pipelines.agree import agree as agree
-    from calibrail.pipelines.audit import AuditRun as AuditRun
-    from calibrail.pipelines.audit import audit as audit
-    from calibrail.pipelines.audit_sample import AuditBatch as AuditBatch
-    from calibrail.pipelines.audit_sample import audit_sample as audit_sample
-    from calibrail.pipelines.calibrate import calibrate as calibrate
-    from calibrail.pipelines.card import GuardrailCard as GuardrailCard
-    from calibrail.pipelines.card import card as card
-    from calibrail.pipelines.certify import certify as certify
-    from calibrail.pipelines.certify_labels import Certification as Certification
-    from calibrail.pipelines.check import BatchChecker as BatchChecker
-    from calibrail.pipelines.check import BatchScorer as BatchScorer
-    from calibrail.pipelines.compare import ComparisonRun as ComparisonRun
-    from calibrail.pipelines.compare import compare as compare
-    from calibrail.pipelines.context import Context as Context
-    from calibrail.pipelines.doctor import diagnose as diagnose
-    from calibrail.pipelines.label import label as label
-    from calibrail.pipelines.log import export_log as export_log
-    from calibrail.pipelines.log import verify_log as verify_log
-    from calibrail.pipelines.monitor import Watch as Watch
-    from calibrail.pipelines.monitor import monitor as monitor
-    from calibrail.pipelines.recalibrate import Recalibration as Recalibration
-    from calibrail.pipelines.recalibrate import recalibrate as recalibrate
-    from calibrail.pipelines.run import Run as Run
-    from calibrail.pipelines.score import score_sentences as score_sentences
-    from calibrail.pipelines.select import BatchSelection as BatchSelection
-    from calibrail.pipelines.select import select as select
-    from calibrail.pipelines.shift import ShiftRun as ShiftRun
-    from calibrail.pipelines.shift import shift as shift
-    from calibrail.scores import Score as Score
-    from calibrail.scores import Scores as Scores
-    from calibrail.scores.custom import CustomScore as CustomScore
-    from calibrail.sklearn import ConformalThresholdClassifier as ConformalThresholdClassifier
+#: Names, each with the module that defines it, are listed once: for type checkers and for Python.
+_STUB = (get_data(__name__, "__init__.pyi") or b"").decode("utf-8")
+_HOME = {name: module for module, name in re.findall(r"from (\S+) import (\w+) as", _STUB)}
 
-
-#: Where each public name is defined. Type checkers read the imports above, Python this.
-_ROOMS = {
-    "client": "AsyncClient Client",
-    "conformal": "Calibration Certificate",
-    "data": "Example Reading read",
-    "engine": "use_engine",
-    "errors": "CalibrailError DataError GuardrailError InputError "
-    "LogError ModelError ServiceError TooFewExamplesError",
-    "evaluation": "Report",
-    "guardrail": "Decision Guardrail",
-    "labelling.exchange.transfer": "Imported export_answers import_labels",
-    "labelling.progress": "Counts Task",
-    "labelling.session": "Session",
-    "models.llm.limits": "CallLimits Price limit_calls",
-    "monitoring.monitor": "Monitor",
-    "monitoring.rows": "Rows",
-    "options": "AuditOptions Drawing EngineOptions LabelOptions Promise ReadOptions "
-    "RecalibrateOptions Requirement ScoreThreshold ShiftSplit SplitOptions WatchOptions",
-    "pipelines.agree": "JudgedRates agree",
-    "pipelines.audit": "AuditRun audit",
-    "pipelines.audit_sample": "AuditBatch audit_sample",
-    "pipelines.calibrate": "calibrate",
-    "pipelines.card": "GuardrailCard card",
-    "pipelines.certify": "certify",
-    "pipelines.certify_labels": "Certification",
-    "pipelines.check": "BatchChecker BatchScorer",
-    "pipelines.compare": "ComparisonRun compare",
-    "pipelines.context": "Context",
-    "pipelines.doctor": "diagnose",
-    "pipelines.label": "label",
-    "pipelines.log": "export_log verify_log",
-    "pipelines.monitor": "Watch monitor",
-    "pipelines.recalibrate": "Recalibration recalibrate",
-    "pipelines.run": "Run",
-    "pipelines.score": "score_sentences",
-    "pipelines.select": "BatchSelection select",
-    "pipelines.shift": "ShiftRun shift",
-    "scores": "Score Scores",
-    "scores.custom": "CustomScore",
-    "sklearn": "ConformalThresholdClassifier",
-}
-_HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
-
-__all__ = sorted(_HOME)
+__all__ = re.findall(r'^    "(\w+)",$', _STUB, re.MULTILINE)
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'calibrail' has no attribute {name!r}")
-    value = getattr(import_module(f"calibrail.{_HOME[name]}"), name)
+    value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 

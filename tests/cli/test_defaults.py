@@ -85,5 +85,5 @@ def test_a_command_and_its_function_have_the_same_defaults(name: str) -> None:
 @pytest.mark.parametrize("name", ["audit", "calibrate", "compare", "shift"])
 def test_the_detector_that_nobody_named_is_the_same(name: str) -> None:
     parameters = inspect.signature(CALLS[name]).parameters
-    scores = parameters["scores"] if "scores" in parameters else parameters["score"]
+    scores = parameters["score"] if "score" in parameters else parameters["scores"]
     assert [scores.default] == DetectorArguments().scores() and DetectorArguments().baselines

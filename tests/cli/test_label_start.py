@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import calibrail as package
-from calibrail import InputError
+from calibrail.errors import InputError
 from tests.command_line import calibrail
 from tests.labelling.rows import frozen, label_some, traces, write
 

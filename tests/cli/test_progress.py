@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail import CustomScore, Example
+from calibrail import Example
 from calibrail.cli import progress
 from calibrail.cli.progress import Pace, counting, tell
 from calibrail.data import files
 from calibrail.data.files import count_rows
 from calibrail.data.reading import observe_readings, read
 from calibrail.pipelines.scoring import score_only
+from calibrail.scores.custom import CustomScore
 
 
 class Terminal(io.StringIO):

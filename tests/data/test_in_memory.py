@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from calibrail import Example, InputError, ReadOptions, diagnose, read
+from calibrail import Example, ReadOptions, diagnose, read
 from calibrail.data.tables import columns_of
-from calibrail.errors import DataError
+from calibrail.errors import DataError, InputError
 
 ROWS: list[dict[str, Any]] = [
     {

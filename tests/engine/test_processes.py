@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail import EngineOptions
 from calibrail.engine.processes import run_in_processes
 from calibrail.engine.shards import Job, Outcome
+from calibrail.options import EngineOptions
 
 OPTIONS = EngineOptions(engine="processes", workers=2)
 
@@ -110,7 +110,8 @@ def test_an_error_of_the_reader_ends_the_pool(tmp_path: Path) -> None:
 
 SCRIPT = """
 import calibrail
-from calibrail import EngineOptions, use_engine
+from calibrail import use_engine
+from calibrail.options import EngineOptions
 {guard}
 with use_engine(EngineOptions(engine="processes", workers=2)):
     calibrail.calibrate("example:facts", "length", alpha=0.2)

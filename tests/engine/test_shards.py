@@ -16,13 +16,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from calibrail import CustomScore, EngineOptions, calibrate, use_engine
+from calibrail import calibrate, use_engine
 from calibrail.data import Example
 from calibrail.engine import distributed, score_examples
 from calibrail.engine.distributed import is_portable
 from calibrail.engine.shards import read_result, write_result
 from calibrail.errors import DataError, InputError
+from calibrail.options import EngineOptions
 from calibrail.scores import Score, ScoreTable, build, build_column, parse_specs
+from calibrail.scores.custom import CustomScore
 from calibrail.scores.lexical import Novelty
 from calibrail.scores.registry import key_of
 

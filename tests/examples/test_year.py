@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import calibrail
+from calibrail.pipelines.log import verify_log
 
 
 @pytest.fixture(scope="module")
@@ -47,5 +47,5 @@ def test_what_happens_is_found_and_no_sooner(
     decided = status["promise"]["decided"]
     assert decided["rate"] == "coverage"
     assert datetime.fromisoformat(decided["time"]) >= year.BEGIN + timedelta(days=35)
-    assert calibrail.verify_log(tmp_path / "log").verdict == "whole"
+    assert verify_log(tmp_path / "log").verdict == "whole"
     assert (tmp_path / "watch" / "watch.html").stat().st_size > 10_000

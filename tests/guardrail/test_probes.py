@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrail import CustomScore, Example, calibrate
+from calibrail import Example, calibrate
 from calibrail.errors import GuardrailError, ModelError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import content_digest, render
@@ -21,6 +21,7 @@ from calibrail.models.embeddings import TorchEncoder
 from calibrail.scores import Score, build, parse_spec
 from calibrail.scores.base import Scores
 from calibrail.scores.cascade import Hybrid
+from calibrail.scores.custom import CustomScore
 from calibrail.scores.ensemble import Ensemble
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.process import describe_guardrail

@@ -18,7 +18,7 @@ import pytest
 import calibrail
 import calibrail.guardrail.decision_log
 from calibrail import Decision
-from calibrail.errors import GuardrailError, InputError, ServiceError
+from calibrail.errors import GuardrailError, InputError, LogError, ServiceError
 from calibrail.guardrail.cause import Cause
 from calibrail.guardrail.decision import Outcome
 from calibrail.integrations import Gate
@@ -154,7 +154,7 @@ def test_an_answer_that_cannot_be_logged_is_not_released(
     gate = Gate(scenario.file, log=tmp_path / "log")
 
     def full(*_: object) -> None:
-        raise calibrail.LogError("the disk is full")
+        raise LogError("the disk is full")
 
     monkeypatch.setattr(gate._log, "write", full)
     decision = gate.check(**answers(scenario)[0])

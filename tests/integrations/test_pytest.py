@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import calibrail
-from calibrail import DataError
+from calibrail.errors import DataError
 from calibrail.testing import NotCertifiedError, assert_certified
 
 pytest_plugins = ("pytester",)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import calibrail
-from calibrail import InputError
+from calibrail.errors import InputError
 from calibrail.labelling import folder as desk
 from calibrail.labelling.session import Session
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import calibrail
-from calibrail import DataError
+from calibrail.errors import DataError
+from calibrail.options import Drawing
 from tests.labelling.rows import frozen, label_some, lines, traces, write
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ def test_killed_at_any_moment_it_loses_at_most_the_answer_on_screen(tmp_path: Pa
         f"""
         import sys, calibrail
         from tests.labelling.rows import truth
-        drawing = calibrail.Drawing("active", floor=0.2)
+        drawing = Drawing("active", floor=0.2)
         with calibrail.label({arguments}, drawing=drawing) as session:
             while (task := session.next("ada")) is not None:
                 session.put("ada", task.order, truth(task.id))
@@ -58,7 +59,7 @@ def test_killed_at_any_moment_it_loses_at_most_the_answer_on_screen(tmp_path: Pa
         kept = len(path.read_bytes().splitlines()) if path.exists() else 0
         # One that was on its way may be there, although nobody was told.
         assert acknowledged <= kept <= acknowledged + kills
-    drawing = calibrail.Drawing("active", floor=0.2)
+    drawing = Drawing("active", floor=0.2)
     with calibrail.label(source, cut, drawing=drawing, **asked) as session:
         n = session.counts("ada").by_you
         label_some(session, "ada", 3)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import calibrail
-from calibrail import Guardrail, InputError
+from calibrail import Guardrail
 from calibrail.conformal import SequentialTest
-from calibrail.errors import DataError, ModelError
+from calibrail.errors import DataError, InputError, ModelError
 from calibrail.labelling import sampling
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.plan import Order

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 import calibrail
-from calibrail import Drawing, Guardrail, InputError
+from calibrail import Guardrail
 from calibrail.conformal import SequentialTest
+from calibrail.errors import InputError
 from calibrail.labelling.plan import Lots, balance
+from calibrail.labelling.session import Session
+from calibrail.options import Drawing
 from tests.labelling.rows import frozen, lines, traces, truth, write
 
 LIMITS = {"max_fpr": 0.9, "min_coverage": 0.4}
@@ -34,7 +37,7 @@ def made(path: Path, probability: Any, n: int = 300, **more: Any) -> Path:
     return write(path, rows)
 
 
-def begun(folder: Path, guardrail: Guardrail, file: Path, **more: Any) -> calibrail.Session:
+def begun(folder: Path, guardrail: Guardrail, file: Path, **more: Any) -> Session:
     return calibrail.label(
         traces(300), folder, guardrail=guardrail, elsewhere=str(file), **LIMITS, **more
     )

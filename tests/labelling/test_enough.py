@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import calibrail
-from calibrail import InputError
 from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.data.splits import CALIBRATION, split
-from calibrail.errors import TooFewExamplesError
+from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.labelling.progress import (
     coverage_to_expect,
     hallucinated_needed,

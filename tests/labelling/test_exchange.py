@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import DataError, InputError, ReadOptions
+from calibrail import ReadOptions
+from calibrail.errors import DataError, InputError
 from calibrail.labelling.exchange.formats import kept_as_text
 from calibrail.labelling.exchange.transfer import export_answers, import_labels
 from calibrail.labelling.session import Session

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import DataError, Guardrail
+from calibrail import Guardrail
 from calibrail.conformal import SequentialTest
+from calibrail.errors import DataError
 from calibrail.labelling.replay import replay
 from calibrail.labelling.session import Session
 from tests.labelling.rows import frozen, label_some, lines, traces, truth

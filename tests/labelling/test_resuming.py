@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import CalibrailError, DataError, InputError
+from calibrail import CalibrailError
+from calibrail.errors import DataError, InputError
 from calibrail.options import Drawing, Promise, ReadOptions, Requirement
 from tests.command_line import calibrail as calibrail_command
 from tests.labelling.rows import frozen, label_some, lines, traces, write

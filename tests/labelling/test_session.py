@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import calibrail
-from calibrail import Guardrail, InputError
+from calibrail import Guardrail
+from calibrail.errors import InputError
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import calibrail
-from calibrail import DataError
 from calibrail.data.reading import read_all
+from calibrail.errors import DataError
 from calibrail.options import Drawing, Promise
 from tests.command_line import calibrail as command
 from tests.labelling.rows import frozen, label_some, lines, traces, truth

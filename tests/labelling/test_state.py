@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import InputError
+from calibrail.errors import InputError
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import LabelLedger
 from calibrail.labelling.session import Session

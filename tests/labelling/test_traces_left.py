@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import calibrail
-from calibrail import DataError, Guardrail
+from calibrail import Guardrail
+from calibrail.errors import DataError
 from calibrail.labelling.replay import replay
 from calibrail.pipelines.certify_labels import write_verdict
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import calibrail
-from calibrail import Monitor, Rows, WatchOptions
+from calibrail import Monitor
 from calibrail.errors import InputError
-from calibrail.monitoring.rows import FEATURES
+from calibrail.monitoring.rows import FEATURES, Rows
+from calibrail.options import WatchOptions
 
 from .conftest import Stream
 

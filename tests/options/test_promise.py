@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from calibrail import calibrate, certify, compare, shift
 from calibrail.errors import InputError
 from calibrail.options import Promise, Requirement, SplitOptions
-from calibrail.options.keywords import (
-    CalibrateKeywords,
-    collect_requirement,
-    options_from_keywords,
-)
 
 
 @pytest.mark.parametrize(
@@ -98,47 +90,6 @@ def test_settings_load_no_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_short_keywords_are_the_fields() -> None:
-    names = {item.name for kind in (Promise, Requirement) for item in fields(kind)}
-    assert set(CalibrateKeywords.__annotations__) == names
-    promise, wanted = options_from_keywords(
-        None, None, {"alpha": 0.2, "confidence": 0.9}, calibrate
-    )
-    assert (promise, wanted) == (Promise(alpha=0.2), Requirement(confidence=0.9))
-    assert options_from_keywords(promise, wanted, {}, calibrate) == (promise, wanted)
-    with pytest.raises(InputError, match="give alpha by itself or in the promise, not both"):
-        options_from_keywords(promise, None, {"alpha": 0.1}, calibrate)
-
-
-@pytest.mark.parametrize(
-    ("function", "among"),
-    [
-        (
-            calibrate,
-            "scores labels groups ids higher target reading splitting looks alpha",
-        ),
-        (compare, "scores reading splitting alpha max_fpr baselines"),
-        (certify, "scores labels max_fpr reading looks"),
-        (shift, "alpha reading"),
-    ],
-)
-def test_an_unknown_argument_is_met_with_all_that_are_known(
-    function: Callable[..., object], among: str
-) -> None:
-    with pytest.raises(InputError, match="unknown argument 'alhpa'") as refused:
-        if function is calibrate:
-            calibrate("example:facts", "novelty", alhpa=0.1)
-        if function is certify:
-            collect_requirement(None, {"alhpa": 0.1}, certify)
-        options_from_keywords(None, None, {"alhpa": 0.1}, function)
-    known = str(refused.value).partition("Known are ")[2].split(", ")
-    assert {*among.split()} <= {*known}
-    assert not {"short", "promise_"} & {*known}
-    assert ("did you mean alpha?" in str(refused.value)) == ("alpha" in known)
-
-
-def test_an_object_of_another_kind_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"promise must be a Promise, e.g. .*; got Requirement"):
-        options_from_keywords(Requirement(), None, {}, calibrate)  # type: ignore[arg-type]
+def test_risks_are_a_list() -> None:
     with pytest.raises(InputError, match=r"risks must be a list, e.g. .'recall>=0.8'.; got one"):
         Requirement(risks="recall>=0.8")  # type: ignore[arg-type]

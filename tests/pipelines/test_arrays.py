@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrail import InputError, ReadOptions, calibrate, certify
+from calibrail import ReadOptions, calibrate, certify
+from calibrail.errors import InputError
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(400) % 2

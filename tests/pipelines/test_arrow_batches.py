@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 import calibrail
-from calibrail import BatchChecker, BatchScorer, DataError, InputError
 from calibrail.data import Example
+from calibrail.errors import DataError, InputError
+from calibrail.pipelines.check import BatchChecker, BatchScorer
 
 ANSWERS = [
     Example("Where?", ("The Rhine rises in the Alps.",), "It rises in the Alps.", id="a"),

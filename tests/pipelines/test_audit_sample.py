@@ -17,8 +17,12 @@ import pytest
 from scipy.stats import binom, chi2
 
 import calibrail
-from calibrail import AuditBatch, DataError, Drawing, Example, Guardrail, InputError
+from calibrail import Example, Guardrail
+from calibrail.errors import DataError, InputError
+from calibrail.labelling.exchange.transfer import export_answers, import_labels
 from calibrail.labelling.log_sampling import audited
+from calibrail.options import Drawing
+from calibrail.pipelines.audit_sample import AuditBatch
 from calibrail.pipelines.monitor_inputs import audited_labels
 from calibrail.ui.server import Page
 from tests.labelling.logs import BEGIN, examples, logged
@@ -193,18 +197,18 @@ def test_an_id_that_repeats_is_an_answer_each_time(tmp_path: Path, guardrail: Gu
     calibrail.audit_sample(guardrail, log, audit, per_day=20)
     assert sorted(ids(audit)) == sorted([f"t{n}" for n in range(6)] * 2 + ["t6", "t7", "t8"])
     with calibrail.label(None, audit) as session:
-        calibrail.export_answers(session, tmp_path / "sheet.csv", "ada", 20)
+        export_answers(session, tmp_path / "sheet.csv", "ada", 20)
         text = (tmp_path / "sheet.csv").read_text(encoding="utf-8-sig")
         filled = [
             row if not place else f"{row[: row.rindex(',,')]}faithful,,"
             for place, row in enumerate(text.splitlines())
         ]
         (tmp_path / "sheet.csv").write_text("\n".join(filled), encoding="utf-8")
-        taken = calibrail.import_labels(session, tmp_path / "sheet.csv", "ada")
+        taken = import_labels(session, tmp_path / "sheet.csv", "ada")
         assert (taken.labelled, taken.problems) == (15, ())
     with calibrail.label(None, audit) as session:
         rows = [{"id": "t0", "label": 1}, {"id": "t7", "label": 1}]
-        taken = calibrail.import_labels(session, write(tmp_path / "by_id.jsonl", rows), "bob")
+        taken = import_labels(session, write(tmp_path / "by_id.jsonl", rows), "bob")
     # Whose id stands for two answers says which by the id that was exported.
     assert len(taken.problems) == 1 and taken.labelled == 1
     assert "'t0'" in taken.problems[0] and "several answers" in taken.problems[0]

@@ -13,6 +13,7 @@ import pytest
 
 import calibrail
 from calibrail.data.example import Example
+from calibrail.errors import InputError
 from calibrail.scores.lexical import ANGLES, ContextLength, QuestionLength, QuestionWords
 from calibrail.scores.registry import BASELINES, BUILT_IN, FEATURES, build_column, key_of
 
@@ -103,7 +104,7 @@ def test_baselines_are_refused_on_request() -> None:
     assert run.report.to_dict()["data"]["baselines"]["none"] == "not asked for"
     compared = calibrail.compare(made, column, baselines=False)
     assert "--no-baselines" in json.dumps(compared.to_dict()["detectors"][0]["notes"])
-    with pytest.raises(calibrail.InputError, match="leave out baselines=False"):
+    with pytest.raises(InputError, match="leave out baselines=False"):
         calibrail.calibrate(made, column, target=made, baselines=False)
-    with pytest.raises(calibrail.InputError, match="baselines must be True or False"):
+    with pytest.raises(InputError, match="baselines must be True or False"):
         calibrail.compare(made, column, baselines="none")  # type: ignore[arg-type]

@@ -8,17 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail import (
-    DataError,
-    ReadOptions,
-    SplitOptions,
-    TooFewExamplesError,
-    audit,
-    calibrate,
-    certify,
-    compare,
-    read,
-)
+from calibrail import ReadOptions, SplitOptions, audit, calibrate, certify, compare, read
+from calibrail.errors import DataError, TooFewExamplesError
 from calibrail.pipelines.run import Run
 from calibrail.scores.registry import DEFAULT_SCORE
 from tests.answers import rows, write

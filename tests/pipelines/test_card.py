@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import Guardrail, InputError, Promise, calibrate, card
-from calibrail.errors import GuardrailError
+from calibrail import Guardrail, Promise, calibrate, card
+from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.signing import make_keys
 from tests.guardrail.conftest import labelled

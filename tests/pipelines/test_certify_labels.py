@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import DataError, Guardrail, InputError
-from calibrail.pipelines.certify_labels import write_verdict
+from calibrail import Guardrail
+from calibrail.errors import DataError, InputError
+from calibrail.pipelines.certify_labels import Certification, write_verdict
 from tests import command_line
 from tests.labelling.rows import frozen, lines, traces, truth, write
 
@@ -147,7 +148,7 @@ def test_another_seed_on_the_same_answers_is_no_second_chance(
 ) -> None:
     looks = tmp_path / "looks.json"
 
-    def look(name: str, n: int, **more: Any) -> calibrail.Certification:
+    def look(name: str, n: int, **more: Any) -> Certification:
         folder = tmp_path / name
         done = len(lines(folder / "labels.jsonl")) if folder.exists() else 0
         labelled(folder, guardrail, n - done, **more)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import calibrail
 from calibrail.data.dataset import ROWS
+from calibrail.errors import DataError
 from calibrail.options import ReadOptions, SplitOptions
 from calibrail.pipelines import scoring
 from calibrail.pipelines.run import json_parts
@@ -389,7 +390,7 @@ def test_damage_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     raw[4 : len(raw) // 2] = b"\xff" * (len(raw) // 2 - 4)
     path.write_bytes(raw)
     kind, message, *_ = _ran(monkeypatch, tmp_path, path, True)[0]
-    assert issubclass(kind, calibrail.DataError)
+    assert issubclass(kind, DataError)
     assert "cannot be read as Parquet" in message
 
 

@@ -16,6 +16,7 @@ import calibrail
 from calibrail.data import Example
 from calibrail.guardrail import Guardrail
 from calibrail.pipelines.calibration_overlap import KnownBy
+from calibrail.pipelines.certify_labels import Certification
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
 from tests.command_line import calibrail as command
@@ -50,7 +51,7 @@ def guardrail_of(path: Path) -> Guardrail:
     return calibrail.calibrate(path, build_column("s", higher="hallucinated"), alpha=0.1).freeze()
 
 
-def certified(guardrail: Guardrail, path: Path, **more: Any) -> calibrail.Certification:
+def certified(guardrail: Guardrail, path: Path, **more: Any) -> Certification:
     return calibrail.certify(guardrail, path, max_fpr=0.5, min_coverage=0.8, **more)
 
 

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import calibrail
-from calibrail import DataError, Example, Guardrail, InputError
+from calibrail import Example, Guardrail
+from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.pipelines import monitor as watches
+from calibrail.pipelines.monitor import Watch
 from tests.labelling.logs import examples
 from tests.labelling.logs import logged as timed
 from tests.labelling.rows import frozen, truth
@@ -264,7 +266,7 @@ def test_a_log_is_followed_while_it_grows(
     monkeypatch.setattr("calibrail.pipelines.monitor._STATUS", 0.01)
     log, folder, stop = tmp_path / "log", tmp_path / "w", threading.Event()
     log.mkdir()
-    found: list[calibrail.Watch] = []
+    found: list[Watch] = []
     watching = threading.Thread(
         target=lambda: found.append(calibrail.monitor(guardrail, log, folder, follow=stop, **FEW))
     )

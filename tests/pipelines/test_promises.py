@@ -12,7 +12,7 @@ import pytest
 import calibrail
 from calibrail.conformal import ClusteredCalibration
 from calibrail.conformal.rule import Rule
-from calibrail.errors import InputError
+from calibrail.errors import DataError, InputError
 from calibrail.guardrail import Guardrail
 from calibrail.options import Promise
 from calibrail.pipelines.run import Run
@@ -168,14 +168,12 @@ def test_several_risks_choose_the_threshold(answers: Path, column: Any, tmp_path
     measured = {item["name"]: item["test"] for item in section["measured"]}
     assert measured["recall"]["count"] == caught
     assert run.report.verdict == "certified"
-    with pytest.raises(calibrail.InputError, match="frozen in it, and those are certified"):
+    with pytest.raises(InputError, match="frozen in it, and those are certified"):
         calibrail.certify(guardrail, answers, risks=("precision>=0.99",))
 
 
 def test_risks_that_cannot_be_kept_say_which(answers: Path, column: Any) -> None:
-    with pytest.raises(
-        calibrail.DataError, match=r"breaks (precision|recall)>=0\.9+; ask for less"
-    ):
+    with pytest.raises(DataError, match=r"breaks (precision|recall)>=0\.9+; ask for less"):
         calibrail.calibrate(answers, column, risks=("precision>=0.99", "recall>=0.9"))
 
 

@@ -14,10 +14,11 @@ import pytest
 from scipy.stats import binom, norm
 
 import calibrail
-from calibrail import DataError, Drawing, Example, Guardrail, InputError, Requirement
+from calibrail import Example, Guardrail, Requirement
 from calibrail.conformal.sequential.importance_weighted import AuditedCalibration
-from calibrail.errors import TooFewExamplesError
-from calibrail.options import Promise, RecalibrateOptions
+from calibrail.errors import DataError, InputError, TooFewExamplesError
+from calibrail.options import Drawing, Promise, RecalibrateOptions
+from calibrail.pipelines.recalibrate import Recalibration
 from tests.command_line import calibrail as command
 from tests.labelling.logs import BEGIN, logged
 from tests.labelling.rows import lines, write
@@ -74,7 +75,7 @@ class Product:
                     line |= {"label": self.truth[draw["id"]], "annotator": "ann"}
                     stream.write(json.dumps(line | {"time": "2026-04-01T00:00:00Z"}) + "\n")
 
-    def recalibrate(self, **more: Any) -> calibrail.Recalibration:
+    def recalibrate(self, **more: Any) -> Recalibration:
         return calibrail.recalibrate(self.guardrail, self.folder, options=OPTIONS, **more)
 
 

@@ -20,7 +20,7 @@ from calibrail.errors import InputError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import DataRecord
 from calibrail.options import Release, SelectionMethod
-from calibrail.pipelines.select import METHODS
+from calibrail.pipelines.select import METHODS, BatchSelection
 from calibrail.report.documents.decisions import select_document
 from calibrail.report.terminal import print_document
 from calibrail.scores.registry import build_column
@@ -115,7 +115,7 @@ def test_a_method_releases_what_the_others_say_of_it(
     assert content["n_undefined"] == 1 and not found.selection.released[3]
 
 
-def printed(found: calibrail.BatchSelection) -> str:
+def printed(found: BatchSelection) -> str:
     console = Console(file=StringIO(), width=100)
     print_document(select_document(found.to_dict()), console)
     return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]

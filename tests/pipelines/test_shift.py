@@ -16,8 +16,9 @@ from rich.console import Console
 from scipy.stats import betabinom, binom
 from typer.testing import CliRunner
 
-from calibrail import DataError, Example, InputError, TooFewExamplesError
+from calibrail import Example
 from calibrail.cli import app
+from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.options import Promise, Requirement, ShiftSplit
 from calibrail.pipelines.shift import shift
 from calibrail.report import print_document

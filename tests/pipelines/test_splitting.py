@@ -8,18 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrail import (
-    DataError,
-    Guardrail,
-    GuardrailError,
-    InputError,
-    SplitOptions,
-    calibrate,
-    certify,
-    compare,
-    read,
-)
+from calibrail import Guardrail, SplitOptions, calibrate, certify, compare, read
 from calibrail.data.splits import FIT
+from calibrail.errors import DataError, GuardrailError, InputError
 from calibrail.pipelines.run import Run
 from calibrail.pipelines.scoring import score_only, score_source
 from calibrail.scores import build, parse_spec

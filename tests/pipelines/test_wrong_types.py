@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import calibrail as c
-from calibrail import Example, Guardrail, InputError
+from calibrail import Example, Guardrail
+from calibrail.errors import InputError
 
 F = "example:facts"
 WRONG: dict[str, Any] = {

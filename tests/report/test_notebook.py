@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import Example, Run, ScoreThreshold, read
+from calibrail import Example, Run, read
 from calibrail.conformal.power import Assumption, plan
+from calibrail.options import ScoreThreshold
 
 SOURCE = "example:facts"
 

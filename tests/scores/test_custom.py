@@ -17,15 +17,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from calibrail import (
-    CustomScore,
-    Example,
-    Guardrail,
-    GuardrailError,
-    InputError,
-    calibrate,
-    compare,
-)
+from calibrail import Example, Guardrail, calibrate, compare
+from calibrail.errors import GuardrailError, InputError
+from calibrail.scores.custom import CustomScore
 from calibrail.scores.registry import build, key_of, parse_spec
 
 MODULE = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail import CustomScore
+from calibrail.scores.custom import CustomScore
 from calibrail.scores.source_digest import find_source, sources
 
 Write = Callable[..., None]

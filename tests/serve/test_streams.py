@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from calibrail import AsyncClient, Client
+from calibrail import Client
+from calibrail.client import AsyncClient
 from calibrail.errors import InputError, ServiceError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.cause import Unfinished

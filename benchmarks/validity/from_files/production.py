@@ -13,10 +13,11 @@ from typing import Final
 import numpy as np
 
 import calibrail
-from calibrail import Drawing, Example, Guardrail, LabelOptions, Session
+from calibrail import Example, Guardrail
 from calibrail.conformal import Selection
 from calibrail.guardrail.decision_log import DecisionLog, Entry
-from calibrail.options import Promise, Requirement
+from calibrail.labelling.session import Session
+from calibrail.options import Drawing, LabelOptions, Promise, Requirement
 
 from ..check import DELTA, Check, MeanCheck, Setting
 from .certificates import PROMISE, frozen, requirements, wrong

@@ -9,36 +9,43 @@ from typing import Final
 import typer
 
 from calibrail.cli import monitor
-from calibrail.cli.output import FAILURE, USAGE
+from calibrail.cli.output import FAILURE, USAGE, CommandHelp, GroupHelp
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.options.fields import cli_spelling
 from calibrail.working_folder import working_folder
 
-#: In the order in which the help lists them; each with the module of this package that holds it.
-COMMANDS: Final = {
-    "doctor": "calibrate",
-    "score": "calibrate",
-    "calibrate": "calibrate",
-    "compare": "calibrate",
-    "keygen": "guardrail",
-    "export": "guardrail",
-    "verify": "guardrail",
-    "card": "guardrail",
-    "check": "decide",
-    "explain": "guardrail",
-    "certify": "decide",
-    "select": "decide",
-    "shift": "evaluate",
-    "audit": "evaluate",
-    "agree": "evaluate",
-    "plan": "calibrate",
-    "label": "label",
-    "audit-sample": "label",
-    "monitor": "monitor",
-    "recalibrate": "label",
-    "serve": "decide",
-    "cache": "decide",
+#: The panels of the help, and in each the commands and the module of this package that holds them.
+_PANELS: Final = {
+    "Start": {
+        "doctor": "calibrate",
+        "score": "calibrate",
+        "calibrate": "calibrate",
+        "compare": "calibrate",
+        "plan": "calibrate",
+    },
+    "Evidence": {
+        "certify": "decide",
+        "audit": "evaluate",
+        "shift": "evaluate",
+        "agree": "evaluate",
+        "explain": "guardrail",
+    },
+    "Ship": {
+        "export": "guardrail",
+        "keygen": "guardrail",
+        "verify": "guardrail",
+        "card": "guardrail",
+    },
+    "Operate": {
+        "check": "decide",
+        "select": "decide",
+        "serve": "decide",
+        "monitor": "monitor",
+        "cache": "decide",
+    },
+    "Label": {"label": "label", "audit-sample": "label", "recalibrate": "label"},
 }
+COMMANDS: Final = {name: module for group in _PANELS.values() for name, module in group.items()}
 
 app = typer.Typer(
     name="calibrail",
@@ -50,12 +57,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    cls=GroupHelp,
 )
-for _command, _module in COMMANDS.items():
-    _function = f"{_command.replace('-', '_')}_command"
-    app.command(_command)(getattr(import_module(f"calibrail.cli.{_module}"), _function))
+for _panel, _commands in _PANELS.items():
+    for _command, _module in _commands.items():
+        _function = f"{_command.replace('-', '_')}_command"
+        _add = app.command(_command, cls=CommandHelp, rich_help_panel=_panel)
+        _add(getattr(import_module(f"calibrail.cli.{_module}"), _function))
 #: Those of several actions.
-app.add_typer(monitor.app, name="log")
+app.add_typer(monitor.app, name="log", rich_help_panel="Operate")
 
 
 @app.callback(invoke_without_command=True)

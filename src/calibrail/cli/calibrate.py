@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -140,9 +140,7 @@ def compare_command(
 
 @opt.takes_settings
 def doctor_command(
-    data: opt.Data,
-    reading: Annotated[opt.Reading, opt.Pick(without=("strict",))],
-    show: opt.Show,
+    data: opt.Data, reading: Annotated[opt.Reading, opt.Pick(without=("strict",))], show: opt.Show
 ) -> None:
     """Look at a file before anything is computed from it.
 
@@ -159,10 +157,7 @@ _UNIT = "What a row is: an answer, or one of its sentences, scored from what sta
 @opt.takes_settings
 def score_command(
     data: opt.Data,
-    output: Annotated[
-        Path,
-        opt.to_file("Parquet file to write."),
-    ],
+    output: Annotated[Path, opt.to_file("Parquet file to write.")],
     detectors: Annotated[opt.DetectorArguments, opt.Pick(only=("score",))],
     promise: Annotated[opt.Promise, opt.Pick(only=("unit",), help={"unit": _UNIT})],
     reading: opt.Reading,
@@ -213,6 +208,8 @@ def score_command(
 class Labels:
     """Which labelled answers there may be, and how sure a certificate should come out."""
 
+    panel: ClassVar = "Labels"
+
     base_rate: float | None = setting("Share of hallucinated answers among those labelled.", None)
     calibration_share: float | None = setting(
         "Share of the data used to calibrate (default: 0.5; none with --coverage).", None
@@ -225,15 +222,15 @@ class Labels:
         "Also simulate labelling until a verdict falls, read after every label.", False
     )
     budget: int | None = setting(
-        "With --sequential: most labels (default: three times the fixed number).",
-        None,
-        metavar="N",
+        "With --sequential: most labels (default: three times the fixed number).", None, metavar="N"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
     """What is assumed of the detector, or of its threshold."""
+
+    panel: ClassVar = "Assumption"
 
     auroc: float | None = setting(
         "Assume a detector, to be calibrated: its AUROC, with Gaussian scores.", None
@@ -270,8 +267,7 @@ def plan_command(
     assumed: Assumed,
     *,
     figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf."),
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf.")
     ] = None,
     show: opt.Show,
 ) -> None:

@@ -30,10 +30,7 @@ def check_command(
     traces: Annotated[
         list[str], typer.Argument(metavar="TRACES...", help="Answers to decide about.")
     ],
-    output: Annotated[
-        Path,
-        opt.to_file("JSON lines to write; - for stdout."),
-    ],
+    output: Annotated[Path, opt.to_file("JSON lines to write; - for stdout.")],
     reading: opt.ReadingUnlabelled,
     work: opt.Work,
     trust: opt.TrustArguments,
@@ -117,10 +114,7 @@ def select_command(
     release: opt.Release,
     trust: opt.TrustArguments,
     *,
-    output: Annotated[
-        Path | None,
-        opt.to_file("JSON lines to write, one per answer."),
-    ] = None,
+    output: Annotated[Path | None, opt.to_file("JSON lines to write, one per answer.")] = None,
     show: opt.Show,
 ) -> None:
     """Release as much of a batch as the false discovery rate allows.

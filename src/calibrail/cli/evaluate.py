@@ -44,7 +44,7 @@ def audit_command(
     work: opt.Work,
     looks: Annotated[AuditArguments, opt.Pick(without=("dry_run", "page"))],
 ) -> None:
-    """Look into detectors: what explains their result, where do they fail, do they agree?
+    """Look into detectors: what explains their result, where they fail, whether they agree.
 
     Says how much of the AUROC is explained by length, new words and the like, how the detectors do
     in strata, whether they agree and are reliable, and whether copies or groups give labels away.

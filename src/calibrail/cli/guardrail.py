@@ -36,10 +36,7 @@ def export_command(
     run_folder: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of a calibrate export_command.")
     ],
-    output: Annotated[
-        Path,
-        opt.to_file("Guardrail file to write."),
-    ],
+    output: Annotated[Path, opt.to_file("Guardrail file to write.")],
     failing: Failing,
     sign: Annotated[
         Path | None,

@@ -4,7 +4,7 @@ import getpass
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
@@ -45,6 +45,8 @@ class Purpose(opt.TrustArguments):
 @dataclass(frozen=True)
 class Sitting(Showing):
     """Who labels, where, and how what came out is shown."""
+
+    panel: ClassVar = "Session"
 
     annotator: str | None = setting("Who labels (default: the login name).", None, metavar="NAME")
     terminal: bool = setting("Label in this terminal, or by a letter a line from a pipe.", False)
@@ -229,18 +231,17 @@ def _words_of_labels(
 
 
 def _exchange(
-    session: "Session",
-    annotator: str,
-    sitting: Sitting,
-    words: options.ReadOptions | None,
+    session: "Session", annotator: str, sitting: Sitting, words: options.ReadOptions | None
 ) -> dict[str, Any]:
     """Take labels from a file, then hand answers out in one; return what became of both."""
+    from calibrail.labelling.exchange.transfer import export_answers, import_labels
+
     found: dict[str, Any] = {}
     if sitting.taken_from is not None:
-        taken = calibrail.import_labels(session, sitting.taken_from, annotator, reading=words)
+        taken = import_labels(session, sitting.taken_from, annotator, reading=words)
         found["imported"] = {"file": str(sitting.taken_from), **taken.to_dict()}
     if sitting.export is not None:
-        files = calibrail.export_answers(
+        files = export_answers(
             session, sitting.export, annotator, sitting.export_n, export_as=sitting.export_as
         )
         found["exported"] = [str(file) for file in files]
@@ -333,8 +334,7 @@ def recalibrate_command(
     ] = None,
     *,
     labels: Annotated[
-        Path,
-        typer.Option(metavar="AUDIT", help="Folder of `calibrail audit-sample`, with labels."),
+        Path, typer.Option(metavar="AUDIT", help="Folder of `calibrail audit-sample`, with labels.")
     ],
     output: Annotated[Path, opt.to_file("Guardrail file to write; its page stands beside it.")],
     requirement: Annotated[

@@ -120,8 +120,7 @@ def verify(
     folders: Folders,
     show: opt.Show,
     archived: Annotated[
-        bool,
-        typer.Option("--archived", help="The oldest files were taken away on purpose."),
+        bool, typer.Option("--archived", help="The oldest files were taken away on purpose.")
     ] = False,
     noted: Annotated[
         list[str] | None,

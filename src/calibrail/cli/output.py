@@ -6,13 +6,14 @@ import json
 import shlex
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.options.fields import setting
@@ -52,6 +53,8 @@ class Showing:
     markdown : bool
         Print the result as Markdown that a comment on GitHub or GitLab holds.
     """
+
+    panel: ClassVar = "Output"
 
     dry_run: bool = setting(
         "Print time, and for judges calls and cost; send and write nothing.", False
@@ -272,3 +275,49 @@ def announce(score: Score) -> None:
     with asked_anew():
         for planned in plan_calls(probe_examples(score), [score], labelled=False):
             note(f"asking about the probe answers: {planned.sentence()}")
+
+
+def _write_panels(formatter: Any, items: Iterable[tuple[str | None, Any]], *first: str) -> None:
+    """Write a list for each panel, the panels in the order of their first items.
+
+    Plain text, whatever shows it: rich's boxes would cut long options off on 80 columns.
+    """
+    panels: dict[str, list[Any]] = {name: [] for name in first}
+    for panel, row in items:
+        panels.setdefault(panel or first[-1], []).append(row)
+    for name, rows in panels.items():
+        if rows:
+            with formatter.section(name):
+                formatter.write_dl(rows)
+
+
+class CommandHelp(TyperCommand):
+    """A command whose options are listed in panels."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, the options that are needed first, then the others by their panel."""
+        rows = []
+        for item in self.get_params(ctx):
+            if (row := item.get_help_record(ctx)) is not None:
+                argument = item.param_type_name == "argument"
+                panel = "Arguments" if argument else getattr(item, "rich_help_panel", None)
+                rows.append((panel, row))
+        _write_panels(formatter, rows, "Arguments", "Options")
+
+
+class GroupHelp(TyperGroup):
+    """A group whose commands are listed in panels, each with its whole first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by their panel."""
+        named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        width = max(len(name) for name, _ in named)
+        rows = [
+            (
+                getattr(item, "rich_help_panel", None),
+                (name.ljust(width), item.get_short_help_str(1_000)),
+            )
+            for name, item in named
+            if item is not None and not item.hidden
+        ]
+        _write_panels(formatter, rows, "Commands")

@@ -11,6 +11,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Literal,
     get_args,
     get_origin,
@@ -24,7 +25,16 @@ from calibrail import options
 from calibrail.cli.output import Showing, file_to_write, folder_to_write
 from calibrail.errors import InputError
 from calibrail.models.llm.limits import CallLimits
-from calibrail.options.fields import OPTION, Option, direction, flag, one_of, pairs, setting
+from calibrail.options.fields import (
+    OPTION,
+    Option,
+    direction,
+    flag,
+    one_of,
+    pairs,
+    panel_of,
+    setting,
+)
 from calibrail.options.guarantee import OF_ONE_THRESHOLD
 
 if TYPE_CHECKING:
@@ -91,8 +101,7 @@ Requirement = Annotated[options.Requirement, Pick()]
 #: Answers with labels, answers whose labels are not read, and whose groups are not read either.
 Reading = Annotated[options.ReadOptions, Pick()]
 ReadingUnlabelled = Annotated[
-    Reading,
-    Pick(without=("label_column", "group_column", "label_map", "positive", "annotators")),
+    Reading, Pick(without=("label_column", "group_column", "label_map", "positive", "annotators"))
 ]
 ReadingGrouped = Annotated[
     Reading, Pick(without=("label_column", "label_map", "positive", "annotators"))
@@ -122,6 +131,8 @@ ShowAlone = Annotated[Showing, Pick(without=("dry_run", "page"))]
 @dataclass(frozen=True, slots=True)
 class TrustArguments:
     """Whose signature a guardrail file must bear."""
+
+    panel: ClassVar = "Signature"
 
     trusted: tuple[Path, ...] = setting(
         "Public key that must have signed the guardrail. Repeatable: any of them.",
@@ -188,11 +199,7 @@ class _Offered:
     field: Field[Any]
     hint: Any
     option: Option
-
-    @property
-    def default(self) -> Any:
-        """Return the field's own default: a command has no other one than Python."""
-        return self.field.default
+    panel: str | None
 
     @property
     def flag(self) -> str:
@@ -206,7 +213,7 @@ class _Offered:
     def parameter(self) -> inspect.Parameter:
         """Return the parameter that typer reads."""
         hint, metavar = self.hint, self.option.metavar
-        default = inspect.Parameter.empty if self.default is MISSING else self.default
+        default = inspect.Parameter.empty if self.field.default is MISSING else self.field.default
         match get_origin(hint):
             case None:
                 if self.option.parse is not None or hint is Any:
@@ -219,14 +226,16 @@ class _Offered:
                 default = None
         # What is done unless it is refused can be refused.
         spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
-        hint = Annotated[hint, typer.Option(spelling, help=self.option.help, metavar=metavar)]
+        panel = None if self.option.main else self.panel
+        shown: Any = {"help": self.option.help, "metavar": metavar, "rich_help_panel": panel}
+        hint = Annotated[hint, typer.Option(spelling, **shown)]
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(self.name, kind, default=default, annotation=hint)
 
     def value(self, given: Any) -> Any:
         """Return the field's value from what stands on the command line."""
         kind = get_origin(self.hint)
-        if self.default is None and (given is None or (kind is tuple and not given)):
+        if self.field.default is None and (given is None or (kind is tuple and not given)):
             return None
         if kind is Literal:
             return one_of(given, self.hint, self.flag)
@@ -271,7 +280,9 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
     def command(**given: Any) -> None:
         for name, (kind, optional, offered) in objects.items():
             values = {item.field.name: item.value(given.pop(item.name)) for item in offered}
-            absent = optional and all(values[item.field.name] == item.default for item in offered)
+            absent = optional and all(
+                values[item.field.name] == item.field.default for item in offered
+            )
             given[name] = None if absent else kind(**values)
         # One name stands for itself, several for one source.
         for name, value in given.items():
@@ -298,4 +309,4 @@ def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
         option = replace(option, help=pick.help.get(item.name, option.help))
-        yield _Offered(item, _present(hints[item.name]), option)
+        yield _Offered(item, _present(hints[item.name]), option, panel_of(kind, item.name))

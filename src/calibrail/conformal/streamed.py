@@ -1,4 +1,4 @@
-"""What do scores give that come in chunks and are too many to be held at once?
+"""Thresholds, bounds and p-values of scores that come in chunks, in constant memory.
 
 Each class takes array after array with ``add`` and gives, in memory that does not grow with what
 was added, exactly what its counterpart gives for all of them at once, whatever the chunks:

@@ -9,7 +9,8 @@ from functools import partial
 from hashlib import blake2b, sha256
 from itertools import chain
 from math import sqrt
-from typing import Any, Final, Unpack, cast
+from os import PathLike
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +36,10 @@ from calibrail.data.source_reader import Opened, peek
 from calibrail.data.traces._export import ANNOTATION
 from calibrail.data.values import value_at
 from calibrail.errors import DataError, InputError
-from calibrail.options import ReadOptions, ReadShort
+from calibrail.options import ReadOptions
+from calibrail.options.data import Annotators
 from calibrail.options.fields import changed, flags, optional, spell_option
+from calibrail.options.keywords import options_from_keywords
 from calibrail.serialization import plain
 
 _SLACK: Final = 1000
@@ -526,6 +529,7 @@ class Reading:
 _told: ContextVar[Callable[[Reading], None] | None] = ContextVar("told", default=None)
 
 
+@options_from_keywords(reading=ReadOptions, override=True)
 def read(
     source: Source,
     reading: ReadOptions | None = None,
@@ -537,7 +541,22 @@ def read(
     expect: Collection[str] = (),
     repeats: bool = False,
     by_sentence: bool = False,
-    **fields: Unpack[ReadShort],
+    format: str | None = None,
+    preset: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    label_column: str | tuple[str, ...] | None = None,
+    label_map: Mapping[str, Any] | None = None,
+    positive: str | float | None = None,
+    annotators: Annotators | None = None,
+    group_column: str | None = None,
+    id_column: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    strict: bool = False,
+    limit: int | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    span_share: float = 0.0,
+    quarantine: str | PathLike[str] | None = None,
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
 
@@ -567,7 +586,7 @@ def read(
         Whether `Example.spans` and `Example.sentences` are read. Of labelled answers every sentence
         then needs a label, and the answer's is that of its sentences: 1 where one is unsupported.
         Rows that are sentences are gathered to their answers.
-    **fields
+    format, preset, mapping, ...
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
         - ``format``: ``jsonl``, ``csv``, ``parquet``, ``saved``, a benchmark's name or a plug-in's;
@@ -608,7 +627,7 @@ def read(
     needs = Needs(
         tuple(keep), tuple(require), labelled, allow_none, tuple(expect), repeats, by_sentence
     )
-    reading = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
+    reading = optional(reading, ReadOptions, "reading")
     return read_needed(source, reading, needs)
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import betabinom
 
 from calibrail.conformal import (
     Calibration,
@@ -360,6 +359,8 @@ def drift(
     coverage, fpr = sample.bounds(flags, confidence)
     band = p_value = None
     if n := coverage.n:
+        from scipy.stats import betabinom  # takes long to import
+
         lowest, highest = coverage_band(calibration, n, confidence)
         band = {"lower": lowest / n, "upper": highest / n, "confidence": confidence}
         # The miss rate of a threshold of rank k among n is Beta(k, n + 1 - k), so that misses among

@@ -1,4 +1,4 @@
-"""Is this the frozen detector?"""
+"""The detector of a guardrail, compared with what was frozen."""
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Does this machine compute what was certified?
+"""Probes: answers whose frozen scores show whether this machine computes the same.
 
 They never change under the name of their set: a digest in the tests holds them. They differ in what
 libraries disagree about: length, windows, scripts, spaces, numbers, code; each has further samples,

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Self
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
@@ -14,8 +14,9 @@ from calibrail.guardrail.file import read_file
 from calibrail.monitoring.drift import Traffic
 from calibrail.monitoring.history import BLOCK, RowRun, Timeline
 from calibrail.monitoring.rows import Rows
-from calibrail.options.keywords import MonitorKeywords, collect_watch
-from calibrail.options.runtime import WatchOptions
+from calibrail.options.fields import optional
+from calibrail.options.keywords import options_from_keywords
+from calibrail.options.runtime import WatchedBy, WatchOptions
 from calibrail.serialization import plain
 
 #: Name of the content of a state.
@@ -80,7 +81,8 @@ class Monitor:
     guardrail : Guardrail, FrozenConfig, or path
         What decided. Its detector is not needed, and not loaded from a path.
     options : WatchOptions, optional
-        Or its fields as keywords.
+        Or its fields as keywords: ``arl``, ``delta``, ``seed``, ``by``, and ``reference`` as a
+        number.
     reference : Rows, optional
         At least two rows to compare with: another period, another log. Left out, the first
         ``options.reference`` rows of the stream.
@@ -96,17 +98,19 @@ class Monitor:
     'score'
     """
 
+    @options_from_keywords(options=WatchOptions, only={"reference": int})
     def __init__(
         self,
         guardrail: Guardrail | FrozenConfig | str | PathLike[str],
         options: WatchOptions | None = None,
         reference: Rows | int | None = None,
-        **short: Unpack[MonitorKeywords],
+        *,
+        arl: int = 100_000,
+        delta: float = 0.05,
+        seed: int = 0,
+        by: WatchedBy | None = None,
     ) -> None:
-        rest: dict[str, Any] = dict(short)
-        if isinstance(reference, int):
-            rest["reference"], reference = reference, None
-        self._options = collect_watch(options, rest, Monitor)
+        self._options = optional(options, WatchOptions, "options")
         self._guardrail = _digest(guardrail)
         self._codes: dict[str, int] = {}
         self._traffic, self._timeline = Traffic(self._options), Timeline()

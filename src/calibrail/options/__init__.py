@@ -3,14 +3,7 @@
 Light to import: no numpy, no models, so that the command line can show its help at once.
 """
 
-from calibrail.options.data import (
-    Beyond,
-    Detectors,
-    ReadOptions,
-    ReadShort,
-    ShiftSplit,
-    SplitOptions,
-)
+from calibrail.options.data import Beyond, Detectors, ReadOptions, ShiftSplit, SplitOptions
 from calibrail.options.guarantee import (
     Guarantee,
     Promise,
@@ -33,7 +26,6 @@ __all__ = [
     "LabelOptions",
     "Promise",
     "ReadOptions",
-    "ReadShort",
     "RecalibrateOptions",
     "Release",
     "Requirement",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, ClassVar, Final, Literal
 
 from calibrail.errors import InputError
 from calibrail.options.fields import column, one_of, path, rate, setting, texts, whole
@@ -69,6 +69,8 @@ class ReadOptions:
     quarantine : Path or None
         File for rows that are unusable, with the reasons.
     """
+
+    panel: ClassVar = "Reading data"
 
     format: str | None = setting(
         "jsonl, json, csv, parquet, saved (a folder of Hugging Face datasets); a benchmark's, such "
@@ -162,27 +164,6 @@ class ReadOptions:
         return classes
 
 
-class ReadShort(TypedDict, total=False):
-    """Keywords that stand for the fields of the options in a short call."""
-
-    format: str | None
-    preset: str | None
-    mapping: Mapping[str, str] | None
-    label_column: str | tuple[str, ...] | None
-    label_map: Mapping[str, Any] | None
-    positive: str | float | None
-    annotators: Annotators | None
-    group_column: str | None
-    id_column: str | None
-    options: Mapping[str, Any] | None
-    strict: bool
-    limit: int | None
-    sample: int | None
-    sample_seed: int
-    span_share: float
-    quarantine: str | Path | None
-
-
 #: Share of the data that a score learns from, where nothing else is said.
 FIT_SHARE: Final = 0.3
 
@@ -194,6 +175,8 @@ class SplitOptions:
     Without a share to fit, none is kept, or ``FIT_SHARE`` where a score learns; without one to
     calibrate, it is half of the rest.
     """
+
+    panel: ClassVar = "Split"
 
     column: str | None = setting(
         "Column with your own split: fit, calibration or test.", None, flag="split-column"
@@ -243,15 +226,17 @@ class ShiftSplit:
         If not exactly one way is named, or a value is outside its domain.
     """
 
-    test: Any = setting("Labelled answers from elsewhere.", None, metavar="FILE")
+    panel: ClassVar = "Split"
+
+    test: Any = setting("Labelled answers from elsewhere.", None, metavar="FILE", main=True)
     by: str | None = setting(
-        "Column of groups: each is tested by all the others.", None, metavar="COL"
+        "Column of groups: each is tested by all the others.", None, metavar="COL", main=True
     )
     calibrate_on: tuple[str, ...] = setting(
         "With --by: groups that calibrate. Repeatable.", (), metavar="VALUE"
     )
     time: str | None = setting(
-        "Column of dates or numbers: the earlier half calibrates.", None, metavar="COL"
+        "Column of dates or numbers: the earlier half calibrates.", None, metavar="COL", main=True
     )
     periods: int = setting("With --time: parts of the later half.", 4)
     test_reading: ReadOptions | None = None
@@ -285,10 +270,13 @@ class Detectors:
         Whether trivial baselines stand beside them.
     """
 
+    panel: ClassVar = "Detectors"
+
     score: tuple[str, ...] = setting(
         "Detector, e.g. rouge_l (the default), novelty, rad:weighting=question. Repeatable.",
         (),
         metavar="NAME[:KEY=VALUE,...]",
+        main=True,
     )
     score_column: tuple[str, ...] = setting(
         "Score that the data holds. Repeatable.", (), metavar="COL"
@@ -310,6 +298,8 @@ class Beyond:
     no_text : bool
         Whether questions, contexts and answers stay out of the page.
     """
+
+    panel: ClassVar = "Report"
 
     target: str | None = setting(
         "Unlabelled production answers: how far do they differ, and what would that change?",

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
+from inspect import get_annotations
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -30,12 +31,15 @@ class Option:
         What stands for its value in the help; guessed from the type when left out.
     parse : callable or None
         From what stands on the command line to the field's value.
+    main : bool
+        Whether the help lists it first, before the panel of its class.
     """
 
     help: str
     flag: str | None = None
     metavar: str | None = None
     parse: Callable[[Any], Any] | None = None
+    main: bool = False
 
 
 def setting(
@@ -45,6 +49,7 @@ def setting(
     flag: str | None = None,
     metavar: str | None = None,
     parse: Callable[[Any], Any] | None = None,
+    main: bool = False,
 ) -> Any:
     """Return a dataclass field that commands offer as an option.
 
@@ -56,8 +61,24 @@ def setting(
     >>> Split().seed, Split.__dataclass_fields__["seed"].metadata[OPTION].help
     (0, 'Seed of the split.')
     """
-    metadata = {OPTION: Option(help, flag, metavar, parse)}
+    metadata = {OPTION: Option(help, flag, metavar, parse, main)}
     return field(default=default, metadata=metadata)
+
+
+def panel_of(kind: Any, name: str) -> str | None:
+    """Return the panel of the help in which a field of a settings class is listed, if any.
+
+    The class that declares the field names it, by its class variable ``panel``.
+
+    >>> class Split:
+    ...     panel = "Split"
+    ...     seed: int = 0
+    >>> panel_of(Split, "seed")
+    'Split'
+    """
+    declaring = (base for base in kind.__mro__ if name in get_annotations(base))
+    panel: str | None = vars(next(declaring)).get("panel")
+    return panel
 
 
 def changed(settings: Any) -> dict[str, Any]:
@@ -151,7 +172,7 @@ def cli_spelling() -> Iterator[None]:
 def cli_or_python(flag: str, argument: str) -> str:
     """Return what a message calls an option: on the command line, or in Python.
 
-    >>> either("--no-baselines", "baselines=False")
+    >>> cli_or_python("--no-baselines", "baselines=False")
     'baselines=False'
     """
     return flag if _Speech.flags else argument
@@ -163,10 +184,10 @@ def spell_option(settings: Any, name: str, value: Any = None) -> str:
     >>> @dataclass(frozen=True)
     ... class Read:
     ...     mapping: dict[str, str] = setting("Columns by field.", None, flag="map")
-    >>> option_of(Read, "mapping"), option_of(Read, "mapping", {"contexts": "text"})
+    >>> spell_option(Read, "mapping"), spell_option(Read, "mapping", {"contexts": "text"})
     ('mapping=...', "mapping={'contexts': 'text'}")
-    >>> with speaking_of_flags():
-    ...     option_of(Read, "mapping"), option_of(Read, "mapping", {"contexts": "text"})
+    >>> with cli_spelling():
+    ...     spell_option(Read, "mapping"), spell_option(Read, "mapping", {"contexts": "text"})
     ('--map', '--map contexts=text')
     """
     given = "..." if value is None else repr(value)
@@ -175,8 +196,6 @@ def spell_option(settings: Any, name: str, value: Any = None) -> str:
 
 def pairs(items: list[str] | None, flag: str) -> dict[str, str]:
     """Turn ``KEY=VALUE`` items into a mapping, naming the option of a malformed one."""
-    from calibrail.errors import InputError
-
     result = {}
     # A comma parts two items only where another KEY= follows it.
     for item in (part for given in items or [] for part in re.split(r",(?=[^,=]+=)", given)):

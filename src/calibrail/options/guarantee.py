@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from calibrail.errors import InputError
 from calibrail.options.fields import (
@@ -79,11 +79,16 @@ class Promise(Record):
     0.9
     """
 
-    alpha: float = setting("Tolerated miss rate: 1 - alpha of hallucinations are caught.", 0.05)
+    panel: ClassVar = "Promise"
+
+    alpha: float = setting(
+        "Tolerated miss rate: 1 - alpha of hallucinations are caught.", 0.05, main=True
+    )
     guarantee: Guarantee = setting(
         "marginal: on average over calibration draws. pac: for this very threshold, with "
         "probability 1 - delta. anytime: for all thresholds made as examples come in.",
         "marginal",
+        main=True,
     )
     delta: float = setting("Error probability of --guarantee pac and anytime.", 0.1)
     undefined: Undefined = setting("What happens to answers whose score is undefined.", "flag")
@@ -96,6 +101,7 @@ class Promise(Record):
         "overlap, length among them for thirds of the answers' lengths.",
         None,
         metavar="COL",
+        main=True,
     )
     min_n: int | None = setting(
         "Fewest hallucinated examples for a group's own threshold.", None, metavar="N"
@@ -204,8 +210,10 @@ class Requirement(Record):
         If a value is outside its domain, or limits are given both as risks and by themselves.
     """
 
+    panel: ClassVar = "Verdict"
+
     max_fpr: float | None = setting(
-        "Share of faithful answers that may be flagged; asks for a verdict.", None
+        "Share of faithful answers that may be flagged; asks for a verdict.", None, main=True
     )
     min_coverage: float | None = setting(
         "Coverage that the verdict requires (default: 1 - alpha).", None
@@ -331,7 +339,11 @@ class Release(Record):
         If a value is outside its domain.
     """
 
-    fdr: float = setting("Bound of the expected share of hallucinated answers among the released.")
+    panel: ClassVar = "Release"
+
+    fdr: float = setting(
+        "Bound of the expected share of hallucinated answers among the released.", main=True
+    )
     method: Literal["auto", SelectionMethod] = setting(
         "What is assumed of the share of hallucinated answers in the batch. bh: nothing. storey: "
         "estimated from the batch, whose answers are independent. both-classes: as in the labelled "
@@ -364,6 +376,8 @@ class ScoreThreshold(Record):
     InputError
         If one of them is missing, ``higher`` is another, or the threshold is not finite.
     """
+
+    panel: ClassVar = "Detectors"
 
     column: str | None = setting(
         "What flags: a column of scores, with --threshold.",

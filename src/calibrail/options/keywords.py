@@ -1,127 +1,96 @@
-"""Short calls: alpha=0.1 in place of Promise(alpha=0.1)."""
+"""Explicit keywords of public functions, collected into option objects."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from difflib import get_close_matches
-from inspect import Parameter, signature
-from typing import Any, TypedDict, TypeVar, get_args
+from functools import wraps
+from inspect import Signature, signature
+from typing import Any, ParamSpec, TypeVar
 
 from calibrail.errors import InputError
 from calibrail.options.data import ReadOptions, SplitOptions
-from calibrail.options.guarantee import Guarantee, Promise, Requirement, Undefined, Unit
-from calibrail.options.runtime import WatchedBy, WatchOptions
 
-Settings = TypeVar("Settings")
-
-
-class Limits(TypedDict, total=False):
-    """Keywords that stand for the fields of a requirement in a short call."""
-
-    max_fpr: float | None
-    min_coverage: float | None
-    confidence: float
-    assume_independent: bool
-    risks: Sequence[str]
-    min_kept: float | None
-
-
-class CalibrateKeywords(Limits, total=False):
-    """Keywords that stand for the fields of a promise and a requirement in a short call."""
-
-    alpha: float
-    guarantee: Guarantee
-    delta: float
-    undefined: Undefined
-    allow_flag_all: bool
-    by: str | Sequence[str] | None
-    min_n: int | None
-    clustered: bool
-    beta: float | None
-    unit: Unit
-
-
-class LabelKeywords(Limits, total=False):
-    """Keywords that stand for the fields of a requirement and of a session of labelling."""
-
-    seed: int | None
-    shared: float | None
-    guess: str | None
-    settle: bool
-    fresh: bool
-    elsewhere: str | None
-
-
-class MonitorKeywords(TypedDict, total=False):
-    """Keywords that stand for the fields of the options of a watch."""
-
-    arl: int
-    delta: float
-    seed: int
-    by: WatchedBy | None
-
-
-class CompareKeywords(CalibrateKeywords, total=False):
-    """Keywords of a short call whose detectors are set beside baselines unless that is refused."""
-
-    baselines: bool
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Public = Callable[Parameters, Result]
 
 
 def options_from_keywords(
-    promise: Promise | None,
-    requirement: Requirement | None,
-    short: Mapping[str, Any],
-    function: Callable[..., Any],
-) -> tuple[Promise, Requirement]:
-    """Return the promise and the requirement of a call, given as objects or by their fields.
+    *, only: Mapping[str, type] | None = None, override: bool = False, **kinds: Any
+) -> Callable[[Public[Parameters, Result]], Public[Parameters, Result]]:
+    """Let the keywords of a function stand for the fields of the option objects that it takes.
 
-    ``function`` is what was called; an error lists its arguments.
+    The function spells its keywords out, so that ``help()`` and an editor show them. What is given
+    of them makes the objects that it is called with; its own copies of them are not to be used.
+    Where none is given, neither is an object made. An object is not changed by a default.
+
+    Parameters
+    ----------
+    only : mapping of str to type
+        Keywords that stand for a field only where their value is of a type.
+    override : bool
+        Whether keywords win over the object that is given beside them, or are refused.
+    **kinds
+        The class of each parameter that takes an object. A keyword is a field of the first of
+        them that has it.
 
     Raises
     ------
     InputError
-        If a keyword is unknown, or given beside the object that it is a field of.
+        In a call, if a keyword is unknown, or given beside the object that it is a field of.
 
     Examples
     --------
-    >>> promise, requirement = collect(None, None, {"alpha": 0.1, "max_fpr": 0.2}, print)
-    >>> promise.alpha, requirement.max_fpr
-    (0.1, 0.2)
+    >>> from calibrail.options import SplitOptions
+    >>> @options_from_keywords(splitting=SplitOptions)
+    ... def split(splitting: SplitOptions | None = None, *, seed: int = 0) -> SplitOptions | None:
+    ...     return splitting
+    >>> split(seed=7).seed, split()
+    (7, None)
     """
-    rest = dict(short)
-    made = (from_keywords(Promise, promise, rest), from_keywords(Requirement, requirement, rest))
-    refuse_unknown(rest, function)
-    return made
+
+    def decorate(function: Public[Parameters, Result]) -> Public[Parameters, Result]:
+        taken = signature(function)
+        holders = _holders(taken, kinds)
+
+        @wraps(function)
+        def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Result:
+            refuse_unknown(keywords.keys() - taken.parameters.keys(), function)
+            given = dict(taken.bind_partial(*args, **keywords).arguments)
+            parts: dict[str, dict[str, Any]] = {}
+            for name in given.keys() & holders.keys():
+                if isinstance(given[name], (only or {}).get(name, object)):
+                    parts.setdefault(holders[name], {})[name] = given.pop(name)
+            for name, kind in kinds.items():
+                made, part = given.get(name), parts.get(name, {})
+                if made is not None and not isinstance(made, kind):
+                    raise InputError(
+                        f"{name} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "
+                        f"{type(made).__name__}"
+                    )
+                if made is not None and part and not override:
+                    raise InputError(f"give {min(part)} by itself or in the {name}, not both")
+                if part:
+                    given[name] = kind(**part) if made is None else replace(made, **part)
+            return function(**given)  # type: ignore[call-arg]
+
+        call.__dict__["option_kinds"] = kinds
+        return call
+
+    return decorate
 
 
-def collect_requirement(
-    requirement: Requirement | None, short: Mapping[str, Any], function: Callable[..., Any]
-) -> Requirement:
-    """Return the requirement of a call, given as an object or by its fields, as ``collect`` does.
-
-    >>> collect_requirement(None, {"max_fpr": 0.2}, print).max_fpr
-    0.2
-    """
-    rest = dict(short)
-    made = from_keywords(Requirement, requirement, rest)
-    refuse_unknown(rest, function)
-    return made
+def _holders(taken: Signature, kinds: Mapping[str, Any]) -> dict[str, str]:
+    """Return, of each keyword that is a field, the parameter whose object has it."""
+    return {
+        item.name: name
+        for name, kind in reversed(list(kinds.items()))
+        for item in fields(kind)
+        if item.name in taken.parameters
+    }
 
 
-def collect_watch(
-    options: WatchOptions | None, short: Mapping[str, Any], function: Callable[..., Any]
-) -> WatchOptions:
-    """Return the options of a watch, given as an object or by their fields, as ``collect`` does.
-
-    >>> collect_watch(None, {"arl": 5_000}, print).arl
-    5000
-    """
-    rest = dict(short)
-    made = from_keywords(WatchOptions, options, rest)
-    refuse_unknown(rest, function)
-    return made
-
-
-def refuse_unknown(rest: Mapping[str, Any], function: Callable[..., Any]) -> None:
+def refuse_unknown(names: Iterable[str], function: Callable[..., Any]) -> None:
     """Refuse keywords that a function does not know; its arguments are listed.
 
     Raises
@@ -129,51 +98,13 @@ def refuse_unknown(rest: Mapping[str, Any], function: Callable[..., Any]) -> Non
     InputError
         If there is one.
     """
-    if not rest:
-        return
-    name = next(iter(rest))
-    for group, kind in (("reading", ReadOptions), ("splitting", SplitOptions)):
-        if name in {item.name for item in fields(kind)}:
-            raise InputError(
-                f"{name} is part of {group}; give it as {group}={kind.__name__}({name}=...)"
-            )
-    known = _arguments(function)
-    close = get_close_matches(name, known, n=1)
-    meant = f"; did you mean {close[0]}?" if close else "."
-    raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")
-
-
-def _arguments(function: Callable[..., Any]) -> list[str]:
-    """Return the names of a function's arguments, those of its keywords among them."""
-    names: list[str] = []
-    for parameter in signature(function).parameters.values():
-        if parameter.kind is Parameter.VAR_KEYWORD:
-            names += [name for short in get_args(parameter.annotation) for name in _keys(short)]
-        else:
-            names.append(parameter.name)
-    return names
-
-
-def _keys(short: Any) -> Iterable[str]:
-    keys: Iterable[str] = short.__annotations__
-    return keys
-
-
-def from_keywords(kind: type[Settings], given: Settings | None, rest: dict[str, Any]) -> Settings:
-    """Return the object given, or one from its fields, which are taken out of ``rest``."""
-    names = [item.name for item in fields(kind) if item.name in rest]  # type: ignore[arg-type]
-    values = {name: rest.pop(name) for name in names}
-    if given is None:
-        return kind(**values)
-    what = kind.__name__
-    for prefix in ("Shift", "Label", "Watch", "Audit"):
-        what = what.removeprefix(prefix)
-    what = what.lower()
-    if not isinstance(given, kind):
-        raise InputError(
-            f"{what} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "
-            f"{type(given).__name__}"
-        )
-    if names:
-        raise InputError(f"give {names[0]} by itself or in the {what}, not both")
-    return given
+    known = [name for name in signature(function).parameters if name != "self"]
+    for name in sorted(names):
+        for group, kind in (("reading", ReadOptions), ("splitting", SplitOptions)):
+            if group in known and name in {item.name for item in fields(kind)}:
+                raise InputError(
+                    f"{name} is part of {group}; give it as {group}={kind.__name__}({name}=...)"
+                )
+        close = get_close_matches(name, known, n=1)
+        meant = f"; did you mean {close[0]}?" if close else "."
+        raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")

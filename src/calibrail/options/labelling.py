@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import ClassVar, Literal
 
 from calibrail.errors import InputError
 from calibrail.options.fields import (
@@ -50,6 +50,8 @@ class LabelOptions(Record):
     InputError
         If a value is outside its domain.
     """
+
+    panel: ClassVar = "Labelling"
 
     seed: int | None = setting("Seed of the order of drawing and of all lots (default: 0).", None)
     shared: float | None = setting(
@@ -112,6 +114,8 @@ class Drawing(Record):
     (1.0, 1.0)
     """
 
+    panel: ClassVar = "Drawing"
+
     design: LabellingDesign = setting(
         "How answers to label are drawn: uniform or active.", "uniform"
     )
@@ -160,8 +164,13 @@ class AuditOptions(Record):
     20.0
     """
 
+    panel: ClassVar = "Drawing"
+
     per_day: float | None = setting(
-        "Answers to label for each day of the log (0.5: one in two days).", None, metavar="N"
+        "Answers to label for each day of the log (0.5: one in two days).",
+        None,
+        metavar="N",
+        main=True,
     )
     seed: int | None = setting("Seed of the order of drawing and of all lots (default: 0).", None)
     shared: float | None = setting(
@@ -178,14 +187,6 @@ class AuditOptions(Record):
             object.__setattr__(self, "seed", whole(self.seed, "seed"))
         if self.shared is not None:
             object.__setattr__(self, "shared", rate(self.shared, "shared"))
-
-
-class AuditShort(TypedDict, total=False):
-    """Keywords that stand for these fields in a short call."""
-
-    per_day: float | None
-    seed: int | None
-    shared: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,8 @@ class RecalibrateOptions(Record):
     >>> RecalibrateOptions(since="2027-03-01").since
     '2027-03-01'
     """
+
+    panel: ClassVar = "Threshold"
 
     delta: float | None = setting(
         "Most probable that any threshold made so ever misses too much (default: that of the "

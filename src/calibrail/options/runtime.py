@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from calibrail.errors import InputError
 from calibrail.options.fields import (
@@ -63,6 +63,8 @@ class EngineOptions:
     InputError
         If a value is outside its domain, or is said of another engine.
     """
+
+    panel: ClassVar = "Where it runs"
 
     engine: EngineName = setting("Where scoring runs.", "local")
     workers: int | tuple[int, int] | None = setting(
@@ -163,6 +165,8 @@ class ServeOptions(Record):
         If a value is outside its domain.
     """
 
+    panel: ClassVar = "Service"
+
     host: str = setting("Address to bind.", "127.0.0.1", metavar="ADDRESS")
     port: int = setting("Port to bind; 0 for a free one.", 8000)
     workers: int = setting("Processes, each with guardrails of its own.", 1, metavar="N")
@@ -247,6 +251,8 @@ class WatchOptions(Record):
     InputError
         If a value is outside its domain.
     """
+
+    panel: ClassVar = "Watch"
 
     reference: int = setting(
         "Answers at the start, and after each alarm, that later ones are compared with.",

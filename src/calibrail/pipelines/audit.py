@@ -285,7 +285,7 @@ def audit(
     splitting: SplitOptions | None = None,
     context: Context | None = None,
 ) -> AuditRun:
-    """Look into detectors: what explains their result, where do they fail, do they agree?
+    """Look into detectors: what explains their result, where they fail, whether they agree.
 
     Parameters
     ----------

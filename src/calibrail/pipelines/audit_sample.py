@@ -6,7 +6,7 @@ from functools import partial
 from math import isnan
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, Unpack
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from calibrail.atomic_files import write_atomically
 from calibrail.data.example import Example
@@ -41,8 +41,7 @@ from calibrail.labelling.sampling import Pool, PooledAnswer
 from calibrail.labelling.store import Draw, Lock
 from calibrail.options import AuditOptions, Drawing, ReadOptions
 from calibrail.options.fields import optional, path, spell_option
-from calibrail.options.keywords import from_keywords, refuse_unknown
-from calibrail.options.labelling import AuditShort
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.context import Progress
 from calibrail.pipelines.label import changes
 from calibrail.pipelines.monitor_inputs import none_used, usable
@@ -345,6 +344,7 @@ def lacking_texts(files: LabelFolder) -> list[PooledAnswer]:
 Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
+@options_from_keywords(options=AuditOptions)
 def audit_sample(
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     logs: Logs,
@@ -355,7 +355,9 @@ def audit_sample(
     traces: Source | None = None,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
-    **short: Unpack[AuditShort],
+    per_day: float | None = None,
+    seed: int | None = None,
+    shared: float | None = None,
 ) -> AuditBatch:
     """Draw logged answers for people to label, with probabilities known before their labels.
 
@@ -382,8 +384,7 @@ def audit_sample(
     folder : path
         Of labels; made where it is missing. ``calibrail.label(None, folder)`` hands them out.
     options : AuditOptions, optional
-        Answers a day, seed, share of two annotators. In a short call, give its fields by
-        themselves, e.g. ``per_day=20``.
+        Answers a day, seed, share of two annotators.
     drawing : Drawing, optional
         ``uniform`` at first, or ``active``; not by groups.
     traces : path, str, or data in memory, optional
@@ -393,6 +394,8 @@ def audit_sample(
         How to read these.
     progress : callable, optional
         Called with the number of log lines read so far.
+    per_day, seed, shared
+        Fields of ``options``, by themselves in its place.
 
     Returns
     -------
@@ -418,9 +421,7 @@ def audit_sample(
     >>> batch.n_drawn, batch.n_without_text
     (5, 5)
     """
-    rest = dict[str, Any](short)
-    options = from_keywords(AuditOptions, options, rest)
-    refuse_unknown(rest, audit_sample)
+    options = optional(options, AuditOptions, "options")
     config, file = frozen_config(guardrail)
     require_answers(config, "audit-sample")
     place, sources, tally = path(folder, "folder"), log_sources(logs, growing=True), LogCounts()

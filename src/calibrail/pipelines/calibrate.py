@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.limits import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.fields import cli_or_python, optional, spell_option
+from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.context import Context
 from calibrail.pipelines.data_reuse import (
@@ -62,7 +63,7 @@ from calibrail.pipelines.examples import (
     worst_errors,
 )
 from calibrail.pipelines.independence import independent, settled_report
-from calibrail.pipelines.loading import CalibrateShort, calibration_source, open_source
+from calibrail.pipelines.loading import calibration_source, open_source
 from calibrail.pipelines.run import Run, calibration_digests, score_config
 from calibrail.pipelines.scoring import (
     Scored,
@@ -77,7 +78,7 @@ from calibrail.report.documents.data import data_notes
 from calibrail.report.fill_messages import worded
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.detector import state_bytes
-from calibrail.scores.registry import DEFAULT_SCORE, key_of
+from calibrail.scores.registry import DEFAULT_SCORE, Higher, key_of
 from calibrail.scores.worst_sentence import WorstSentence
 
 #: Fewest answers whose lengths are cut into thirds.
@@ -311,6 +312,7 @@ def _by_its_text(example: Example) -> Example:
     return replace(example, sentences=None, spans=spans)
 
 
+@options_from_keywords(promise=Promise, requirement=Requirement)
 def calibrate(
     source: Source | None = None,
     score: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
@@ -322,7 +324,28 @@ def calibrate(
     splitting: SplitOptions | None = None,
     context: Context | None = None,
     looks: str | PathLike[str] | None = None,
-    **short: Unpack[CalibrateShort],
+    alpha: float = 0.05,
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    undefined: Undefined = "flag",
+    allow_flag_all: bool = False,
+    by: str | Sequence[str] | None = None,
+    min_n: int | None = None,
+    clustered: bool = False,
+    beta: float | None = None,
+    unit: Unit = "answer",
+    max_fpr: float | None = None,
+    min_coverage: float | None = None,
+    confidence: float = 0.95,
+    assume_independent: bool = False,
+    risks: Sequence[str] = (),
+    min_kept: float | None = None,
+    scores: Any = None,
+    labels: Any = None,
+    groups: Any = None,
+    ids: Any = None,
+    higher: Higher | None = None,
+    baselines: bool = True,
 ) -> Run:
     """Find the threshold that catches a stated share of hallucinations, and what it costs.
 
@@ -350,14 +373,29 @@ def calibrate(
         File that keeps what was looked at. Where a tenth of this data was looked at before, by
         another split, with other labels or as a part of less, nothing is certified. The command
         keeps one in its folder; without ``looks`` nothing is kept.
-    **short
-        In a short call, fields of the promise and the requirement: ``alpha``, ``guarantee``,
-        ``delta``, ``undefined``, ``allow_flag_all``, ``by``, ``min_n``, ``clustered``, ``beta``,
-        ``max_fpr``, ``min_coverage``, ``confidence``, ``risks``; ``unit`` and ``min_kept``, where
-        sentences are removed from their answers. In place of ``source``:
-        ``scores`` and ``labels``, arrays or lists with one value per answer, ``groups`` and ``ids``
-        where there are any, and ``higher="faithful"`` where high scores speak for that.
-        ``baselines=False`` sets no baselines beside the detectors.
+    alpha : float
+        Tolerated miss rate: a share of 1 - alpha of the hallucinations is caught.
+    guarantee : {"marginal", "pac", "anytime", "paper"}
+        ``marginal``: on average over calibration draws. ``pac``: for this very threshold, with
+        probability 1 - ``delta``. ``anytime``: for all thresholds made as examples come in.
+    delta : float
+        Error probability of ``pac`` and ``anytime``.
+    by : str or sequence of str, optional
+        Column of groups that get a threshold and a promise each; several where groups overlap.
+    undefined, allow_flag_all, min_n, clustered, beta, unit
+        Further fields of `Promise`, by themselves in its place.
+    max_fpr, min_coverage : float, optional
+        Share of faithful answers that may be flagged, and coverage that is required, of a verdict.
+    confidence : float
+        Level of every interval and of the verdict.
+    assume_independent, risks, min_kept
+        Further fields of `Requirement`, by themselves in its place.
+    scores, labels, groups, ids : array-like, optional
+        In place of ``source``, one value per answer each; the last two where there are any.
+    higher : {"hallucinated", "faithful"}, optional
+        What high ``scores`` speak for; hallucinated when left out.
+    baselines : bool
+        Whether baselines (answer length, new words, ...) stand beside the detectors.
 
     Returns
     -------
@@ -378,10 +416,11 @@ def calibrate(
     >>> run.calibration.rank, run.calibration.n == len(run.calibration.scores)
     (15, True)
     """
-    keywords: dict[str, Any] = dict(short)
-    source, score = calibration_source(source, score, keywords)
-    beside = beside_of(keywords)
-    promise, requirement = options_from_keywords(promise, requirement, keywords, calibrate)
+    arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
+    source, score = calibration_source(source, score, arrays, higher)
+    beside = beside_of(baselines)
+    promise = optional(promise, Promise, "promise")
+    requirement = optional(requirement, Requirement, "requirement")
     requirement.check(promise)
     if requirement.risks:
         spelled = tuple(str(risk) for risk in parse_risks(requirement.risks))

@@ -1,4 +1,4 @@
-"""Did these answers set the threshold?"""
+"""Answers that set the threshold, recognised among fresh ones."""
 
 from array import array
 from collections import Counter

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import nan
 from os import PathLike
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,8 @@ from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions, Requirement, fields
-from calibrail.options.fields import cli_or_python, spell_option
-from calibrail.options.keywords import collect_requirement
+from calibrail.options.fields import cli_or_python, optional, spell_option
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import Fresh, KnownBy, told_apart, without_proof
 from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.context import Progress
@@ -50,7 +50,7 @@ from calibrail.pipelines.data_reuse import (
     to_report_rows,
 )
 from calibrail.pipelines.independence import settled_certificates, tie_break_key
-from calibrail.pipelines.loading import ArraysShort, batches, open_for, source_columns, source_of
+from calibrail.pipelines.loading import batches, open_for, source_columns, source_of
 from calibrail.pipelines.run import inherited
 from calibrail.report.documents.calibrate_messages import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings
@@ -288,6 +288,7 @@ def _undefined(decision: Decision) -> int:
     return sum(item["value"] is None for item in items)
 
 
+@options_from_keywords(requirement=Requirement)
 def certify(
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     source: Source | None = None,
@@ -298,7 +299,16 @@ def certify(
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
     looks: str | PathLike[str] | None = None,
-    **short: Unpack[ArraysShort],
+    max_fpr: float | None = None,
+    min_coverage: float | None = None,
+    confidence: float = 0.95,
+    assume_independent: bool = False,
+    risks: Sequence[str] = (),
+    min_kept: float | None = None,
+    scores: Any = None,
+    labels: Any = None,
+    groups: Any = None,
+    ids: Any = None,
 ) -> Certification:
     """Certify, reject or leave open, on fresh labelled answers.
 
@@ -330,12 +340,16 @@ def certify(
         File that keeps at what data this guardrail was looked at. Where a tenth of these answers
         was looked at before, nothing is certified. The command keeps one beside the guardrail; of
         the answers that the guardrail's own report tested, the guardrail knows by itself.
-    **short
-        In a short call, fields of the requirement: ``max_fpr``, ``min_coverage``, ``min_kept``,
-        ``confidence``. For a guardrail on scores of another program, ``scores`` and ``labels`` (and
-        ``groups`` and ``ids``), one value per answer, in place of ``source``. ``labels`` alone may
-        be the folder that ``calibrail label`` wrote: its verdict is recomputed from the files, and
-        holds at whatever label one looks.
+    max_fpr, min_coverage : float, optional
+        Share of faithful answers that may be flagged, and coverage that is required.
+    confidence : float
+        Level of every interval and of the verdict.
+    assume_independent, risks, min_kept
+        Further fields of `Requirement`, by themselves in its place.
+    scores, labels, groups, ids : array-like, optional
+        For a guardrail on scores of another program: one value per answer each, in place of
+        ``source``. ``labels`` alone may be the folder that ``calibrail label`` wrote: its verdict
+        is recomputed from the files, and holds at whatever label one looks.
 
     Returns
     -------
@@ -346,20 +360,18 @@ def certify(
     DataError
         If a class is missing.
     """
-    keywords = dict[str, Any](short)
-    if isinstance(folder := keywords.get("labels"), str | PathLike):
-        _refuse_beside(source=source, by=by, reading=reading)
-        short_limits = {name: value for name, value in keywords.items() if name != "labels"}
-        if requirement is not None or short_limits:
-            requirement = collect_requirement(requirement, short_limits, certify)
-        return certify_labels(guardrail, folder, requirement, looks=looks, fresh=fresh)
+    arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
+    if isinstance(labels, str | PathLike):
+        del arrays["labels"]
+        _refuse_beside(source=source, by=by, reading=reading, **arrays)
+        return certify_labels(guardrail, labels, requirement, looks=looks, fresh=fresh)
     guardrail = Guardrail.of(guardrail)
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
     fields.column(by, "by")
-    source = source_of(source, keywords, column)
-    requirement = collect_requirement(requirement, keywords, certify)
-    risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
-    limits = _limits(guardrail, requirement, risks)
+    source = source_of(source, arrays, column)
+    requirement = optional(requirement, Requirement, "requirement")
+    frozen_risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
+    limits = _limits(guardrail, requirement, frozen_risks)
     reading, history = inherited(reading, guardrail, source, labelled=True), DataUseHistory(looks)
     trimming = guardrail.unit == "sentence"
     keep = () if by is None else (by,)
@@ -377,7 +389,7 @@ def certify(
         if progress is not None:
             progress(tally.n_answers)
     # Risks are about answers of both classes, so that one answer of a group counts for them.
-    counts = tally.counts(per_class=not risks)
+    counts = tally.counts(per_class=not frozen_risks)
     for n, label, name in (
         (counts.n_hallucinated, 1, "hallucinated"),
         (counts.n_faithful, 0, "faithful"),
@@ -390,16 +402,16 @@ def certify(
                 "labelled answers of both classes that the calibration has not seen"
             )
     certificate, measured = _certified(tally, counts, limits), None
-    if risks:
-        measured = risk_bounds(risks, counts, requirement.confidence)
+    if frozen_risks:
+        measured = risk_bounds(frozen_risks, counts, requirement.confidence)
         verdict = risk_verdict(measured)
         reason = risks_reason(verdict, measured)
         certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
     n_assumed = tally.n_sharing if requirement.assume_independent else 0
     certificate = replace(certificate, reason=certificate.reason + assumed(n_assumed))
-    groups: Mapping[str, GroupVerdict] | None = None
+    verdicts: Mapping[str, GroupVerdict] | None = None
     if by is not None:
-        groups = (
+        verdicts = (
             certify_group_trimming(tally.kept_by_group(), limits)
             if isinstance(tally, TrimTally)
             else certify_groups(tally.by_group(), limits)
@@ -412,9 +424,9 @@ def certify(
         # A flip may also change which answer of a group counts, for both classes.
         certificate = replace(certificate, flips=None)
     freshness = seen.freshness(sha256, declared=fresh)
-    certificate, groups = without_proof(certificate, groups, freshness)
-    certificate, groups = settled_certificates(
-        certificate, groups, tally.n_alike, assumed=requirement.assume_independent
+    certificate, verdicts = without_proof(certificate, verdicts, freshness)
+    certificate, verdicts = settled_certificates(
+        certificate, verdicts, tally.n_alike, assumed=requirement.assume_independent
     )
     look = tally.looked_at.look(assumed=requirement.assume_independent)
     own = guardrail.config.data.looked_at
@@ -424,11 +436,11 @@ def certify(
         *(() if own is None else (DataUse.from_dict(own),)),
         in_its_place=True,
     )
-    certificate, groups = group_certificates_after_reuse(certificate, groups, earlier)
+    certificate, verdicts = group_certificates_after_reuse(certificate, verdicts, earlier)
     result = Certification(
         certificate=certificate,
         by=by,
-        groups=groups,
+        groups=verdicts,
         risks=measured,
         blocked=blocked,
         n_seen_before=seen.n_seen_before,
@@ -491,12 +503,11 @@ def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
 
 def _refuse_beside(**given: Any) -> None:
     """Refuse what is for held-out answers, beside a folder of labels."""
-    names = {"source": "the data", "by": "by", "reading": "reading"}
     for name, value in given.items():
         if value is not None:
             raise InputError(
-                f"leave out {names[name]}: a folder of labels knows which answers it is about, and "
-                "how they were read"
+                f"leave out {'the data' if name == 'source' else name}: a folder of labels knows "
+                "which answers it is about, and how they were read"
             )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ from calibrail.evaluation import Comparison, ReportOrigin, compare_detectors
 from calibrail.formatting import Shown
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.fields import optional
-from calibrail.options.guarantee import whole_answers
-from calibrail.options.keywords import CompareKeywords, options_from_keywords
+from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.context import Context
 from calibrail.pipelines.data_reuse import (
     SPLIT,
@@ -85,6 +85,7 @@ class ComparisonRun(Shown):
         return write_run(folder, {"compare.json": content}, page, scored.table, codes=self.codes)
 
 
+@options_from_keywords(promise=Promise, requirement=Requirement)
 def compare(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
@@ -95,7 +96,23 @@ def compare(
     splitting: SplitOptions | None = None,
     context: Context | None = None,
     looks: str | PathLike[str] | None = None,
-    **short: Unpack[CompareKeywords],
+    alpha: float = 0.05,
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    undefined: Undefined = "flag",
+    allow_flag_all: bool = False,
+    by: str | Sequence[str] | None = None,
+    min_n: int | None = None,
+    clustered: bool = False,
+    beta: float | None = None,
+    unit: Unit = "answer",
+    max_fpr: float | None = None,
+    min_coverage: float | None = None,
+    confidence: float = 0.95,
+    assume_independent: bool = False,
+    risks: Sequence[str] = (),
+    min_kept: float | None = None,
+    baselines: bool = True,
 ) -> ComparisonRun:
     """Calibrate several detectors to the same coverage on the same split, and name a winner.
 
@@ -113,9 +130,9 @@ def compare(
     InputError
         If ``by``, ``min_n``, ``beta`` or ``risks`` is asked for: all are compared by one threshold.
     """
-    keywords = dict[str, Any](short)
-    beside = beside_of(keywords)
-    promise, requirement = options_from_keywords(promise, requirement, keywords, compare)
+    beside = beside_of(baselines)
+    promise = optional(promise, Promise, "promise")
+    requirement = optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
     context, splitting = (
         optional(context, Context, "context"),

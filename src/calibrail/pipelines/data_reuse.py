@@ -1,4 +1,4 @@
-"""Was this data evaluated before?
+"""Earlier evaluations of the same data, and what they do to a verdict.
 
 Data is known again by what it holds: of every look the lowest digests of its answers are kept, a
 fair sample of them all (as in a bottom-k sketch), which estimates the share that two looks have in

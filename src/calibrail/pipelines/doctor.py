@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final, Unpack, cast
+from os import PathLike
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,10 @@ from calibrail.data.suggestions import looks, suggest
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
-from calibrail.options import ReadOptions, ReadShort
+from calibrail.options import ReadOptions
+from calibrail.options.data import Annotators
 from calibrail.options.fields import flags, optional
+from calibrail.options.keywords import options_from_keywords
 from calibrail.scores.registry import build, parse_specs
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
@@ -161,8 +164,27 @@ _LOOKED_AT: Final = 500
 _SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,length"
 
 
+@options_from_keywords(reading=ReadOptions, override=True)
 def diagnose(
-    source: Source, reading: ReadOptions | None = None, **fields: Unpack[ReadShort]
+    source: Source,
+    reading: ReadOptions | None = None,
+    *,
+    format: str | None = None,
+    preset: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    label_column: str | tuple[str, ...] | None = None,
+    label_map: Mapping[str, Any] | None = None,
+    positive: str | float | None = None,
+    annotators: Annotators | None = None,
+    group_column: str | None = None,
+    id_column: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    strict: bool = False,
+    limit: int | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    span_share: float = 0.0,
+    quarantine: str | PathLike[str] | None = None,
 ) -> Diagnosis:
     """Read a whole source and describe it.
 
@@ -171,7 +193,7 @@ def diagnose(
 
     Parameters
     ----------
-    source, reading, **fields
+    source, reading, format, preset, mapping, ...
         As in `read`: how to read it, as an object or field by field.
 
     Returns
@@ -184,7 +206,7 @@ def diagnose(
     DataError
         No such file, its format cannot be guessed, or a named column is not there.
     """
-    how = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
+    how = optional(reading, ReadOptions, "reading")
     source = reusable(source)
     first = read(source, how, require=(), labelled=False, allow_none=True)
     present, marks = first.columns.present, first.columns.marks

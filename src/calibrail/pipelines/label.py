@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import parse_risk
@@ -49,7 +49,7 @@ from calibrail.options import (
 )
 from calibrail.options.fields import changed, cli_or_python, optional, spell_option
 from calibrail.options.guarantee import whole_answers
-from calibrail.options.keywords import LabelKeywords, collect_requirement, from_keywords
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import Fresh
 from calibrail.pipelines.certify_labels import certify_labels, write_verdict
 from calibrail.pipelines.context import Progress
@@ -403,6 +403,7 @@ def refuse_changed(
 _FAILING: Final = 4
 
 
+@options_from_keywords(requirement=Requirement, options=LabelOptions)
 def label(
     traces: Source | None,
     folder: str | PathLike[str],
@@ -414,7 +415,18 @@ def label(
     options: LabelOptions | None = None,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
-    **short: Unpack[LabelKeywords],
+    max_fpr: float | None = None,
+    min_coverage: float | None = None,
+    confidence: float = 0.95,
+    assume_independent: bool = False,
+    risks: Sequence[str] = (),
+    min_kept: float | None = None,
+    seed: int | None = None,
+    shared: float | None = None,
+    guess: str | None = None,
+    settle: bool = False,
+    fresh: bool = False,
+    elsewhere: str | PathLike[str] | None = None,
 ) -> Session:
     """Begin to label, or go on: hand out answers one by one, and keep every label.
 
@@ -445,8 +457,14 @@ def label(
         How to read the traces.
     progress : callable, optional
         Called with the number of traces read so far.
-    **short
-        In a short call, fields of the requirement and of the options, e.g. ``max_fpr=0.2``.
+    max_fpr, min_coverage : float, optional
+        Share of faithful answers that may be flagged, and coverage that is required.
+    confidence : float
+        Level of every interval and of the verdict.
+    assume_independent, risks, min_kept
+        Further fields of `Requirement`, by themselves in its place.
+    seed, shared, guess, settle, fresh, elsewhere
+        Fields of `LabelOptions`, by themselves in place of ``options``.
 
     Returns
     -------
@@ -468,10 +486,7 @@ def label(
     ...     session.counts("ada").hallucinated
     1
     """
-    rest = dict[str, Any](short)
-    options = from_keywords(LabelOptions, options, rest)
-    if requirement is not None or rest:
-        requirement = collect_requirement(requirement, rest, label)
+    options = optional(options, LabelOptions, "options")
     folder, traces = fields.path(folder, "folder"), None if traces is None else reusable(traces)
     whole_answers("label", promise or Promise(), requirement)
     frozen = None if guardrail is None else Guardrail.of(guardrail)

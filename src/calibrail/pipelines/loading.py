@@ -1,6 +1,6 @@
 """Open, split, fit; arrays as a source."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -11,7 +11,6 @@ from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.errors import InputError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options.data import ReadOptions
-from calibrail.options.keywords import CompareKeywords, Limits
 from calibrail.scores.base import Score
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
 
@@ -118,30 +117,15 @@ SCORE_COLUMN: Final = "score"
 _FIELDS: Final = {"scores": "", "labels": "label", "groups": "group", "ids": "id"}
 
 
-class ArraysShort(Limits, total=False):
-    """Keywords that stand for a source: one value per answer each."""
-
-    scores: Any
-    labels: Any
-    groups: Any
-    ids: Any
-
-
-class CalibrateShort(CompareKeywords, ArraysShort, total=False):
-    """Keywords of a short call that may give arrays in place of a source."""
-
-    higher: Higher
-
-
-def source_of(source: Source | None, keywords: dict[str, Any], column: str | None) -> Source:
-    """Return the source of a call: what was given, or its arrays, taken out of ``keywords``.
+def source_of(source: Source | None, given: Mapping[str, Any], column: str | None) -> Source:
+    """Return the source of a call: what was given, or its arrays.
 
     Parameters
     ----------
     source : path, str or data in memory, or None
         What stands in the source's place.
-    keywords : dict
-        Those of the call; ``scores``, ``labels``, ``groups`` and ``ids`` are taken out.
+    given : mapping
+        ``scores``, ``labels``, ``groups`` and ``ids`` of the call, or None.
     column : str or None
         The column that the scores stand for; None where no column is read.
 
@@ -150,8 +134,7 @@ def source_of(source: Source | None, keywords: dict[str, Any], column: str | Non
     InputError
         If both are given, or neither; if scores or labels are missing, or lengths differ.
     """
-    taken = {name: keywords.pop(name, None) for name in _FIELDS}
-    arrays = {name: values for name, values in taken.items() if values is not None}
+    arrays = {name: values for name, values in given.items() if values is not None}
     if not arrays:
         if source is None:
             raise InputError(f"no data was given: give {ACCEPTED}, or scores= and labels=")
@@ -167,13 +150,11 @@ def source_of(source: Source | None, keywords: dict[str, Any], column: str | Non
 
 
 def calibration_source(
-    source: Source | None, score: Any, keywords: dict[str, Any]
+    source: Source | None, score: Any, arrays: Mapping[str, Any], higher: Higher | None
 ) -> tuple[Source, Any]:
-    """Return the source and the detector of a call, arrays and ``higher`` taken out."""
-    with_scores = keywords.get("scores") is not None
-    higher = keywords.pop("higher", None)
-    source = source_of(source, keywords, SCORE_COLUMN)
-    if not with_scores:
+    """Return the source and the detector of a call that may give arrays in their place."""
+    source = source_of(source, arrays, SCORE_COLUMN)
+    if arrays["scores"] is None:
         if higher is not None:
             raise InputError("higher says what the values of scores= mean; it was given without")
         return source, score

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from threading import Event
-from typing import Any, Final, Literal, Self, TypeAlias, Unpack
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import DataError, InputError, file_errors
@@ -33,8 +33,8 @@ from calibrail.monitoring.monitor import Monitor, log_status, status
 from calibrail.monitoring.rows import Rows
 from calibrail.options import Requirement, fields
 from calibrail.options.fields import cli_or_python
-from calibrail.options.keywords import MonitorKeywords, from_keywords, refuse_unknown
-from calibrail.options.runtime import WatchOptions
+from calibrail.options.keywords import options_from_keywords
+from calibrail.options.runtime import WatchedBy, WatchOptions
 from calibrail.pipelines.monitor_inputs import JudgeLabels, WatchLabels, none_used, rows_of, usable
 from calibrail.pipelines.run import frozen_config, json_parts, write_figures, write_page
 from calibrail.report.documents import monitor as words
@@ -634,16 +634,8 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
 
 Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
-_LIMITS: Final = ("max_fpr", "min_coverage")
 
-
-class MonitorShort(MonitorKeywords, total=False):
-    """Keywords of a short call: those of a watch, and the limits of the promise."""
-
-    max_fpr: float | None
-    min_coverage: float | None
-
-
+@options_from_keywords(options=WatchOptions, only={"reference": int})
 def monitor(
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     logs: Logs,
@@ -654,7 +646,12 @@ def monitor(
     judge_labels: str | PathLike[str] | None = None,
     reference: Logs | int | None = None,
     follow: Event | None = None,
-    **short: Unpack[MonitorShort],
+    arl: int = 100_000,
+    delta: float = 0.05,
+    seed: int = 0,
+    by: WatchedBy | None = None,
+    max_fpr: float | None = None,
+    min_coverage: float | None = None,
 ) -> Watch:
     """Watch a guardrail by its decision log: traffic, promise, prevalence.
 
@@ -673,8 +670,7 @@ def monitor(
         Folder of the watch: ``state.json``, ``status.json``, ``watch.html`` and its figures. A
         later call goes on from there. Without it everything is read anew, and nothing is written.
     options : WatchOptions, optional
-        What is compared with what, and how often a watch may be wrong. In a short call, give its
-        fields by themselves: ``arl=50_000``; ``max_fpr`` and ``min_coverage``, too.
+        What is compared with what, and how often a watch may be wrong.
     labels : path, optional
         Folder of ``calibrail audit-sample``, in which people label.
     judge_labels : path, optional
@@ -684,6 +680,10 @@ def monitor(
         A log that the traffic is compared with; or the number of its own first answers that it is.
     follow : threading.Event, optional
         Go on reading what is logged, and writing what is found, until it is set.
+    arl, delta, seed, by
+        Fields of ``options``, by themselves in its place.
+    max_fpr, min_coverage : float, optional
+        What the labels are to show, where it is not what the guardrail was to meet.
 
     Returns
     -------
@@ -699,12 +699,9 @@ def monitor(
         that cannot count, what the log shows without them is written first; a watch that follows
         names that in its files, and goes on.
     """
-    rest: dict[str, Any] = dict(short)
-    limits = Requirement(**{name: rest.pop(name) for name in _LIMITS if name in rest})
-    if isinstance(reference, int):
-        rest["reference"], reference = reference, None
-    options = from_keywords(WatchOptions, options, rest)
-    refuse_unknown(rest, monitor)
+    limits = Requirement(max_fpr=max_fpr, min_coverage=min_coverage)
+    options = fields.optional(options, WatchOptions, "options")
+    assert not isinstance(reference, int)  # which is part of the options
     config, file = frozen_config(guardrail)
     require_answers(config, "monitor")
     sources = log_sources(logs, growing=follow is not None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias, Unpack
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.labelling.sampling import Pool
 from calibrail.options import Promise, RecalibrateOptions, Requirement, fields
-from calibrail.options.keywords import Limits, collect_requirement
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import KnownBy
 from calibrail.pipelines.data_reuse import TestSetFingerprint
 from calibrail.pipelines.monitor_inputs import audited_labels, none_used, rows_of, usable
@@ -232,13 +232,20 @@ class Recalibration(Shown):
         return page
 
 
+@options_from_keywords(requirement=Requirement)
 def recalibrate(
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     labels: str | PathLike[str],
     logs: Logs | None = None,
     requirement: Requirement | None = None,
     options: RecalibrateOptions | None = None,
-    **limits: Unpack[Limits],
+    *,
+    max_fpr: float | None = None,
+    min_coverage: float | None = None,
+    confidence: float = 0.95,
+    assume_independent: bool = False,
+    risks: Sequence[str] = (),
+    min_kept: float | None = None,
 ) -> Recalibration:
     """Make a new guardrail from answers that people audited: same detector, new threshold.
 
@@ -258,8 +265,12 @@ def recalibrate(
         ``max_fpr`` and ``min_coverage``; what the guardrail was to meet when left out.
     options : RecalibrateOptions, optional
         ``delta``, and since when answers take part.
-    **limits
-        In a short call, fields of the requirement.
+    max_fpr, min_coverage : float, optional
+        Share of faithful answers that may be flagged, and coverage that is required.
+    confidence : float
+        Level of every interval and of the verdict.
+    assume_independent, risks, min_kept
+        Further fields of `Requirement`, by themselves in its place.
 
     Returns
     -------
@@ -280,7 +291,7 @@ def recalibrate(
     rule = Rule.from_dict(vars(config))
     _refuse_many(config, rule)
     choices = fields.optional(options, RecalibrateOptions, "options")
-    asked = collect_requirement(requirement, dict(limits), recalibrate)
+    asked = fields.optional(requirement, Requirement, "requirement")
     asked.check_unit(config.promise)
     required = _required(config, asked)
     folder = fields.path(labels, "labels")

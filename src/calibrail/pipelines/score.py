@@ -3,9 +3,10 @@
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Unpack, cast
+from os import PathLike
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,9 @@ from calibrail.data.tables import number_array, string_array
 from calibrail.engine import score_parts
 from calibrail.errors import InputError
 from calibrail.options import ReadOptions
-from calibrail.options.data import ReadShort
+from calibrail.options.data import Annotators
 from calibrail.options.fields import optional
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.context import Progress
 from calibrail.pipelines.loading import open_source
 from calibrail.pipelines.scoring import resolve_unlearnt
@@ -44,11 +46,28 @@ class _Place(NamedTuple):
     end: int
 
 
+@options_from_keywords(reading=ReadOptions, override=True)
 def score_sentences(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike],
     reading: ReadOptions | None = None,
-    **fields: Unpack[ReadShort],
+    *,
+    format: str | None = None,
+    preset: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    label_column: str | tuple[str, ...] | None = None,
+    label_map: Mapping[str, Any] | None = None,
+    positive: str | float | None = None,
+    annotators: Annotators | None = None,
+    group_column: str | None = None,
+    id_column: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    strict: bool = False,
+    limit: int | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    span_share: float = 0.0,
+    quarantine: str | PathLike[str] | None = None,
 ) -> pa.Table:
     """Score every sentence of every answer, labelled or not.
 
@@ -56,7 +75,7 @@ def score_sentences(
 
     Parameters
     ----------
-    source, reading, **fields
+    source, reading, format, preset, mapping, ...
         As in `read`.
     scores : str, Score or sequence
         As `calibrate` takes them; none that learns.
@@ -82,14 +101,13 @@ def score_sentences(
     >>> score_sentences(rows, "novelty").select(["sentence", "novelty"]).to_pylist()
     [{'sentence': 1, 'novelty': 0.0}, {'sentence': 2, 'novelty': 1.0}]
     """
-    options = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
     tables: list[pa.Table] = []
 
     def take(part: ScoreTable, places: dict[str, pa.Array]) -> None:
         first = sum(table.num_rows for table in tables)
         tables.append(pa.table(part.arrays(slice(0, len(part)), first=first, places=places)))
 
-    made, _ = score_sentences_by_parts(source, scores, take, reading=options)
+    made, _ = score_sentences_by_parts(source, scores, take, reading=reading)
     take(made, columns_of_places([]))
     whole = pa.concat_tables(tables).combine_chunks()
     empty = [name for name in whole.column_names if whole[name].null_count == len(whole)]

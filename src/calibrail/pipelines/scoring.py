@@ -143,11 +143,10 @@ def nothing_beside(detectors: Sequence[Score], first: Example) -> tuple[Score, .
     return ()
 
 
-def beside_of(short: dict[str, Any]) -> Beside:
-    """Return what a call sets beside its detectors; its keyword ``baselines`` is taken out."""
-    wanted = short.pop("baselines", True)
-    yes_or_no(wanted, "baselines")
-    return baselines_beside if wanted else nothing_beside
+def beside_of(baselines: bool) -> Beside:
+    """Return what a call sets beside its detectors."""
+    yes_or_no(baselines, "baselines")
+    return baselines_beside if baselines else nothing_beside
 
 
 def stand_beside(

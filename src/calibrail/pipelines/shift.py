@@ -1,9 +1,9 @@
 """Shift()."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,8 @@ from calibrail.evaluation.shift import (
 from calibrail.formatting import Shown
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.options.fields import optional
-from calibrail.options.guarantee import whole_answers
-from calibrail.options.keywords import (
-    CalibrateKeywords,
-    from_keywords,
-    options_from_keywords,
-)
+from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.context import Context
 from calibrail.pipelines.independence import tie_break_keys
 from calibrail.pipelines.loading import source_name
@@ -42,16 +38,6 @@ from calibrail.scores.detector import learns
 from calibrail.scores.registry import DEFAULT_SCORE
 
 SCHEMA: Final = "calibrail.shift/1"
-
-
-class ShiftShort(CalibrateKeywords, total=False):
-    """Keywords that stand for the fields of a split, a promise and a requirement."""
-
-    test: Source | None
-    calibrate_on: tuple[str, ...] | list[str]
-    time: str | None
-    periods: int
-    test_reading: ReadOptions | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,6 +72,7 @@ class ShiftRun(Shown):
         return write_run(folder, {"shift.json": self.content}, document(self.content), *tables)
 
 
+@options_from_keywords(split=ShiftSplit, promise=Promise, requirement=Requirement)
 def shift(
     source: Source,
     score: ScoreLike = DEFAULT_SCORE,
@@ -95,7 +82,27 @@ def shift(
     requirement: Requirement | None = None,
     reading: ReadOptions | None = None,
     context: Context | None = None,
-    **short: Unpack[ShiftShort],
+    test: Source | None = None,
+    by: str | None = None,
+    calibrate_on: Sequence[str] = (),
+    time: str | None = None,
+    periods: int = 4,
+    test_reading: ReadOptions | None = None,
+    alpha: float = 0.05,
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    undefined: Undefined = "flag",
+    allow_flag_all: bool = False,
+    min_n: int | None = None,
+    clustered: bool = False,
+    beta: float | None = None,
+    unit: Unit = "answer",
+    max_fpr: float | None = None,
+    min_coverage: float | None = None,
+    confidence: float = 0.95,
+    assume_independent: bool = False,
+    risks: Sequence[str] = (),
+    min_kept: float | None = None,
 ) -> ShiftRun:
     """Calibrate on some answers, test on others: the drift audit.
 
@@ -116,9 +123,11 @@ def shift(
         quarantine file: ``quarantine-test.jsonl``.
     context : Context, optional
         The command that gives this again; who is told how far it is.
-    **short
-        Fields of ``split``, ``promise`` and ``requirement`` in their place, such as ``test``,
-        ``by``, ``time`` and ``alpha``. Here ``by`` names the groups of the split.
+    test, by, calibrate_on, time, periods, test_reading
+        Fields of ``split``, by themselves in its place: ``by`` names its groups.
+    alpha, guarantee, delta, undefined, ...
+        Fields of ``promise`` and ``requirement``, by themselves in their place; see `calibrate`.
+        The threshold is one for all answers, so that the others are refused.
 
     Raises
     ------
@@ -135,9 +144,9 @@ def shift(
     >>> len(run.to_dict()["tests"])
     10
     """
-    keywords = dict(short)
-    split = from_keywords(ShiftSplit, split, keywords)
-    promise, requirement = options_from_keywords(promise, requirement, keywords, shift)
+    split = optional(split, ShiftSplit, "split")
+    promise = optional(promise, Promise, "promise")
+    requirement = optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
     context = optional(context, Context, "context")
     scored = tuple(

@@ -231,7 +231,7 @@ class AnswerRequest(BaseModel):
     order: StrictInt
 
 
-class LabelRequest(AnswerRequest):
+class LabelBody(AnswerRequest):
     """A label: 0 faithful, 1 hallucinated, None unsure, and the places that show it."""
 
     label: Annotated[StrictInt, Field(ge=0, le=1)] | None
@@ -272,7 +272,7 @@ class Page:
             self._look()
             return self._state()
 
-    def label(self, given: LabelRequest) -> dict[str, Any]:
+    def label(self, given: LabelBody) -> dict[str, Any]:
         """Put a label on disk and return what comes next."""
         with self._lock:
             if not self._on_screen(given):
@@ -412,7 +412,7 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         return _said(page.state())
 
     @app.post("/api/label")
-    def label(given: LabelRequest) -> Response:
+    def label(given: LabelBody) -> Response:
         return _said(page.label(given))
 
     @app.post("/api/skip")

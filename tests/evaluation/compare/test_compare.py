@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from hypothesis import strategies as st
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.evaluation.sample import Sample
-from calibrail.options import Guarantee, Promise, Undefined
-from calibrail.options.keywords import options_from_keywords
+from calibrail.options import Guarantee, Promise, Requirement, Undefined
 from calibrail.report.documents.compare import finding
 from tests.evaluation.compare.candidates import Field
 
@@ -27,8 +27,10 @@ KEYS = (
 def compared(
     field: Field, *, baselines: tuple[str, ...] = (), seed: int = 0, **short: Any
 ) -> Comparison:
-    promise, requirement = options_from_keywords(
-        None, None, {"alpha": 0.1, **short}, compare_detectors
+    asked = {"alpha": 0.1, **short}
+    promise, requirement = (
+        kind(**{item.name: asked[item.name] for item in fields(kind) if item.name in asked})
+        for kind in (Promise, Requirement)
     )
     return compare_detectors(
         {name: field.sample(name) for name in field.columns if name not in baselines},

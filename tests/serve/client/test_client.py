@@ -14,16 +14,9 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import (
-    AsyncClient,
-    Client,
-    Decision,
-    Example,
-    Guardrail,
-    InputError,
-    ServiceError,
-)
-from calibrail.client import _core
+from calibrail import Client, Decision, Example, Guardrail
+from calibrail.client import AsyncClient, _core
+from calibrail.errors import InputError, ServiceError
 from tests.serve.client.scripted import (
     DECISION,
     Act,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail import AsyncClient
+from calibrail.client import AsyncClient
 from calibrail.guardrail.decision_log.verify import verify
 from tests.guardrail.decision_log.logs import decided
 from tests.serve.conftest import ANSWER

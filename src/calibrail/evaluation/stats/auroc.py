@@ -17,7 +17,6 @@ from typing import Final
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
-from scipy.stats import rankdata
 
 from calibrail.evaluation.stats.intervals import (
     Codes,
@@ -515,6 +514,8 @@ def match(feature: Floats, labels: Codes) -> Matching:
     even one, unless that is off by more than 0.05. Ten bins remove most of the confounding by a
     continuous variable (Cochran, 1968), finer ones the rest.
     """
+    from scipy.stats import rankdata  # takes long to import
+
     places = (rankdata(feature) - 0.5) / max(1, len(feature))
     exact = np.unique(feature, return_inverse=True)[1].astype(np.int64)
     nearest = np.inf

@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri, stdtr
-from scipy.stats import rankdata
 
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import (
@@ -126,6 +125,8 @@ def _clip(value: float) -> float:
 
 
 def _centred_ranks(column: Floats) -> Floats:
+    from scipy.stats import rankdata  # takes long to import
+
     ranks: Floats = rankdata(column) - (len(column) + 1) / 2.0
     return ranks
 
@@ -192,7 +193,7 @@ def moments(values: Floats) -> ClassMoments:
     Examples
     --------
     >>> moments(np.array([1.0, 2.0, 3.0, np.nan]))
-    Moments(n=3, mean=2.0, sd=1.0)
+    ClassMoments(n=3, mean=2.0, sd=1.0)
     """
     defined = values[~np.isnan(values)]
     if len(defined) == 0:

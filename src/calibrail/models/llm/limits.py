@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import ClassVar, Final
 
 from calibrail.errors import CalibrailError, InputError
 from calibrail.models.fork_safety import renewed
@@ -105,6 +105,8 @@ class CallLimits:
         Longest wait, in seconds, that an endpoint may ask for (Retry-After) before an example is
         given up.
     """
+
+    panel: ClassVar = "Calls to endpoints"
 
     concurrency: int = setting("For judges: most calls at the same time.", 8, metavar="N")
     timeout: float = setting("For judges: longest that one call may take.", 60.0, metavar="SECONDS")

@@ -1,0 +1,71 @@
+"""Help lists commands and options in panels, whole, and usage errors stay plain."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+import pytest
+from typer.testing import CliRunner
+
+from calibrail.cli import COMMANDS, app
+
+PANELS = {
+    "Start": ["doctor", "score", "calibrate", "compare", "plan"],
+    "Evidence": ["certify", "audit", "shift", "agree", "explain"],
+    "Ship": ["export", "keygen", "verify", "card"],
+    "Operate": ["check", "select", "serve", "monitor", "cache", "log"],
+    "Label": ["label", "audit-sample", "recalibrate"],
+}
+
+
+def shown(*words: str) -> dict[str, list[str]]:
+    """Return the lines of each panel of a help page, by its heading."""
+    done = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"})
+    assert done.exit_code == 0
+    panels: dict[str, list[str]] = {}
+    for line in done.output.splitlines():
+        if heading := re.fullmatch(r"(\S.*):", line):
+            lines = panels.setdefault(heading[1], [])
+        elif panels and line.startswith("  "):
+            lines.append(line)
+    return panels
+
+
+def names(lines: list[str]) -> list[str]:
+    """Return what a panel lists: the first words of the lines that begin an entry."""
+    entries = [line.split()[:2] for line in lines if re.match(r"  [a-z-]", line)]
+    return [words[1] if words[0].endswith(",") else words[0] for words in entries]
+
+
+def test_commands_stand_in_panels_with_whole_sentences() -> None:
+    panels = shown()
+    panels["Label"] = list(takewhile(lambda line: "Start with" not in line, panels["Label"]))
+    panels.pop("Options")
+    assert {panel: names(lines) for panel, lines in panels.items()} == PANELS
+    assert not [line for lines in panels.values() for line in lines if line.endswith("...")]
+    listed = [name for group in PANELS.values() for name in group]
+    assert {*COMMANDS, "log"} == {*listed}
+
+
+def test_calibrate_lists_first_what_everyone_needs() -> None:
+    panels = shown("calibrate")
+    first = ["--output", "--score", "--alpha", "--guarantee", "--by", "--max-fpr"]
+    assert names(panels["Options"]) == [*first, "--help"]
+    rest = "Detectors, Promise, Verdict, Reading data, Split, Where it runs, Calls to endpoints"
+    assert list(panels) == ["Arguments", "Options", *rest.split(", "), "Report", "Output"]
+    options = [name for lines in panels.values() for name in names(lines)]
+    assert len(options) == len(set(options)) > 45
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_first_panel_of_every_command_is_short(command: str) -> None:
+    panels = shown(command)
+    assert len(names(panels["Options"])) <= 13
+    assert not [line for lines in panels.values() for line in lines if "…" in line]
+
+
+def test_a_usage_error_is_plain_text() -> None:
+    done = CliRunner().invoke(app, ["calibrate", "--alhpa", "0.1"])
+    assert done.exit_code == 2
+    assert "Error: No such option: --alhpa" in done.stderr and "─" not in done.stderr

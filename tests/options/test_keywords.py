@@ -1,0 +1,128 @@
+"""Public functions spell out the fields of the option objects that they take."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+
+from calibrail import (
+    Monitor,
+    Promise,
+    ReadOptions,
+    Requirement,
+    audit_sample,
+    calibrate,
+    certify,
+    compare,
+    diagnose,
+    label,
+    monitor,
+    read,
+    recalibrate,
+    score_sentences,
+    shift,
+)
+from calibrail.errors import InputError
+from calibrail.options import AuditOptions, LabelOptions, ShiftSplit, WatchOptions
+from calibrail.options.keywords import options_from_keywords
+
+#: The classes whose fields each function takes by themselves.
+SPELLED: dict[Callable[..., object], tuple[type, ...]] = {
+    calibrate: (Promise, Requirement),
+    compare: (Promise, Requirement),
+    certify: (Requirement,),
+    shift: (ShiftSplit, Promise, Requirement),
+    label: (Requirement, LabelOptions),
+    recalibrate: (Requirement,),
+    audit_sample: (AuditOptions,),
+    monitor: (WatchOptions,),
+    Monitor.__init__: (WatchOptions,),
+    read: (ReadOptions,),
+    diagnose: (ReadOptions,),
+    score_sentences: (ReadOptions,),
+}
+
+
+@pytest.mark.parametrize("function", SPELLED, ids=lambda function: function.__qualname__)
+def test_the_keywords_are_the_fields_with_their_defaults(function: Callable[..., object]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert tuple(function.option_kinds.values()) == SPELLED[function]  # type: ignore[attr-defined]
+    assert not any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+    declared: dict[str, Any] = {}
+    for kind in reversed(SPELLED[function]):
+        declared |= {item.name: item.default for item in fields(kind)}
+    declared.pop("reference", None)  # a number, or rows
+    assert MISSING not in declared.values()
+    assert {name: parameters[name].default for name in declared} == declared
+    assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in declared)
+    assert all(parameters[name].annotation is not inspect.Parameter.empty for name in declared)
+
+
+@options_from_keywords(promise=Promise, requirement=Requirement)
+def asked(
+    source: str,
+    promise: Promise | None = None,
+    requirement: Requirement | None = None,
+    *,
+    alpha: float = 0.05,
+    max_fpr: float | None = None,
+    confidence: float = 0.95,
+) -> tuple[Promise | None, Requirement | None]:
+    return promise, requirement
+
+
+def test_what_is_given_makes_the_objects() -> None:
+    assert asked("data", alpha=0.2, confidence=0.9) == (
+        Promise(alpha=0.2),
+        Requirement(confidence=0.9),
+    )
+    assert asked("data", max_fpr=0.5) == (None, Requirement(max_fpr=0.5))
+    assert asked("data", Promise(0.3)) == (Promise(0.3), None)
+    assert asked("data") == (None, None)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.05])
+def test_a_field_beside_its_object_is_refused_whatever_its_value(alpha: float) -> None:
+    with pytest.raises(InputError, match="give alpha by itself or in the promise, not both"):
+        asked("data", Promise(alpha=0.2), alpha=alpha)
+
+
+def test_keywords_win_over_an_object_where_they_are_to() -> None:
+    @options_from_keywords(promise=Promise, override=True)
+    def told(promise: Promise | None = None, *, alpha: float = 0.05) -> Promise | None:
+        return promise
+
+    assert told(Promise(0.3, "pac"), alpha=0.05) == Promise(0.05, "pac")
+
+
+def test_an_object_of_another_kind_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"promise must be a Promise, e.g. .*; got Requirement"):
+        asked("data", Requirement())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("function", "among"),
+    [
+        (calibrate, "scores labels groups ids higher target reading splitting looks alpha"),
+        (compare, "scores reading splitting alpha max_fpr baselines"),
+        (certify, "scores labels max_fpr reading looks"),
+        (shift, "alpha reading"),
+    ],
+)
+def test_an_unknown_argument_is_met_with_all_that_are_known(
+    function: Callable[..., object], among: str
+) -> None:
+    with pytest.raises(InputError, match="unknown argument 'alhpa'") as refused:
+        function("example:facts", alhpa=0.1)
+    known = str(refused.value).partition("Known are ")[2].split(", ")
+    assert {*among.split()} <= {*known}
+    assert ("did you mean alpha?" in str(refused.value)) == ("alpha" in known)
+
+
+def test_a_part_of_another_object_is_named_with_it() -> None:
+    with pytest.raises(InputError, match=r"give it as reading=ReadOptions\(label_column=...\)"):
+        calibrate("example:facts", label_column="x")  # type: ignore[call-arg]
