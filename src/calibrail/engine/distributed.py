@@ -360,13 +360,6 @@ def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
         _said.reset(before)
 
 
-@contextmanager
-def in_this_process() -> Iterator[None]:
-    """Score, within the block, in this process: what a shard is made of is not cut again."""
-    with use_engine(_LOCAL):
-        yield
-
-
 def say_once(sentence: str) -> None:
     """Say what a user should know of the engine, once within ``use_engine``: a warning."""
     if sentence in _said.get():
