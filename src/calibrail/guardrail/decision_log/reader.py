@@ -1,4 +1,4 @@
-"""One iterator over a log, resumable.
+"""Resumable reading of a decision log, of its folder and of other files and streams.
 
 Such a file may hold lines of any chains, as a shipper has collected them, or decisions that
 ``calibrail check`` wrote. Nothing says which file it is but its content.
@@ -25,14 +25,15 @@ from calibrail.guardrail.decision_log.lines import (
     CLOSED,
     OPENED,
     START,
+    LogFinding,
     LogLine,
     ending,
+    file_lines,
     files_of,
     is_chained,
     place_of,
     readable,
 )
-from calibrail.guardrail.decision_log.verify import LogFinding
 from calibrail.options import fields
 
 #: Findings that are listed; all are counted.
@@ -430,7 +431,7 @@ def ahead() -> str:
     return (datetime.now(UTC) + _AHEAD).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-class Reader:
+class _LineReader:
     """Takes lines one by one, and moves the cursor past each."""
 
     def __init__(self, cursor: Cursor, tally: LogCounts) -> None:
@@ -641,7 +642,7 @@ def read_on(
     DataError
         A file cannot be read.
     """
-    reader = Reader(cursor, tally)
+    reader = _LineReader(cursor, tally)
     with file_errors("cannot read the decision log"):
         chains, others = _files(sources, cursor, tally)
         read = [_chain_lines(name, *item) for name, item in chains.items()]
@@ -728,28 +729,17 @@ def _chain_lines(chain: str, files: Sequence[_File], place: ChainPosition | None
         if place is not None and place.file == file_number:
             offset, number = place.offset, place.line
         name, last = path.name, file_number == files[-1][0]
-        try:
-            file = path.open("rb")
-        except FileNotFoundError:
-            # It was moved to an archive just now. What follows waits for it to be found there.
+        if size < offset:
+            yield Raw(latest, chain, file_number, name, offset, number, None, "cut")
             return
-        with file:
-            if size < offset:
-                yield Raw(latest, chain, file_number, name, offset, number, None, "cut")
-                return
-            file.seek(offset)
-            for raw in file:
-                number, offset = number + 1, offset + len(raw)
-                if raw.endswith(b"\n"):
-                    line = readable(raw[:-1])
-                    code = "changed" if line is None else ""
-                elif last:
-                    break
-                else:
-                    line, torn = ending(raw)
-                    code = "torn" if torn else "changed"
-                if offset > size:
+        try:
+            for n, end, _, line, code, ended in file_lines(path, offset, number):
+                # What is just being written, or came since, is left for the next time.
+                if (last and not ended) or end > size:
                     break
                 if line is not None and line.time < future:
                     latest = max(latest, line.time)
-                yield Raw(latest, chain, file_number, name, offset, number, line, code)
+                yield Raw(latest, chain, file_number, name, end, n, line, code)
+        except FileNotFoundError:
+            # It was moved to an archive just now. What follows waits for it to be found there.
+            return
