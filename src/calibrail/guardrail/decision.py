@@ -1,8 +1,7 @@
 """Decision, its reasons, and the rule that turns scores into decisions.
 
 The last digits of a neural network's scores depend on the batch. A decision must not: where the
-score's tolerance leaves open what would be said of an answer, it is said to be uncertain, and is
-scored again by itself.
+score's tolerance leaves the decision about an answer open, the answer is scored again by itself.
 """
 
 import json
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import DECISIONS
 from calibrail.conformal.groups import By, group_key
 from calibrail.conformal.overlapping_groups import OverlappingCalibration
-from calibrail.conformal.rule import Decision as Said
+from calibrail.conformal.rule import Decision as RuleOutcome
 from calibrail.conformal.rule import Groups, Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
@@ -80,7 +79,7 @@ class Removed:
         """
         if isinstance(content, Mapping):
             start, end, text = (content.get(name) for name in ("start", "end", "text"))
-            score, p_value = (number_in(content, name) for name in ("score", "p_value"))
+            score, p_value = (parse_number(content, name) for name in ("score", "p_value"))
             match content.get("reason"):
                 case str(reason) if (
                     type(start) is int
@@ -96,7 +95,7 @@ class Removed:
         )
 
 
-def trimming_in(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, ...] | None]:
+def parse_trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, ...] | None]:
     """Return the text and the removed sentences of a decision by sentences."""
     if "removed" not in content:
         return None, None
@@ -113,7 +112,7 @@ def trimming_in(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, 
     return text, tuple(map(Removed.from_dict, removed))
 
 
-def number_in(content: Mapping[str, Any], name: str) -> float | None:
+def parse_number(content: Mapping[str, Any], name: str) -> float | None:
     """Return a number that must be given, though it may be None."""
     value = content.get(name, "nothing")
     if value is None:
@@ -132,7 +131,7 @@ Outcome = Literal["pass", "flag", "review", "error"]
 Result = Literal["pass", "trimmed", "emptied", "flag", "review", "error"]
 
 
-_LEFT_OUT: Final = Cause("other")
+_NO_CAUSE: Final = Cause("other")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -185,10 +184,10 @@ class Decision(Shown):
     scale: Scale = field(default_factory=Scale)
     text: str | None = None
     removed: tuple[Removed, ...] | None = None
-    cause: Cause = _LEFT_OUT
+    cause: Cause = _NO_CAUSE
 
     def __post_init__(self) -> None:
-        if self.cause is _LEFT_OUT:
+        if self.cause is _NO_CAUSE:
             cause = SCORED if self.score is not None else cause_in_old_reason(self.reason)
             object.__setattr__(self, "cause", cause)
 
@@ -319,7 +318,7 @@ class Decision(Shown):
                 f"{content['outcome']!r:.80}"
             )
         score, threshold, p_value = (
-            number_in(content, name) for name in ("score", "threshold", "p_value")
+            parse_number(content, name) for name in ("score", "threshold", "p_value")
         )
         if p_value is not None and not 0.0 < p_value <= 1.0:
             raise InputError(f"a decision's p_value must lie in (0, 1]; got {p_value!r}")
@@ -327,7 +326,7 @@ class Decision(Shown):
             raise InputError(
                 f"a decision has a score and a p_value, or neither; got {score!r} and {p_value!r}"
             )
-        passes, cause = content["outcome"] == "pass", cause_in(content)
+        passes, cause = content["outcome"] == "pass", parse_cause(content)
         if passes and score is None and cause.code != "score_undefined":
             raise InputError(
                 f"a decision without a score passes only for an {UNDEFINED}; its reason is "
@@ -352,7 +351,7 @@ class Decision(Shown):
             content["reason"],
             evidence,
             scale,
-            *trimming_in(content),
+            *parse_trimming(content),
             cause=cause,
         )
 
@@ -361,7 +360,7 @@ class Decision(Shown):
         return json.dumps(self.to_dict(evidence=evidence), ensure_ascii=False, allow_nan=False)
 
 
-def cause_in(content: Mapping[str, Any]) -> Cause:
+def parse_cause(content: Mapping[str, Any]) -> Cause:
     """Return the cause in a decision's JSON object; of an older one, what its reason says.
 
     Raises
@@ -385,7 +384,7 @@ def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:
         return Scale()
     if not isinstance(column, str):
         raise InputError(f"a decision's column must be a text; got {column!r:.80}")
-    shown = [number_in(content, name) for name in ("column_value", "column_threshold")]
+    shown = [parse_number(content, name) for name in ("column_value", "column_threshold")]
     for negated in (False, True):
         scale = Scale(column, negated)
         if shown == [scale.in_column(value) for value in kept]:
@@ -490,7 +489,7 @@ _MOVED: Final = 1.0 - 1e-6
 
 @dataclass(frozen=True, slots=True)
 class StableDecisions:
-    """What a rule says of scores.
+    """The decisions of a rule about scores, and which of them no batch changes.
 
     Attributes
     ----------
@@ -542,7 +541,7 @@ def decide_stably(
     *,
     alone: bool = False,
 ) -> StableDecisions:
-    """Return what a rule says of scores, and of which of them it would say it in any batch.
+    """Apply a rule to scores; mark which decisions cannot change with the batch.
 
     Parameters
     ----------
@@ -559,11 +558,11 @@ def decide_stably(
     """
     missing = np.isnan(values)
 
-    def said(scores: NDArray[np.float64]) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    def outcomes_of(scores: NDArray[np.float64]) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
         p_values = rule.p_value(np.where(missing, 0.0, scores), groups, tolerance)
         return rule.decide(scores, groups, tolerance), p_values
 
-    codes, p_values = said(values)
+    codes, p_values = outcomes_of(values)
     thresholds = rule.thresholds(len(values), groups)
     if tolerance == 0.0:
         return StableDecisions(
@@ -581,7 +580,7 @@ def decide_stably(
     # What does not change from the lowest to the highest value changes nowhere between.
     moved = _MOVED * tolerance
     low, high = values - moved, values + moved
-    for before, after in zip(said(low), said(high), strict=True):
+    for before, after in zip(outcomes_of(low), outcomes_of(high), strict=True):
         certain &= missing | (before == after)
     certain &= missing | (np.round(low, digits) == np.round(high, digits))
     return StableDecisions(codes, thresholds, p_values, shown, certain)
@@ -602,7 +601,7 @@ def _digits(tolerance: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RowDecision:
-    """What the rule says of one row: an answer, or a sentence of one.
+    """The decision of the rule about one row: an answer, or a sentence of one.
 
     Attributes
     ----------
@@ -622,7 +621,7 @@ class RowDecision:
         What the detector raised.
     """
 
-    outcome: Said
+    outcome: RuleOutcome
     score: float | None
     threshold: float | None
     p_value: float | None
@@ -652,7 +651,7 @@ class DecisionRule:
         """In which numbers the detector's user knows its score."""
         return scale_of(self._score)
 
-    def of(self, rows: Sequence[Example], *, alone: bool = False) -> list[RowDecision]:
+    def decide(self, rows: Sequence[Example], *, alone: bool = False) -> list[RowDecision]:
         """Return a verdict on each row.
 
         Parameters
@@ -674,7 +673,7 @@ class DecisionRule:
             if len(rows) == 1 or isinstance(error, ModelError | BudgetError):
                 # A model that cannot be had, or may not be asked, fails on every row alike.
                 return [self.failed(row, error) for row in rows]
-            return [self.of([row])[0] for row in rows]
+            return [self.decide([row])[0] for row in rows]
         return self.judged(rows, scores)
 
     def judged(
@@ -692,22 +691,22 @@ class DecisionRule:
             Whether the one row was scored with nothing remembered.
         """
         groups, tolerance = self._groups(rows), self._score.tolerance
-        said = decide_stably(self._rule, scores.values, groups, tolerance, alone=alone)
+        stable = decide_stably(self._rule, scores.values, groups, tolerance, alone=alone)
         scale, verdicts = self.scale, []
         for place, row in enumerate(rows):
-            if not said.certain[place]:
+            if not stable.certain[place]:
                 verdicts.append(self._alone(row))
                 continue
             if isinstance(why := scores.reasons.get(place), DetectorFailure):
                 verdicts.append(self.failed(row, ModelError(why)))
                 continue
-            outcome, threshold = DECISIONS[said.codes[place]], _finite(said.thresholds[place])
+            outcome, threshold = DECISIONS[stable.codes[place]], _finite(stable.thresholds[place])
             evidence = (scores.evidence[place] or None) if scores.evidence else None
             if np.isnan(scores.values[place]):
                 value, p_value = None, None
                 reason = reason_of_cause(Cause("score_undefined"), outcome, str(why))
             else:
-                value, p_value = float(said.shown[place]), float(said.p_values[place])
+                value, p_value = float(stable.shown[place]), float(stable.p_values[place])
                 reason = reason_of(self._rule, scale, value, threshold, outcome)
             verdicts.append(RowDecision(outcome, value, threshold, p_value, reason, evidence))
         return verdicts

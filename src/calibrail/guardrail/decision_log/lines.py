@@ -107,12 +107,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def encoded(fields: str) -> bytes:
+def to_utf8(fields: str) -> bytes:
     """Return JSON text as UTF-8; half of a surrogate pair, which UTF-8 lacks, as its escape."""
     return fields.encode("utf-8", "backslashreplace")
 
 
-def fields_of(content: Mapping[str, Any]) -> str:
+def json_fields(content: Mapping[str, Any]) -> str:
     """Return a JSON object's fields without its braces.
 
     Raises
@@ -123,7 +123,7 @@ def fields_of(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False)[1:-1]
 
 
-def sealed(fields: bytes, seq: int, previous: str, moment: str) -> tuple[bytes, str]:
+def seal_line(fields: bytes, seq: int, previous: str, moment: str) -> tuple[bytes, str]:
     """Return a line with its end, and its hash; its time stands before its fields.
 
     The hash is the SHA-256 of the line's bytes as they would stand without ``hash``: the place in
@@ -135,7 +135,7 @@ def sealed(fields: bytes, seq: int, previous: str, moment: str) -> tuple[bytes, 
     return body[:-1] + _SEAL % digest.encode() + b"\n", digest
 
 
-def unsealed(raw: bytes) -> LogLine:
+def parse_line(raw: bytes) -> LogLine:
     """Return a line, without its end, as what it holds.
 
     Raises
@@ -158,22 +158,22 @@ def unsealed(raw: bytes) -> LogLine:
     return LogLine(content, seq, previous, digest, time)
 
 
-def readable(raw: bytes) -> LogLine | None:
+def parse_line_if_sound(raw: bytes) -> LogLine | None:
     """Return a line, without its end; None where it is not what was written."""
     try:
-        return unsealed(raw)
+        return parse_line(raw)
     except LineError:
         return None
 
 
-def ending(raw: bytes) -> tuple[LogLine | None, bool]:
+def parse_unended(raw: bytes) -> tuple[LogLine | None, bool]:
     """Return what stands after a file's last line end: a line, and whether a tear may leave it.
 
     A write that was torn leaves the beginning of a line, or all of it but its end. A line that is
     all there, with anything but its end after it, was changed.
     """
     if (seal := _SEALED.search(raw)) is not None:
-        line = readable(raw[: seal.end()])
+        line = parse_line_if_sound(raw[: seal.end()])
         return line, line is not None and seal.end() == len(raw)
     return None, raw.startswith(_BEGINNING) or _BEGINNING.startswith(raw)
 
@@ -222,7 +222,7 @@ def file_lines(path: Path, offset: int = 0, number: int = 0) -> Iterator[FileLin
         for raw in file:
             number, offset = number + 1, offset + len(raw)
             ended = raw.endswith(b"\n")
-            line, torn = (readable(raw[:-1]), False) if ended else ending(raw)
+            line, torn = (parse_line_if_sound(raw[:-1]), False) if ended else parse_unended(raw)
             sound = ended and line is not None
             code: Literal["", "changed", "torn"] = "torn" if torn else "" if sound else "changed"
             yield FileLine(number, offset, len(raw), line, code, ended)
@@ -286,7 +286,7 @@ def first_line(path: Path) -> LogLine | None:
     """Return the first line of a file; None where it is not whole."""
     with suppress(OSError, LineError), path.open("rb") as file:
         raw = file.readline()
-        return unsealed(raw[:-1]) if raw.endswith(b"\n") else None
+        return parse_line(raw[:-1]) if raw.endswith(b"\n") else None
     return None
 
 
@@ -300,7 +300,7 @@ def last_line(path: Path) -> LogLine | None:
             position = file.seek(position - size)
             tail = file.read(size) + tail
         whole = tail.rpartition(b"\n")[0].rpartition(b"\n")[2]
-        return unsealed(whole) if whole else None
+        return parse_line(whole) if whole else None
     return None
 
 
