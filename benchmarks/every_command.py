@@ -61,8 +61,6 @@ NOT_KEPT = shutil.ignore_patterns("*.html", "*.svg", "*.png", "figures", "cache"
 ONLY_TIMES = ("board/cost.json",)
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?")
 DURATION = re.compile(r"(?<![\w.])(?:about )?\d[\d,.]*\s?(?:ms|µs|s|min|h)\b(?: \d+ (?:s|min)\b)?")
-#: What a dry run says of this machine's memory.
-MEMORY = re.compile(r'("(?:free|held)"): \d+')
 #: Progress comes by the clock.
 BY_THE_CLOCK = re.compile(
     r"^(?:.*(?: so far| left)\b.*|\w+: [\d,]+ (?:of|examples)\b.*)\n?", re.MULTILINE
@@ -256,8 +254,6 @@ def _files(folder: Path) -> set[tuple[Path, int]]:
 def _keep(place: Place, target: Path, printed: str, said: str, code: int | None, line: str) -> None:
     """Write down what a command printed and said, and how it ended."""
     shown = place.settled(printed)
-    if "--dry-run" in line:
-        shown = MEMORY.sub(r"\1: null", shown)
     kind = "json" if shown.lstrip().startswith(("{", "[")) else "txt"
     (target / f"printed.{kind}").write_text(shown, "utf-8")
     (target / "ended.json").write_text(json.dumps({"command": line, "code": code}), "utf-8")

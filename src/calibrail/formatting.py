@@ -90,17 +90,6 @@ def spoken_time(seconds: float) -> str:
     return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
 
 
-def spoken_bytes(n: int) -> str:
-    """Return an amount of memory with two or three digits.
-
-    >>> spoken_bytes(345_000), spoken_bytes(850_400_000), spoken_bytes(31_200_000_000)
-    ('1 MB', '850 MB', '31 GB')
-    """
-    if n < 1e9:
-        return f"{max(1.0, n / 1e6):.0f} MB"
-    return f"{n / 1e9:.1f} GB" if n < 1e10 else f"{n / 1e9:,.0f} GB"
-
-
 _Values = TypeVar("_Values", float, "NDArray[np.float64]")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from calibrail.guardrail import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry, verify
-from calibrail.guardrail.decision_log.lines import encoded, fields_of, sealed
+from calibrail.guardrail.decision_log.lines import json_fields, seal_line, to_utf8
 from tests.command_line import calibrail
 from tests.guardrail.decision_log.logs import DIGEST, decision, entry, files
 
@@ -170,7 +170,7 @@ def test_what_is_no_decision_any_more_is_left_out_and_said(log: Path, tmp_path: 
     ids=str,
 )
 def test_a_forged_line_is_no_traceback(log: Path, tmp_path: Path, content: object) -> None:
-    line, _ = sealed(encoded(fields_of(content)), 0, "0" * 64, "noon")  # type: ignore[arg-type]
+    line, _ = seal_line(to_utf8(json_fields(content)), 0, "0" * 64, "noon")  # type: ignore[arg-type]
     files(log)[0].write_bytes(line)
     assert calibrail("log", "verify", log).returncode == 1
     done = calibrail("log", "export", log, "-o", tmp_path / "log.parquet")

@@ -1,4 +1,4 @@
-"""Is long work seen to be alive, with what is left of it, and short work silent?"""
+"""Progress of long work on standard error, and silence of short work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from calibrail import Example
 from calibrail.cli import progress
-from calibrail.cli.progress import Pace, counting, tell
+from calibrail.cli.progress import ProgressLine, counting
 from calibrail.data import files
 from calibrail.data.files import count_rows
 from calibrail.data.reading import observe_readings, read
@@ -83,21 +83,21 @@ def test_short_work_stays_silent_where_nobody_looks(capfd: pytest.CaptureFixture
 
 def test_lines_say_what_is_done_the_rate_and_the_time_left(tmp_path: Path) -> None:
     clock = Clock()
-    pace = Pace("scoring", clock)
-    with observe_readings(pace.reads):
+    line = ProgressLine("scoring", clock)
+    with observe_readings(line.reads):
         examples = iter(read(answers(tmp_path / "a.jsonl", 5000), require=("response",)))
     clock.now = 4.0
-    assert pace.words() == "scoring: 0 examples, 4 s so far"
+    assert line.words() == "scoring: 0 examples, 4 s so far"
     for _ in range(64):
         next(examples)
     clock.now = 10.0
-    pace(64)
-    assert pace.words() == "scoring: 64 of about 5,000 examples"
+    line(64)
+    assert line.words() == "scoring: 64 of about 5,000 examples"
     clock.now = 20.0
-    pace(128)
-    assert pace.words() == "scoring: 128 of about 5,000 examples, 6.4 a second, about 13 min left"
-    pace.answered = 70
-    assert "70 answers of endpoints" in pace.words()
+    line(128)
+    assert line.words() == "scoring: 128 of about 5,000 examples, 6.4 a second, about 13 min left"
+    line.answered = 70
+    assert "70 answers of endpoints" in line.words()
 
 
 def test_lines_come_ever_more_rarely_and_never_on_standard_output(
@@ -109,7 +109,7 @@ def test_lines_come_ever_more_rarely_and_never_on_standard_output(
         pauses.append(seconds)
         return len(pauses) > 7
 
-    tell(Pace("scoring", Clock()), wait)
+    ProgressLine("scoring", Clock()).tell(wait)
     assert pauses == [10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 300.0, 300.0]
     out, err = capfd.readouterr()
     assert out == "" and len(err.splitlines()) == 7
@@ -179,42 +179,15 @@ def test_the_number_of_whole_groups_is_known_once_they_are_drawn() -> None:
 @pytest.mark.filterwarnings("ignore:The detector")
 def test_a_slow_function_is_followed_answer_by_answer(tmp_path: Path) -> None:
     clock, seen = Clock(), list[str]()
-    pace = Pace("scoring", clock)
+    line = ProgressLine("scoring", clock)
 
     def slow(example: Example) -> float:
         clock.now += 0.5
-        seen.append(pace.words())
+        seen.append(line.words())
         return float(len(example.response))
 
-    with observe_readings(pace.reads):
-        score_only(answers(tmp_path / "a.jsonl", 3000), CustomScore(slow), progress=pace)
+    with observe_readings(line.reads):
+        score_only(answers(tmp_path / "a.jsonl", 3000), CustomScore(slow), progress=line)
     assert seen[100] == "scoring: 100 of about 3,000 examples, 2 a second, about 24 min left"
     done = [int(words.split()[1].replace(",", "")) for words in seen[1:]]
-    assert done == list(range(1, 3000)) and pace.done == 3000
-
-
-@pytest.mark.filterwarnings("ignore:The detector")
-def test_a_command_tells_on_standard_error_what_it_will_need(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    clock = Clock()
-
-    def made(what: str, kept: int) -> Pace:
-        return Pace(what, clock, kept=kept, held=lambda: 10**9, free=lambda: 4 * 10**6)
-
-    monkeypatch.setattr(progress, "Pace", made)
-
-    def slow(example: Example) -> float:
-        clock.now += 0.5
-        return float(len(example.response))
-
-    with counting("scoring", kept=2000) as context:
-        score_only(
-            answers(tmp_path / "a.jsonl", 3000), CustomScore(slow), progress=context.progress
-        )
-    out, err = capfd.readouterr()
-    first, warning = err.splitlines()
-    assert out == "" and first == (
-        "scoring about 3,000 examples will take about 25 min and 1.0 GB of memory"
-    )
-    assert warning.startswith("warning: this run will need about 1.0 GB of memory, 6 MB more")
+    assert done == list(range(1, 3000)) and line.done == 3000

@@ -15,7 +15,7 @@ from calibrail.guardrail.cause import (
     cause_in_old_reason,
     reason_of_cause,
 )
-from calibrail.guardrail.decision import Decision, cause_in
+from calibrail.guardrail.decision import Decision, parse_cause
 
 CAUSES = [
     (Cause("score_undefined"), "no number", "undefined score (no number); policy: flag"),
@@ -84,4 +84,4 @@ def test_what_was_raised_is_named_and_not_quoted() -> None:
 )
 def test_what_is_no_cause_is_refused(cause: Any) -> None:
     with pytest.raises(InputError, match="cause"):
-        cause_in({"score": None, "reason": "undefined score", "cause": cause})
+        parse_cause({"score": None, "reason": "undefined score", "cause": cause})

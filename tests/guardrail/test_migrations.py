@@ -9,7 +9,7 @@ import pytest
 from calibrail import Example
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import SCHEMA, FrozenConfig, Guardrail
-from calibrail.guardrail.file import MIGRATIONS, NEWEST, content_digest, migrated, render
+from calibrail.guardrail.file import MIGRATIONS, NEWEST, content_digest, migrate, render
 
 #: Files as each version wrote them: they are never written again.
 GOLDEN = Path(__file__).parent / "golden"
@@ -150,7 +150,7 @@ def test_a_changed_byte_in_an_older_file_is_refused(path: Path) -> None:
 )
 def test_any_other_schema_is_refused_with_what_to_do(schema: object, message: str) -> None:
     with pytest.raises(GuardrailError, match=message):
-        migrated({"schema": schema}, "g.json")
+        migrate({"schema": schema}, "g.json")
 
 
 def test_a_field_that_the_schema_lacks_is_named_with_the_remedy() -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from calibrail import Guardrail, calibrate, certify
 from calibrail.cli import app
 from calibrail.options import ReadOptions
-from calibrail.pipelines.run import inherited
+from calibrail.pipelines.run import inherited_reading
 
 HOW = ReadOptions(mapping={"contexts": "grounds.body", "response": "ours"}, positive=0)
 
@@ -73,9 +73,11 @@ def test_a_file_of_another_layout_is_read_by_what_it_shows(
 
 def test_what_is_said_wins_over_what_was_frozen(guardrail: Guardrail, tmp_path: Path) -> None:
     fresh = save(tmp_path / "fresh.jsonl", rows(10, start=200))
-    chosen = inherited(ReadOptions(label_map={"1": 1, "0": 0}), guardrail, fresh, labelled=True)
+    chosen = inherited_reading(
+        ReadOptions(label_map={"1": 1, "0": 0}), guardrail, fresh, labelled=True
+    )
     assert (chosen.positive, chosen.mapping) == (None, HOW.mapping)
-    unlabelled = inherited(None, guardrail, fresh, labelled=False)
+    unlabelled = inherited_reading(None, guardrail, fresh, labelled=False)
     assert (unlabelled.positive, unlabelled.mapping) == (None, HOW.mapping)
 
 

@@ -15,7 +15,6 @@ from calibrail.errors import InputError
 from calibrail.options import Beyond
 from calibrail.options.fields import one_of, setting
 from calibrail.options.guarantee import OF_ONE_DETECTOR
-from calibrail.pipelines.estimate import TEXTS_KEPT
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,11 @@ def calibrate_command(
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    with counting("scoring", work, kept=TEXTS_KEPT) as context:
+    with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(
                 data,
                 scores,
-                kept=TEXTS_KEPT,
                 reading=reading,
                 splitting=splitting,
                 unit=promise.unit,
@@ -106,12 +104,11 @@ def compare_command(
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    with counting("scoring", work, kept=TEXTS_KEPT) as context:
+    with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(
                 data,
                 scores,
-                kept=TEXTS_KEPT,
                 reading=reading,
                 splitting=splitting,
                 unit=promise.unit,

@@ -54,7 +54,7 @@ def check_command(
     from calibrail.formatting import count
     from calibrail.models.llm.chat import RemoteModel
     from calibrail.pipelines.check import check_source
-    from calibrail.pipelines.run import taking_up
+    from calibrail.pipelines.run import inherited_reading_with_flags
 
     to_stdout = str(output) == "-"
     folder = Path() if to_stdout else output.parent
@@ -62,7 +62,7 @@ def check_command(
     for model in getattr(loaded.score, "models", ()):
         if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")
-    reading, taken_up = taking_up(reading, loaded, traces, labelled=False)
+    reading, taken_up = inherited_reading_with_flags(reading, loaded, traces, labelled=False)
     if taken_up:
         note(
             f"read with {shlex.join(taken_up)}, as the calibration data was; options given here win"

@@ -13,7 +13,6 @@ from calibrail.cli.progress import counting
 from calibrail.errors import InputError
 from calibrail.options import ScoreThreshold, ShiftSplit
 from calibrail.options.fields import setting
-from calibrail.pipelines.estimate import TEXTS_KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def audit_command(
     Writes audit.json, report.html, scores.parquet and figures into RUN.
     """
     quarantine = output / "quarantine.jsonl"
-    with counting("scoring", work, kept=TEXTS_KEPT) as context:
+    with counting("scoring", work) as context:
         result = calibrail.audit(
             data,
             detectors.scores(),
@@ -95,7 +94,7 @@ def shift_command(
     scores = detectors.scores()
     if len(scores) != 1:
         raise InputError(f"shift takes one score; got {len(scores)}")
-    with counting("scoring", calls, kept=TEXTS_KEPT) as context:
+    with counting("scoring", calls) as context:
         result = calibrail.shift(
             data,
             scores[0],

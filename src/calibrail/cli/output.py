@@ -139,33 +139,15 @@ class Showing:
 
         return list(bullets(lines))
 
-    def planned(
-        self, data: Sequence[str], scores: Any, *, kept: int = 0, **options: Any
-    ) -> NoReturn:
-        """Print what a run would ask of endpoints, and need, and end.
-
-        The options are ``plan_calls``'s; ``kept`` is as for ``plan_run``.
-        """
-        from calibrail.engine.distributed import engine
-        from calibrail.pipelines.estimate import plan_calls, plan_run, plan_time, what_it_rests_on
+    def planned(self, data: Sequence[str], scores: Any, **options: Any) -> NoReturn:
+        """Print what a run would ask of endpoints, and end; the options are ``plan_calls``'s."""
+        from calibrail.pipelines.estimate import plan_calls
 
         calls = plan_calls(data, scores, **options)
         sentences = [item.sentence() for item in calls] or [
             "no endpoint would be called: none of these detectors asks a language model"
         ]
-        options.pop("splitting", None)
-        times = plan_time(data, scores, **options)
-        sentences += [item.sentence() for item in times]
-        sentences += filter(None, [what_it_rests_on(engine()) if times else ""])
-        run = plan_run(calls, times, kept)
-        if run is not None:
-            sentences += filter(None, [f"in all, {run.sentence()}", run.warning()])
-        content = {
-            "schema": "calibrail.dry_run/1",
-            "calls": [item.to_dict() for item in calls],
-            "times": [item.to_dict() for item in times],
-            "run": None if run is None else run.to_dict(),
-        }
+        content = {"schema": "calibrail.dry_run/1", "calls": [item.to_dict() for item in calls]}
         self.finish([*sentences, "nothing was sent (--dry-run)"], content)
 
 

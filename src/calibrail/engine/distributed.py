@@ -1,4 +1,4 @@
-"""Send scores to shards, collect results."""
+"""Scoring by the engine in use: scores travel to shards, and their results come back."""
 
 import json
 import sys
@@ -34,9 +34,9 @@ from calibrail.engine.shards import (
     digests,
     opened_store,
     read_result,
+    shard_progress,
     to_examples,
     to_table,
-    told,
 )
 from calibrail.errors import CalibrailError, DataError, ModelError
 from calibrail.models.embeddings import Encoder
@@ -203,7 +203,7 @@ class ScoreTask:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return a column of values a score, and of reasons where it is undefined somewhere."""
-        examples, scores, tell = to_examples(table), _opened(self.scores), told.get()
+        examples, scores, tell = to_examples(table), _opened(self.scores), shard_progress.get()
 
         def progress(done: int) -> None:
             if tell is not None:
@@ -250,7 +250,7 @@ def _n_cut(models: Mapping[str, Any]) -> dict[str, int]:
 
 
 @dataclass(slots=True, eq=False)
-class Known:
+class ShardScores:
     """What is known of one shard's scores.
 
     Attributes
@@ -360,13 +360,6 @@ def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
         _said.reset(before)
 
 
-@contextmanager
-def in_this_process() -> Iterator[None]:
-    """Score, within the block, in this process: what a shard is made of is not cut again."""
-    with use_engine(_LOCAL):
-        yield
-
-
 def say_once(sentence: str) -> None:
     """Say what a user should know of the engine, once within ``use_engine``: a warning."""
     if sentence in _said.get():
@@ -450,7 +443,7 @@ def score_parts(
     """
     keys_of(scores)
     options = engine()
-    plan = _ScoringPlan.of(scores) if options.apart else None
+    plan = _ScoringPlan.for_scores(scores) if options.apart else None
     if plan is None or not plan.sent:
         return score_blocks(examples, scores, take, keep=keep, block=block, progress=progress)[0]
     with opened_store(options) as store:
@@ -479,14 +472,14 @@ class _ScoringPlan:
     here: list[Score]
 
     @classmethod
-    def of(cls, scores: Sequence[Score]) -> "_ScoringPlan":
+    def for_scores(cls, scores: Sequence[Score]) -> "_ScoringPlan":
         reasons = [(score, local_only_reason(score)) for score in scores]
         for score, why in reasons:
             # That a column is not computed needs no word.
             if why is not None and not isinstance(score, ColumnScore):
                 say_once(
                     f"{key_of(score)} is computed by the process that you started, and not kept, "
-                    f"despite {_asked(engine())}: {why}"
+                    f"despite {_engine_options(engine())}: {why}"
                 )
         away = [score for score, why in reasons if why is None]
         sent_by_key = {key_of(score): serialise_score(score) for score in away}
@@ -501,7 +494,7 @@ class _ScoringPlan:
         return [item for key, item in self.sent.items() if (key in self.reading) == reading]
 
 
-def _asked(options: EngineOptions) -> str:
+def _engine_options(options: EngineOptions) -> str:
     """Return the options by which scores are computed elsewhere, or kept."""
     given = dict[str, str]()
     if options.engine != "local":
@@ -544,7 +537,7 @@ class _Scoring:
         self._scales = dict(zip(self._keys, map(scale_of, scores), strict=True))
         self._names = {item.digest: key for key, item in plan.sent.items()}
         # What is known of the shards that were not handed over yet.
-        self._parts: dict[int, tuple[ScoreTable, Known]] = {}
+        self._parts: dict[int, tuple[ScoreTable, ShardScores]] = {}
         self._costs: dict[str, Cost] = {}
         self._cut: set[str] = set()
         # Results that this run has asked for.
@@ -567,7 +560,7 @@ class _Scoring:
         shard = self.run.shards[number]
         part, known = self._parts.pop(number)
         self._complete(shard, known)
-        self._take(self._whole(part, known))
+        self._take(self._shard_table(part, known))
         for cost in (*known.costs(self._names, shard.n), *part.costs):
             before = self._costs.get(cost.score)
             self._costs[cost.score] = cost if before is None else before + cost
@@ -584,7 +577,7 @@ class _Scoring:
             rows = to_table(batch, cells=bool(self._plan.reading))
             by_texts, by_all = digests(rows)
             shard.digest = by_texts
-            known = Known()
+            known = ShardScores()
             self._parts[number] = part, known
             tasks = [
                 (digest, task)
@@ -600,7 +593,7 @@ class _Scoring:
                 yield Job(number, task, path, result, shard.n)
 
     def _missing(
-        self, shard: Shard, known: Known, digest: str, wanted: list[SerialisedScore]
+        self, shard: Shard, known: ShardScores, digest: str, wanted: list[SerialisedScore]
     ) -> ScoreTask | None:
         """Take what is known of a shard; return what computes the rest."""
         names = [item.digest for item in wanted]
@@ -624,7 +617,7 @@ class _Scoring:
         self._made.add(result)
         return task
 
-    def _complete(self, shard: Shard, known: Known) -> None:
+    def _complete(self, shard: Shard, known: ShardScores) -> None:
         """Read what was computed of a shard."""
         names = [item.digest for item in self._plan.sent.values()]
         for path in shard.results:
@@ -635,7 +628,7 @@ class _Scoring:
                     )
                 known.add(table, names, shard.n)
 
-    def _whole(self, part: ScoreTable, known: Known) -> ScoreTable:
+    def _shard_table(self, part: ScoreTable, known: ShardScores) -> ScoreTable:
         """Return one shard's part of the table, its rows numbered on from those before."""
         digests = {key: item.digest for key, item in self._plan.sent.items()}
         values = {**part.columns, **{key: known.values[name] for key, name in digests.items()}}

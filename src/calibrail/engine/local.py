@@ -1,4 +1,4 @@
-"""Score in this process, cost ledger."""
+"""Scoring in this process, and the ledger of what each score costs."""
 
 import hashlib
 import json
@@ -279,20 +279,20 @@ def _within(
     """Return what says how far a block is, of which a share is done; never less than before."""
     furthest = start
 
-    def told(share: float) -> None:
+    def report_share(share: float) -> None:
         nonlocal furthest
         if progress is not None and (done := start + round(share * size)) > furthest:
             furthest = done
             progress(done)
 
-    return told
+    return report_share
 
 
 def _prepare(
     batch: Sequence[Example],
     scores: Sequence[Score],
     ledger: CostLedger,
-    told: Callable[[float], None],
+    report_share: Callable[[float], None],
 ) -> set[str]:
     """Compute what the scores will look up; return which texts an encoder could not read whole."""
     by_model: dict[int, list[Demand]] = defaultdict(list)
@@ -305,7 +305,7 @@ def _prepare(
     for weight, demands in zip(weights, by_model.values(), strict=True):
 
         def of_all(share: float, done: float = done, weight: float = weight) -> None:
-            told(done + share * weight)
+            report_share(done + share * weight)
 
         done += weight
         with ledger.preparing(model := demands[0].model), progress_listener(of_all):

@@ -1,4 +1,4 @@
-"""Worker processes."""
+"""Shards in worker processes of this machine."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
 
-from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, perform, why
+from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
 from calibrail.errors import DataError
 from calibrail.models.hardware import cores
 from calibrail.options.fields import spell_option
@@ -109,7 +109,7 @@ def _one_pool(
                     died.append(job)
                     continue
                 except Exception as failure:
-                    error = why(failure)
+                    error = error_line(failure)
                 yield Outcome(job.number, error, begun.pop(job.input))
             if died:
                 died += waiting.values()

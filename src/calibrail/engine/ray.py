@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.engine.processes import threads_each
-from calibrail.engine.shard_actor import UNSEEN, ShardActor, seen
-from calibrail.engine.shards import Job, Outcome, ShardTask, why
+from calibrail.engine.shard_actor import UNSEEN, ShardActor, is_visible
+from calibrail.engine.shards import Job, Outcome, ShardTask, error_line
 from calibrail.errors import DataError, InputError
 from calibrail.models.hardware import cores
 from calibrail.options.fields import spell_option
@@ -138,7 +138,7 @@ def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:
     number, error = answer["number"], answer["error"]
     if answer["unfit"] is not None:
         raise _unfit(answer["node"], answer["unfit"])
-    if error is None and not seen(results[number]):
+    if error is None and not is_visible(results[number]):
         raise _unfit("that was started here", UNSEEN)
     return Outcome(number, error, answer["attempts"])
 
@@ -219,8 +219,8 @@ def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"no Ray cluster can be joined at {address} ({why(error)}); this machine must be one "
-            "of its nodes: ray status shows whether it is"
+            f"no Ray cluster can be joined at {address} ({error_line(error)}); this machine must "
+            "be one of its nodes: ray status shows whether it is"
         ) from error
 
 
@@ -239,12 +239,12 @@ def _examine_nodes(ray: Any, file: Path) -> None:
     # Travels by value: a node without calibrail can answer, too.
     def examined(wanted: str, file: Any) -> str | None:
         try:
-            from calibrail.engine.shard_actor import UNSEEN, other_version, seen
+            from calibrail.engine.shard_actor import UNSEEN, is_visible, other_version
         except ImportError as error:
             return (
                 f"cannot import calibrail ({error}); install calibrail[ray] {wanted} on all nodes"
             )
-        return other_version(wanted) or (None if seen(file) else UNSEEN)
+        return other_version(wanted) or (None if is_visible(file) else UNSEEN)
 
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if len(nodes) < 2:
@@ -271,7 +271,7 @@ def _gives_up(ray: Any) -> Iterator[None]:
         yield
     except ray.exceptions.RayError as error:
         raise DataError(
-            f"Ray gave up ({why(error)}); what is finished is kept: the same command goes on"
+            f"Ray gave up ({error_line(error)}); what is finished is kept: the same command goes on"
         ) from error
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from calibrail.engine.shards import MOST_ATTEMPTS, ShardTask, perform, why
+from calibrail.engine.shards import MOST_ATTEMPTS, ShardTask, error_line, perform
 
 #: Seconds until every node of a network file system sees a file that the driver wrote.
 _PATIENCE: Final = 10.0
@@ -48,13 +48,13 @@ class ShardActor:
             try:
                 self._task: ShardTask = pickle.loads(pickled)
             except Exception as error:
-                self._unfit = f"cannot load what is to be computed ({why(error)})"
+                self._unfit = f"cannot load what is to be computed ({error_line(error)})"
 
     def __call__(self, shard: pa.Table) -> pa.Table:
         """Compute the one shard of which the row holds the number and the paths."""
         (row,) = shard.to_pylist()
         input, result = Path(row["input"]), Path(row["result"])
-        unfit = self._unfit or (None if result.is_file() or seen(input) else UNSEEN)
+        unfit = self._unfit or (None if result.is_file() or is_visible(input) else UNSEEN)
         error, attempts = (None, 0) if unfit else self._compute(input, result)
         answer = [row["number"], error, attempts, socket.gethostname(), unfit]
         return pa.table([[value] for value in answer], _ANSWER)
@@ -78,7 +78,7 @@ def other_version(wanted: str) -> str | None:
     return f"has calibrail {here}, and the driver {wanted}; install the same on all nodes"
 
 
-def seen(file: Path) -> bool:
+def is_visible(file: Path) -> bool:
     """Return whether this machine sees, after a while at last, a file that another one wrote."""
     until = time.monotonic() + _PATIENCE
     while not file.is_file():

@@ -1,4 +1,4 @@
-"""Resumable shards: store, task, manifest."""
+"""Resumable shards: the folder of results, the work on each shard, and the manifest."""
 
 import hashlib
 import json
@@ -73,13 +73,13 @@ class ShardStore:
 
     def result(self, digest: str, task: str) -> Path:
         """Return where a task's result for a shard stands, or will stand."""
-        return self._of(digest) / f"{task}.parquet"
+        return self._folder_of(digest) / f"{task}.parquet"
 
     def results(self, digest: str) -> list[Path]:
         """Return what stands there for a shard, by name."""
-        return sorted(self._of(digest).glob("*.parquet"))
+        return sorted(self._folder_of(digest).glob("*.parquet"))
 
-    def _of(self, digest: str) -> Path:
+    def _folder_of(self, digest: str) -> Path:
         return self.folder / _RESULTS / digest[:2] / digest
 
     def put_input(self, name: str, table: pa.Table) -> Path:
@@ -89,7 +89,7 @@ class ShardStore:
             write_result(path, table, durable=False)
         return path
 
-    def tell(self, content: Mapping[str, Any]) -> None:
+    def write_manifest(self, content: Mapping[str, Any]) -> None:
         """Write the manifest."""
         raw = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         path = self.folder / MANIFEST
@@ -151,10 +151,12 @@ def digest_of(parts: Iterable[bytes | memoryview]) -> str:
 
 
 #: Who is told, in this process, which share of the shard at hand is done.
-told: ContextVar[Callable[[float], None] | None] = ContextVar("told", default=None)
+shard_progress: ContextVar[Callable[[float], None] | None] = ContextVar(
+    "shard_progress", default=None
+)
 
 #: How often a shard is begun at most, where the process that computes it dies.
-MOST_ATTEMPTS = 3
+MOST_ATTEMPTS: Final = 3
 
 
 class ShardTask(Protocol):
@@ -225,11 +227,11 @@ def perform(task: ShardTask, input: Path, result: Path) -> str | None:
         if not result.is_file():
             write_result(result, task(pq.read_table(input)), beside=input.parent)
     except (Exception, SystemExit) as error:
-        return why(error)
+        return error_line(error)
     return None
 
 
-def why(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return what went wrong in one line."""
     kind = "" if isinstance(error, CalibrailError) else f"{type(error).__name__}: "
     return (f"{kind}{error}".strip() or type(error).__name__).splitlines()[0]
@@ -335,7 +337,7 @@ class ShardRun:
                 self._release(self._n_released)
             self._n_released += 1
         if time.monotonic() > self._next:
-            self.tell()
+            self.write_manifest()
 
     def run(self, jobs: Iterator[Job]) -> None:
         """Run all jobs; those that fail stop none of the others.
@@ -373,9 +375,9 @@ class ShardRun:
         finally:
             for path in (path for paths in inputs.values() for path in paths):
                 path.unlink(missing_ok=True)
-            self.tell()
+            self.write_manifest()
         if self._failed:
-            raise DataError(self._words())
+            raise DataError(self._failure_message())
 
     def _outcomes(self, jobs: Iterator[Job]) -> Generator[Outcome]:
         match self.options.engine:
@@ -402,17 +404,17 @@ class ShardRun:
                 furthest = done
                 self._progress(done)
 
-        token = told.set(tell)
+        token = shard_progress.set(tell)
         try:
             return Outcome(job.number, perform(job.task, job.input, job.result))
         finally:
-            told.reset(token)
+            shard_progress.reset(token)
 
-    def tell(self) -> None:
+    def write_manifest(self) -> None:
         """Write the manifest."""
         started = time.monotonic()
-        listed = [self._told(number, shard) for number, shard in enumerate(self.shards)]
-        self.store.tell(
+        listed = [self._manifest_entry(number, shard) for number, shard in enumerate(self.shards)]
+        self.store.write_manifest(
             {
                 "schema": SCHEMA,
                 "engine": self.options.engine,
@@ -428,7 +430,7 @@ class ShardRun:
         # A long list takes long: it is written the less often.
         self._next = time.monotonic() + max(_PAUSE, _PART * (time.monotonic() - started))
 
-    def _told(self, number: int, shard: Shard) -> dict[str, Any]:
+    def _manifest_entry(self, number: int, shard: Shard) -> dict[str, Any]:
         folder = self.store.folder
         entry: dict[str, Any] = {
             "number": number,
@@ -440,7 +442,7 @@ class ShardRun:
         }
         return entry if shard.error is None else entry | {"error": shard.error}
 
-    def _words(self) -> str:
+    def _failure_message(self) -> str:
         failed = sorted(self._failed)
         first = self.shards[failed[0]]
         n_done = sum(shard.state == "done" for shard in self.shards)

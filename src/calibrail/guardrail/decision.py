@@ -59,7 +59,7 @@ class Removed:
         """
         if isinstance(content, Mapping):
             start, end, text = (content.get(name) for name in ("start", "end", "text"))
-            score, p_value = (number_in(content, name) for name in ("score", "p_value"))
+            score, p_value = (parse_number(content, name) for name in ("score", "p_value"))
             match content.get("reason"):
                 case str(reason) if (
                     type(start) is int
@@ -75,7 +75,7 @@ class Removed:
         )
 
 
-def trimming_in(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, ...] | None]:
+def parse_trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, ...] | None]:
     """Return the text and the removed sentences of a decision by sentences."""
     if "removed" not in content:
         return None, None
@@ -92,7 +92,7 @@ def trimming_in(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, 
     return text, tuple(map(Removed.from_dict, removed))
 
 
-def number_in(content: Mapping[str, Any], name: str) -> float | None:
+def parse_number(content: Mapping[str, Any], name: str) -> float | None:
     """Return a number that must be given, though it may be None."""
     value = content.get(name, "nothing")
     if value is None:
@@ -111,7 +111,7 @@ Outcome = Literal["pass", "flag", "review", "error"]
 Result = Literal["pass", "trimmed", "emptied", "flag", "review", "error"]
 
 
-_LEFT_OUT: Final = Cause("other")
+_NO_CAUSE: Final = Cause("other")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -164,10 +164,10 @@ class Decision(Shown):
     scale: Scale = field(default_factory=Scale)
     text: str | None = None
     removed: tuple[Removed, ...] | None = None
-    cause: Cause = _LEFT_OUT
+    cause: Cause = _NO_CAUSE
 
     def __post_init__(self) -> None:
-        if self.cause is _LEFT_OUT:
+        if self.cause is _NO_CAUSE:
             cause = SCORED if self.score is not None else cause_in_old_reason(self.reason)
             object.__setattr__(self, "cause", cause)
 
@@ -298,7 +298,7 @@ class Decision(Shown):
                 f"{content['outcome']!r:.80}"
             )
         score, threshold, p_value = (
-            number_in(content, name) for name in ("score", "threshold", "p_value")
+            parse_number(content, name) for name in ("score", "threshold", "p_value")
         )
         if p_value is not None and not 0.0 < p_value <= 1.0:
             raise InputError(f"a decision's p_value must lie in (0, 1]; got {p_value!r}")
@@ -306,7 +306,7 @@ class Decision(Shown):
             raise InputError(
                 f"a decision has a score and a p_value, or neither; got {score!r} and {p_value!r}"
             )
-        passes, cause = content["outcome"] == "pass", cause_in(content)
+        passes, cause = content["outcome"] == "pass", parse_cause(content)
         if passes and score is None and cause.code != "score_undefined":
             raise InputError(
                 f"a decision without a score passes only for an {UNDEFINED}; its reason is "
@@ -331,7 +331,7 @@ class Decision(Shown):
             content["reason"],
             evidence,
             scale,
-            *trimming_in(content),
+            *parse_trimming(content),
             cause=cause,
         )
 
@@ -340,7 +340,7 @@ class Decision(Shown):
         return json.dumps(self.to_dict(evidence=evidence), ensure_ascii=False, allow_nan=False)
 
 
-def cause_in(content: Mapping[str, Any]) -> Cause:
+def parse_cause(content: Mapping[str, Any]) -> Cause:
     """Return the cause in a decision's JSON object; of an older one, what its reason says.
 
     Raises
@@ -364,7 +364,7 @@ def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:
         return Scale()
     if not isinstance(column, str):
         raise InputError(f"a decision's column must be a text; got {column!r:.80}")
-    shown = [number_in(content, name) for name in ("column_value", "column_threshold")]
+    shown = [parse_number(content, name) for name in ("column_value", "column_threshold")]
     for negated in (False, True):
         scale = Scale(column, negated)
         if shown == [scale.in_column(value) for value in kept]:

@@ -292,7 +292,7 @@ class DecisionRule:
         """In which numbers the detector's user knows its score."""
         return scale_of(self._score)
 
-    def of(self, rows: Sequence[Example], *, alone: bool = False) -> list[RowDecision]:
+    def decide(self, rows: Sequence[Example], *, alone: bool = False) -> list[RowDecision]:
         """Return a verdict on each row.
 
         Parameters
@@ -314,7 +314,7 @@ class DecisionRule:
             if len(rows) == 1 or isinstance(error, ModelError | BudgetError):
                 # A model that cannot be had, or may not be asked, fails on every row alike.
                 return [self.failed(row, error) for row in rows]
-            return [self.of([row])[0] for row in rows]
+            return [self.decide([row])[0] for row in rows]
         return self.judged(rows, scores)
 
     def judged(

@@ -1,4 +1,4 @@
-"""The detector of a guardrail, compared with what was frozen."""
+"""The frozen detector: its fingerprint, and the refusal of every other one."""
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -66,7 +66,7 @@ def frozen_detector(
             score = with_state(score, frozen.state_bytes())
         except InputError as error:
             raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
-    _refuse_other(frozen, score, unit)
+    _refuse_other_detector(frozen, score, unit)
     return score
 
 
@@ -105,7 +105,7 @@ def _digests(fingerprint: object) -> Iterator[str]:
         yield from _digests(value)
 
 
-def _refuse_other(frozen: ScoreSpecConfig, score: Score, unit: Unit) -> None:
+def _refuse_other_detector(frozen: ScoreSpecConfig, score: Score, unit: Unit) -> None:
     if score.name != frozen.name:
         raise GuardrailError(f"the guardrail was frozen for {frozen.name!r}; got {score.name!r}")
     if (params := plain(score.params)) != frozen.params:

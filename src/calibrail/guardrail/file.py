@@ -1,4 +1,4 @@
-"""Guardrail.json: schema, digest, migrations.
+"""The guardrail file: its schema, its digest and migrations of older ones.
 
 The schema's number rises when a file holds something new. A migration takes the content of one
 number to the next; it decides nothing anew, and what it cannot know it leaves open.
@@ -60,7 +60,7 @@ MIGRATIONS: Final[Mapping[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] =
 }
 
 
-def migrated(content: Mapping[str, Any], source: str) -> dict[str, Any]:
+def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Return the content of a guardrail file in the newest schema.
 
     Parameters
@@ -101,14 +101,14 @@ class _Frozen(BaseModel):
     )
 
 
-def _read(kind: type[Record], value: Any) -> Record:
+def _as_record(kind: type[Record], value: Any) -> Record:
     return value if isinstance(value, kind) else kind.from_dict(value)
 
 
 #: A record is read and written by its own checks, not by pydantic's.
 _WRITE: Final = PlainSerializer(lambda value: value.to_dict())
-_Promise = Annotated[Promise, BeforeValidator(partial(_read, Promise)), _WRITE]
-_Requirement = Annotated[Requirement, BeforeValidator(partial(_read, Requirement)), _WRITE]
+_Promise = Annotated[Promise, BeforeValidator(partial(_as_record, Promise)), _WRITE]
+_Requirement = Annotated[Requirement, BeforeValidator(partial(_as_record, Requirement)), _WRITE]
 
 
 class ScoreSpecConfig(_Frozen):
@@ -186,7 +186,7 @@ class DataRecord(_Frozen):
 
 
 class Headline(_Frozen):
-    """What the report said when the guardrail was frozen.
+    """The report's summary when the guardrail was frozen.
 
     Of a guardrail of sentences ``coverage`` is the share of hallucinated answers freed of all
     unsupported sentences, and ``fpr`` that of faithful answers that lost one; ``kept_supported``
@@ -218,8 +218,8 @@ class Headline(_Frozen):
 _Probed = Annotated[list[float | None], Field(min_length=16)]
 
 
-class _Answered(_Frozen):
-    """What was said of the probe answers, apart from their scores."""
+class _ProbeResults(_Frozen):
+    """What the probes gave apart from their scores."""
 
     reasons: dict[str, str]
     raised: dict[str, str] | None = None
@@ -237,8 +237,8 @@ class _Answered(_Frozen):
         return raised_in_old_probes(self.reasons) if self.raised is None else self.raised
 
 
-class ProbedMember(_Answered):
-    """What one member of a detector said of the probe answers.
+class ProbedMember(_ProbeResults):
+    """The results of one member of a detector on the probe answers.
 
     Attributes
     ----------
@@ -249,8 +249,8 @@ class ProbedMember(_Answered):
     scores: _Probed
 
 
-class Probes(_Answered):
-    """What the detector said of the probe answers when it was frozen.
+class Probes(_ProbeResults):
+    """The results of the detector on the probe answers when it was frozen.
 
     Attributes
     ----------
@@ -359,7 +359,7 @@ class FrozenConfig(_Frozen):
             ) from error
         if not isinstance(content, dict):
             raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
-        newest = migrated(content, source)
+        newest = migrate(content, source)
         if content_digest(content) != content.get("digest") or render(content) != raw:
             raise GuardrailError(
                 f"{source} was changed after it was frozen: its digest does not match its content; "
@@ -487,14 +487,14 @@ def write_file(
     key = None if sign_with is None else read_private_key(sign_with)
     raw = config.to_bytes()
     if key is not None:
-        predicate = {"calibrail": version("calibrail"), **_stated(raw)}
+        predicate = {"calibrail": version("calibrail"), **_statement(raw)}
         # Whoever waits for the guardrail finds its signature there; and where that cannot be
         # written, the old pair is still whole.
         write_atomically(signature_path(path), sign(raw, path.name, predicate, key))
     write_atomically(path, raw)
 
 
-def _stated(raw: bytes) -> dict[str, str]:
+def _statement(raw: bytes) -> dict[str, str]:
     """Return what a signature says of a file that was verified: what its own bytes say."""
     content = json.loads(raw)
     verdict = content["headline"]["verdict"]
@@ -502,11 +502,11 @@ def _stated(raw: bytes) -> dict[str, str]:
 
 
 def _refuse_other_statement(path: Path, raw: bytes, signature: Signature) -> None:
-    said = signature.predicate
+    predicate = signature.predicate
     wrong = [
-        f"{name} {said.get(name)!r}, and the file {value!r}"
-        for name, value in _stated(raw).items()
-        if said.get(name) != value
+        f"{name} {predicate.get(name)!r}, and the file {value!r}"
+        for name, value in _statement(raw).items()
+        if predicate.get(name) != value
     ]
     if wrong:
         raise GuardrailError(

@@ -1,4 +1,4 @@
-"""Guardrail.check / decide / stream."""
+"""Guardrails at run time: a frozen detector with its threshold decides about answers."""
 
 import json
 import warnings
@@ -25,7 +25,12 @@ from calibrail.guardrail.decision_rule import DecisionRule, RowDecision, frozen_
 from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
 from calibrail.guardrail.probes import Probed, compare_probes
-from calibrail.guardrail.sentences import StreamCheck, refuse_long, sentences_to_judge, trimmed
+from calibrail.guardrail.sentences import (
+    StreamCheck,
+    decision_from_sentences,
+    refuse_long,
+    sentences_to_judge,
+)
 from calibrail.guardrail.signing import PublicKey, Signature
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.options import Promise
@@ -198,7 +203,7 @@ class Guardrail(FrozenGuardrail):
     """
 
     @classmethod
-    def of(cls, value: object) -> "Guardrail":
+    def coerce(cls, value: object) -> "Guardrail":
         """Return a guardrail as it is, or make that of a file or of its content.
 
         Raises
@@ -280,9 +285,9 @@ class Guardrail(FrozenGuardrail):
             raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
         self._renew()
         if self.unit == "sentence":
-            return self._trimmed(examples, alone)
-        verdicts = self.judge.of(examples, alone=alone)
-        return list(map(self.of_answer, examples, verdicts))
+            return self._decide_by_sentences(examples, alone)
+        verdicts = self.judge.decide(examples, alone=alone)
+        return list(map(self.decision_for_answer, examples, verdicts))
 
     def _renew(self) -> None:
         """Ask an endpoint again what it failed to answer once."""
@@ -290,7 +295,7 @@ class Guardrail(FrozenGuardrail):
             if callable(renew := getattr(model, "renew", None)):
                 renew()
 
-    def _trimmed(self, answers: list[Example], alone: bool) -> list[Decision]:
+    def _decide_by_sentences(self, answers: list[Example], alone: bool) -> list[Decision]:
         """Decide about answers by their sentences, all of which are scored together."""
         parts: list[list[Example] | Exception] = []
         for place, answer in enumerate(answers):
@@ -302,11 +307,11 @@ class Guardrail(FrozenGuardrail):
             except Exception as error:
                 parts.append(error)
         rows = [row for part in parts if isinstance(part, list) for row in part]
-        verdicts = iter(self.judge.of(rows, alone=alone))
+        verdicts = iter(self.judge.decide(rows, alone=alone))
         return [
             self.failed(answer, part, _failure_origin(part))
             if isinstance(part, Exception)
-            else self.of_sentences(answer, part, list(islice(verdicts, len(part))))
+            else self.decision_for_sentences(answer, part, list(islice(verdicts, len(part))))
             for answer, part in zip(answers, parts, strict=True)
         ]
 
@@ -323,7 +328,7 @@ class Guardrail(FrozenGuardrail):
             answer = replace(answer, columns={**answer.columns, **length})
         return sentences_to_judge(answer, self.columns)
 
-    def of_sentences(
+    def decision_for_sentences(
         self, answer: Example, sentences: Sequence[Example], verdicts: Sequence[RowDecision]
     ) -> Decision:
         """Return the decision about an answer by the verdicts on its sentences."""
@@ -335,7 +340,7 @@ class Guardrail(FrozenGuardrail):
         except InputError as error:
             return self.failed(answer, error)
         try:
-            return trimmed(
+            return decision_from_sentences(
                 answer,
                 sentences,
                 verdicts,
@@ -398,7 +403,7 @@ class Guardrail(FrozenGuardrail):
         )
         return (example for example in rows)
 
-    def of_answer(self, example: Example, verdict: RowDecision) -> Decision:
+    def decision_for_answer(self, example: Example, verdict: RowDecision) -> Decision:
         """Return the decision about an answer by the verdict on it."""
         if verdict.error is not None:
             return self.failed(example, verdict.error)

@@ -76,7 +76,7 @@ def _require_judgeable(answer: Example, columns: Sequence[str] = ()) -> None:
         raise InputError(what) from None
 
 
-def trimmed(
+def decision_from_sentences(
     answer: Example,
     sentences: Sequence[Example],
     verdicts: Sequence[RowDecision],
@@ -180,7 +180,7 @@ _REMEDY: Final = (
 )
 
 
-class Parts(Protocol):
+class SentenceJudge(Protocol):
     """Judges one sentence of an answer after the other, and then the answer."""
 
     #: Whether an answer is stopped at a sentence without a score that does not pass.
@@ -196,7 +196,7 @@ class Parts(Protocol):
         """Return the decision of ``check`` about an answer with the first of these sentences."""
 
 
-def parts_of(guardrail: Guardrail, asked: Example) -> Parts:
+def sentence_judge(guardrail: Guardrail, asked: Example) -> SentenceJudge:
     """Return what judges sentences as a guardrail does.
 
     Parameters
@@ -212,14 +212,14 @@ def parts_of(guardrail: Guardrail, asked: Example) -> Parts:
         If it cannot.
     """
     score = guardrail.score
-    if why := why_no_parts(score, guardrail.config.promise):
+    if why := why_not_streamed(score, guardrail.config.promise):
         raise GuardrailError(why)
     if isinstance(score, WorstSentence) and guardrail.unit == "answer":
-        return _Worst(guardrail, score, asked)
-    return _Sentences(guardrail, asked)
+        return _WorstSentenceJudge(guardrail, score, asked)
+    return _SentenceRemoval(guardrail, asked)
 
 
-def why_no_parts(score: Score, promise: Promise) -> str | None:
+def why_not_streamed(score: Score, promise: Promise) -> str | None:
     """Return why a guardrail of a score cannot judge sentence by sentence; None where it can."""
     if (column := _column(score)) is not None:
         return (
@@ -248,7 +248,7 @@ def _column(score: Score) -> str | None:
     return next((name for name in found if name is not None), None)
 
 
-class _Sentences:
+class _SentenceRemoval:
     """Sentences of which those that reach the threshold are removed."""
 
     stops_at_undefined = True
@@ -260,7 +260,7 @@ class _Sentences:
 
     def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
         sentence = sentence_example(answer, place, len(self._judged) + 1)
-        (verdict,) = self._guardrail.judge.of([sentence], alone=self._alone)
+        (verdict,) = self._guardrail.judge.decide([sentence], alone=self._alone)
         self._judged.append((sentence, verdict))
         return verdict
 
@@ -270,10 +270,10 @@ class _Sentences:
     def decision(self, answer: Example) -> Decision:
         judged = self._judged[: len(answer.sentences or ())]
         sentences, verdicts = [item for item, _ in judged], [verdict for _, verdict in judged]
-        return self._guardrail.of_sentences(answer, sentences, verdicts)
+        return self._guardrail.decision_for_sentences(answer, sentences, verdicts)
 
 
-class _Worst:
+class _WorstSentenceJudge:
     """Sentences of which the highest score is that of the answer."""
 
     stops_at_undefined = False
@@ -312,11 +312,11 @@ class _Worst:
                 return guardrail.failed(answer, scores)
             parts.append(scores)
         if not judged or self._score.lacking([answer]):
-            (verdict,) = guardrail.judge.of([answer])
-            return guardrail.of_answer(answer, verdict)
+            (verdict,) = guardrail.judge.decide([answer])
+            return guardrail.decision_for_answer(answer, verdict)
         scored = companion_scores(answer, [sentence for sentence, _ in judged], parts)
         (verdict,) = guardrail.judge.judged([answer], scored, alone=self._alone)
-        return guardrail.of_answer(answer, verdict)
+        return guardrail.decision_for_answer(answer, verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +387,7 @@ class StreamCheck:
                     f"column {name} holds a list, and how many sentences there will be is not "
                     "known; give one value for all of them"
                 )
-        self._parts = parts_of(guardrail, asked)
+        self._sentence_judge = sentence_judge(guardrail, asked)
         self._guardrail, self._asked = guardrail, asked
         self._splitter = SentenceStream()
         self._written: list[str] = []
@@ -437,11 +437,11 @@ class StreamCheck:
         if self.decision is not None:
             raise InputError("this answer has ended; begin another one: guardrail.stream_check()")
         self._written.append(token)
-        return self._noted(self._splitter.feed(token))
+        return self._queued(self._splitter.feed(token))
 
     def end(self) -> list[Sentence]:
         """End the text; return the sentences that are left, to be given to `judge` in order."""
-        return self._noted(self._splitter.close())
+        return self._queued(self._splitter.close())
 
     def close(self) -> Decision:
         """End the answer; return the decision about all of it, as ``Guardrail.check`` would.
@@ -456,7 +456,7 @@ class StreamCheck:
         self._require_judged()
         for _ in self._judged(self.end()):
             pass
-        return self._decided()
+        return self._final_decision()
 
     def cut(self) -> Decision:
         """End the answer with the sentence that stopped it; return the decision about that much.
@@ -476,7 +476,7 @@ class StreamCheck:
         if self.stopped is not None:
             self._written = [self.text[: self.stopped.end]]
             del self._places[self.stopped.number :]
-        return self._decided()
+        return self._final_decision()
 
     def release(self) -> str:
         """Return what may be shown and was not returned before: judged sentences, what is between.
@@ -532,7 +532,7 @@ class StreamCheck:
         if text := self.release():
             yield text
 
-    def _noted(self, sentences: list[Sentence]) -> list[Sentence]:
+    def _queued(self, sentences: list[Sentence]) -> list[Sentence]:
         self._waiting.extend(sentences)
         return sentences
 
@@ -571,7 +571,7 @@ class StreamCheck:
         self._waiting.popleft()
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)
-        verdict = self._parts.verdict(replace(self._asked, response=self.text), place)
+        verdict = self._sentence_judge.verdict(replace(self._asked, response=self.text), place)
         self._failed = verdict.error is not None
         outcome: Outcome = verdict.outcome
         reason, stops = verdict.reason, outcome != "pass"
@@ -579,8 +579,8 @@ class StreamCheck:
             failed = self._guardrail.failed(self._asked, verdict.error)
             outcome, reason = failed.outcome, failed.reason
         elif verdict.score is None:
-            stops = stops and self._parts.stops_at_undefined
-        said = SentenceVerdict(
+            stops = stops and self._sentence_judge.stops_at_undefined
+        sentence_verdict = SentenceVerdict(
             number=len(self._places),
             start=sentence.start,
             end=sentence.end,
@@ -594,15 +594,15 @@ class StreamCheck:
         )
         if self.stopped is None:
             if stops:
-                self.stopped = said
-            elif self._parts.may_show():
+                self.stopped = sentence_verdict
+            elif self._sentence_judge.may_show():
                 self._passed = sentence.end
-        return said
+        return sentence_verdict
 
-    def _decided(self) -> Decision:
+    def _final_decision(self) -> Decision:
         text = self.text
         answer = replace(self._asked, response=text, sentences=tuple(self._places))
-        self.decision = decision = self._parts.decision(answer)
+        self.decision = decision = self._sentence_judge.decision(answer)
         if not decision.flagged:
             self._passed = len(text)
         return decision

@@ -1,12 +1,12 @@
-"""DSSE signatures and keys.
+"""Signatures of guardrail files, and keys.
 
 A signature is a DSSE envelope (https://github.com/secure-systems-lab/dsse) around an in-toto
 Statement v1 (https://github.com/in-toto/attestation), signed with Ed25519. It stands beside the
 file, names the SHA-256 of its bytes, and has one spelling only, so that a changed bit anywhere in
-the two files is noticed.
+the two files is noticed. securesystemslib signs and verifies; it is imported where that is done,
+since it imports the clients of key services where they are installed.
 """
 
-import base64
 import hashlib
 import json
 import os
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         Ed25519PrivateKey,
         Ed25519PublicKey,
     )
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import SSlibKey
 
 
 #: A file with a public key (PEM), or what stands in one.
@@ -257,14 +259,18 @@ def signature_path(path: str | PathLike[str]) -> Path:
 
 def sign(raw: bytes, name: str, predicate: Mapping[str, Any], key: "Ed25519PrivateKey") -> bytes:
     """Return the envelope for a file's bytes; the same file and key always give the same one."""
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import CryptoSigner
+
     statement = {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": name, "digest": {"sha256": hashlib.sha256(raw).hexdigest()}}],
         "predicateType": PREDICATE_TYPE,
         "predicate": dict(predicate),
     }
-    payload = _json(statement)
-    return _envelope(payload, key_id(key.public_key()), key.sign(_to_sign(payload)))
+    envelope = Envelope(_json(statement), PAYLOAD_TYPE, {})
+    envelope.sign(CryptoSigner(key, _library_key(key.public_key())))
+    return _json(envelope.to_dict()) + b"\n"
 
 
 def verify(
@@ -292,10 +298,11 @@ def verify(
     GuardrailError
         If anything differs from what one of the keys signed, with what it is.
     """
-    from cryptography.exceptions import InvalidSignature
+    from securesystemslib.exceptions import VerificationError
 
-    keys = {key_id(key): key for key in map(read_public_key, trusted)}
-    payload, keyid, signed = _open_envelope(envelope, signature)
+    keys = {key_id(key): _library_key(key) for key in map(read_public_key, trusted)}
+    opened = _read_envelope(envelope, signature)
+    (keyid,) = opened.signatures
     if keyid not in keys:
         among = ", ".join(f"{name[:16]}..." for name in keys)
         raise GuardrailError(
@@ -303,14 +310,14 @@ def verify(
             "who signed it for the public key, and trust it only if it is theirs"
         )
     try:
-        keys[keyid].verify(signed, _to_sign(payload))
-    except InvalidSignature:
+        opened.verify([keys[keyid]], threshold=1)
+    except VerificationError:
         raise GuardrailError(
             f"{signature} was changed: the trusted key {keyid:.16}... did not sign this; restore "
             "the file and its signature from where they were made"
         ) from None
     # What a trusted key has signed may be read.
-    name, digest, predicate = _read_statement(payload, signature)
+    name, digest, predicate = _read_statement(opened.payload, signature)
     if digest != (here := hashlib.sha256(raw).hexdigest()):
         raise GuardrailError(
             f"{source} is not what was signed: {signature} is of a file {name!r} with SHA-256 "
@@ -335,24 +342,18 @@ def verify_beside(path: Path, raw: bytes, trusted: Sequence[PublicKey]) -> Signa
     return verify(raw, envelope, trusted, str(path), str(beside))
 
 
-def _to_sign(payload: bytes) -> bytes:
-    """Return DSSE's pre-authentication encoding of a payload and its type."""
-    kind = PAYLOAD_TYPE.encode()
-    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+def _library_key(key: "Ed25519PublicKey") -> "SSlibKey":
+    """Return a key as securesystemslib takes it, under our own id."""
+    from securesystemslib.signer import SSlibKey
+
+    return SSlibKey.from_crypto(key, keyid=key_id(key))
 
 
-def _envelope(payload: bytes, keyid: str, signed: bytes) -> bytes:
-    signature = {"keyid": keyid, "sig": base64.b64encode(signed).decode()}
-    content = {
-        "payload": base64.b64encode(payload).decode(),
-        "payloadType": PAYLOAD_TYPE,
-        "signatures": [signature],
-    }
-    return _json(content) + b"\n"
+def _read_envelope(raw: bytes, source: str) -> "Envelope":
+    """Return an envelope with one signature; refuse every spelling but the one that is written."""
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import Signature as LibrarySignature
 
-
-def _open_envelope(raw: bytes, source: str) -> tuple[bytes, str, bytes]:
-    """Return payload, key id and signature; refuse every spelling but the one that is written."""
     damaged = GuardrailError(
         f"{source} was changed or is damaged: it is not a DSSE envelope as calibrail writes it "
         "(one Ed25519 signature); restore it, or sign again"
@@ -360,17 +361,16 @@ def _open_envelope(raw: bytes, source: str) -> tuple[bytes, str, bytes]:
     if len(raw) > MOST_BYTES:
         raise damaged
     try:
-        match json.loads(raw.decode("ascii")):
-            case {"payload": str(payload), "signatures": [{"keyid": str(keyid), "sig": str(sig)}]}:
-                parts = base64.b64decode(payload), keyid, base64.b64decode(sig)
-            case _:
-                raise damaged
-        rendered = _envelope(*parts)
-    except (ValueError, RecursionError):
+        envelope = Envelope.from_dict(json.loads(raw.decode("ascii")))
+        (signed,) = envelope.signatures.values()
+        bare = {signed.keyid: LibrarySignature(signed.keyid, signed.signature)}
+        rendered = Envelope(envelope.payload, PAYLOAD_TYPE, bare).to_dict()
+    except Exception:
+        # Whatever the library makes of bytes that anyone may have written.
         raise damaged from None
-    if rendered != raw:
+    if _json(rendered) + b"\n" != raw:
         raise damaged
-    return parts
+    return envelope
 
 
 def _read_statement(payload: bytes, source: str) -> tuple[str, str, dict[str, Any]]:

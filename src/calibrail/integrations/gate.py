@@ -175,7 +175,7 @@ class Gate:
         self.trim = trim
         local = None
         if isinstance(guardrail, Guardrail | str | PathLike):
-            guardrail = local = Guardrail.of(guardrail)
+            guardrail = local = Guardrail.coerce(guardrail)
         elif not isinstance(guardrail, Checker):
             raise InputError(
                 f"guardrail must be a Guardrail, the path of its file or a Client; got "

@@ -255,7 +255,9 @@ def _digest(guardrail: Guardrail | FrozenConfig | str | PathLike[str]) -> str:
     """Return the digest of a guardrail; that of a file is read, and its detector not built."""
     if isinstance(guardrail, str | PathLike):
         return read_file(guardrail).config.digest
-    config = guardrail if isinstance(guardrail, FrozenConfig) else Guardrail.of(guardrail).config
+    config = (
+        guardrail if isinstance(guardrail, FrozenConfig) else Guardrail.coerce(guardrail).config
+    )
     digest: str = json.loads(config.to_bytes())["digest"]
     return digest
 

@@ -329,7 +329,7 @@ def agree(
         fields.column(value if value is not None else "", name)
     if human == judge:
         raise InputError(f"human and judge must be two columns; got {human!r} twice")
-    guardrail = None if guardrail is None else Guardrail.of(guardrail)
+    guardrail = None if guardrail is None else Guardrail.coerce(guardrail)
     if guardrail is not None:
         require_answers(guardrail.config, "agree")
     flagging = choose_flagging(guardrail, scores)

@@ -41,7 +41,7 @@ from calibrail.evaluation.sentence_removal import (
     stopped_streams,
     stops_of_worst,
 )
-from calibrail.guardrail.sentences import why_no_parts
+from calibrail.guardrail.sentences import why_not_streamed
 from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.limits import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
@@ -205,7 +205,7 @@ def streamed(
     detector = scored.detectors[0]
     if not isinstance(detector, WorstSentence) or isinstance(source, Iterator):
         return None
-    if why_no_parts(detector, promise) is not None:
+    if why_not_streamed(detector, promise) is not None:
         return None
     marks = _Marks(source, scored, sample.rows(TEST), optional(reading, ReadOptions, "reading"))
     marked = np.zeros(len(sample), np.bool_)

@@ -1,4 +1,4 @@
-"""Card()."""
+"""The card of a guardrail: what is known of it, on one page."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,6 @@ from calibrail.scores.base import Score
 from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build, members_of
 
 SCHEMA: Final = "calibrail.card/1"
-
-#: Scores whose parameters name others.
 
 #: How a card is written, by its file's ending.
 ENDINGS: Final = {
@@ -135,7 +133,7 @@ def card(
     path = fields.path(guardrail, "guardrail")
     file = read_file(path, trusted)
     state = "not verified" if signature_path(path).exists() else "none"
-    return _card(file.config, _built(file.config), file.origin, state)
+    return _card(file.config, _build_detector(file.config), file.origin, state)
 
 
 def _card(
@@ -157,12 +155,12 @@ def _card(
             },
             "probes": _probes(config, score, probed),
             "reads": None if score is None else _reads(config, score),
-            "guardrail": _brief(config),
+            "guardrail": _shortened(config),
         }
     )
 
 
-def _built(config: FrozenConfig) -> Score | None:
+def _build_detector(config: FrozenConfig) -> Score | None:
     """Return the detector without its models; None where only somebody else's code can tell."""
     spec = ScoreSpec(config.score.name, config.score.params)
     if _runs_code(spec):
@@ -209,7 +207,7 @@ def _probes(config: FrozenConfig, score: Score | None, probed: Probed | None) ->
     }
 
 
-def _brief(config: FrozenConfig) -> dict[str, Any]:
+def _shortened(config: FrozenConfig) -> dict[str, Any]:
     """Return the file's content with the number of items in place of its long lists."""
     content: dict[str, Any] = json.loads(config.to_bytes())
     for part in ("calibration", "upper"):

@@ -1,4 +1,4 @@
-"""Certify(): tallies and certification."""
+"""Certification of a frozen guardrail on fresh labelled answers."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ from calibrail.pipelines.data_reuse import (
 )
 from calibrail.pipelines.independence import settled_certificates, tie_break_key
 from calibrail.pipelines.loading import batches, open_for, source_columns, source_of
-from calibrail.pipelines.run import inherited
+from calibrail.pipelines.run import inherited_reading
 from calibrail.report.documents.calibrate_messages import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 
@@ -179,7 +179,7 @@ class DecisionCounts:
         return ClassCounts(*(int(np.count_nonzero(item)) for pair in numbers for item in pair))
 
 
-class TrimTally(DecisionCounts):
+class SentenceDecisionCounts(DecisionCounts):
     """Counts what a guardrail of sentences leaves, as its decisions say, answer by answer.
 
     A hallucinated answer counts as stopped where no unsupported sentence of it is shown, a faithful
@@ -248,36 +248,36 @@ class TrimTally(DecisionCounts):
         labels = np.array(self._labels)
         rows = self._counting(labels)
         hallucinated = rows[labels[rows] == 1]
-        return self.outcomes.delivered(hallucinated, self._everyone(), confidence)
+        return self.outcomes.delivered(hallucinated, self._counted_rows(), confidence)
 
     def failed(self, confidence: float) -> Bound:
         """Return the share of the answers that count on which the detector failed.
 
         Nothing of them is shown: they are freed, and keep nothing.
         """
-        rows = self._everyone()
+        rows = self._counted_rows()
         return exact_bound(
             int(np.count_nonzero(np.array(self._failed)[rows])), len(rows), confidence
         )
 
     def kept(self) -> NDArray[np.float64]:
         """Return what is kept of each answer that counts and holds a supported sentence."""
-        return self.outcomes.shares(self._everyone())
+        return self.outcomes.shares(self._counted_rows())
 
     def kept_by_group(self) -> dict[str, tuple[ClassCounts, NDArray[np.float64]]]:
         """Return what counts of each value of the column, and what is kept of its answers."""
         names, numbers = np.unique(np.array(self._names, dtype=object), return_inverse=True)
-        rows, outcomes = self._by_lot(self._counting(numbers)), self.outcomes
+        rows, outcomes = self._shuffled(self._counting(numbers)), self.outcomes
         counts = self.by_group()
         return {
             name: (counts[name], outcomes.shares(rows[numbers[rows] == number]))
             for number, name in enumerate(names.tolist())
         }
 
-    def _everyone(self) -> NDArray[np.intp]:
-        return self._by_lot(self._counting())
+    def _counted_rows(self) -> NDArray[np.intp]:
+        return self._shuffled(self._counting())
 
-    def _by_lot(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _shuffled(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return rows in an order that has nothing to do with what is left of them."""
         return shuffled(rows, np.array(self._lots, np.uint64))
 
@@ -365,14 +365,17 @@ def certify(
         del arrays["labels"]
         _refuse_beside(source=source, by=by, reading=reading, **arrays)
         return certify_labels(guardrail, labels, requirement, looks=looks, fresh=fresh)
-    guardrail = Guardrail.of(guardrail)
+    guardrail = Guardrail.coerce(guardrail)
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
     fields.column(by, "by")
     source = source_of(source, arrays, column)
     requirement = optional(requirement, Requirement, "requirement")
     frozen_risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, frozen_risks)
-    reading, history = inherited(reading, guardrail, source, labelled=True), DataUseHistory(looks)
+    reading, history = (
+        inherited_reading(reading, guardrail, source, labelled=True),
+        DataUseHistory(looks),
+    )
     trimming = guardrail.unit == "sentence"
     keep = () if by is None else (by,)
     examples = open_for(guardrail, source, reading, keep=keep, by_sentence=trimming)
@@ -381,7 +384,7 @@ def certify(
     seen, tally = Fresh(guardrail), DecisionCounts(by, once=once, columns=columns)
     if trimming:
         share = reading.span_share if reading is not None else 0.0
-        tally = TrimTally(by, share=share, once=once, columns=columns)
+        tally = SentenceDecisionCounts(by, share=share, once=once, columns=columns)
     # All is read before the first answer is scored: what refuses the source costs nothing.
     for batch in batches(filter(seen.admits, Dataset(examples))):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
@@ -413,7 +416,7 @@ def certify(
     if by is not None:
         verdicts = (
             certify_group_trimming(tally.kept_by_group(), limits)
-            if isinstance(tally, TrimTally)
+            if isinstance(tally, SentenceDecisionCounts)
             else certify_groups(tally.by_group(), limits)
         )
     blocked = None
@@ -456,7 +459,7 @@ def certify(
         looks=tuple(to_report_rows(earlier)),
         copies=tally.copies.counted(),
     )
-    if isinstance(tally, TrimTally):
+    if isinstance(tally, SentenceDecisionCounts):
         result = replace(
             result,
             delivered=tally.delivered(requirement.confidence),
@@ -472,7 +475,7 @@ def certify(
 
 
 def _certified(tally: DecisionCounts, counts: ClassCounts, limits: Requirement) -> Certificate:
-    if isinstance(tally, TrimTally):
+    if isinstance(tally, SentenceDecisionCounts):
         return certify_trimming(counts, tally.kept(), limits)
     return certify_counts(counts, limits)
 

@@ -1,7 +1,8 @@
-"""Check() files, shards, Arrow batches.
+"""Decisions about files, shards and Arrow batches of answers.
 
 Spark's ``mapInArrow``, Ray Data's ``map_batches`` and every engine that calls a function of an
-Arrow batch take these: they can be pickled, and load models once in each process.
+Arrow batch take `BatchScorer` and `BatchChecker`: they can be pickled, and load models once in
+each process.
 """
 
 import json
@@ -43,10 +44,10 @@ from calibrail.engine.shards import (
     digests,
     opened_store,
     read_result,
+    shard_progress,
     text_of,
     to_examples,
     to_table,
-    told,
 )
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.cause import Cause
@@ -56,7 +57,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions
 from calibrail.pipelines.context import Progress
 from calibrail.pipelines.loading import open_for, source_columns
-from calibrail.pipelines.run import inherited
+from calibrail.pipelines.run import inherited_reading
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike
@@ -91,7 +92,7 @@ class CheckTask:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return ``outcome`` (``Decision.result``) and ``line`` of ``decisions.jsonl``, a row."""
-        guardrail, tell = opened_guardrail(self.guardrail), told.get()
+        guardrail, tell = opened_guardrail(self.guardrail), shard_progress.get()
         for model in getattr(guardrail.score, "models", ()):
             model.forget()
         examples = to_examples(table)
@@ -302,7 +303,7 @@ def _answers(
     opened: Callable[[Reading], None] | None,
 ) -> Iterator[_Answers]:
     """Open a source for a guardrail, with a file for the rows that it cannot use."""
-    reading = inherited(reading, guardrail, source, labelled=False)
+    reading = inherited_reading(reading, guardrail, source, labelled=False)
     with TemporaryDirectory() as folder:
         quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
         options = replace(reading, quarantine=quarantine)
@@ -480,7 +481,7 @@ class BatchChecker(_OverBatches):
     )
 
     def __init__(self, guardrail: Guardrail | str | PathLike[str]) -> None:
-        loaded = Guardrail.of(guardrail)
+        loaded = Guardrail.coerce(guardrail)
         if loaded.endpoints:
             raise InputError(f"the guardrail {_REMOTE}")
         self._raw = loaded.config.to_bytes()

@@ -55,7 +55,7 @@ from calibrail.pipelines.certify_labels import certify_labels, write_verdict
 from calibrail.pipelines.context import Progress
 from calibrail.pipelines.data_reuse import begin_look, looks_beside
 from calibrail.pipelines.loading import BLOCK
-from calibrail.pipelines.run import inherited
+from calibrail.pipelines.run import inherited_reading
 from calibrail.report.documents import label as words
 from calibrail.report.documents.label import begun_before
 from calibrail.serialization import Record, plain
@@ -212,7 +212,7 @@ def open_traces(
 ) -> Reading:
     """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
     if guardrail is not None:
-        reading = inherited(reading, guardrail, traces, labelled=False)
+        reading = inherited_reading(reading, guardrail, traces, labelled=False)
     columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
     # Which columns a threshold will be calibrated on is known later.
     keep = (*(columns if guardrail else (ALL_COLUMNS,)), *(() if guess is None else (guess,)))
@@ -489,7 +489,7 @@ def label(
     options = optional(options, LabelOptions, "options")
     folder, traces = fields.path(folder, "folder"), None if traces is None else reusable(traces)
     whole_answers("label", promise or Promise(), requirement)
-    frozen = None if guardrail is None else Guardrail.of(guardrail)
+    frozen = None if guardrail is None else Guardrail.coerce(guardrail)
     if frozen is not None:
         require_answers(frozen.config, "label")
     origin = None if frozen is None else frozen.origin

@@ -1,4 +1,4 @@
-"""Verify_log, export_log."""
+"""Verification and export of a decision log."""
 
 from collections.abc import Iterable, Sequence
 from os import PathLike

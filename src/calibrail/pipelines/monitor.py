@@ -19,7 +19,12 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Shown
-from calibrail.guardrail.decision_log.lines import files_of, first_line, place_of, readable
+from calibrail.guardrail.decision_log.lines import (
+    files_of,
+    first_line,
+    parse_line_if_sound,
+    place_of,
+)
 from calibrail.guardrail.decision_log.reader import (
     Cursor,
     LogCounts,
@@ -371,7 +376,7 @@ def _texts(path: Path, seqs: Sequence[int]) -> Iterator[tuple[int, Mapping[str, 
             match = _SEQ.search(raw, max(0, len(raw) - _END))
             if match is None or int(match[1]) not in wanted:
                 continue
-            line = readable(raw.removesuffix(b"\n"))
+            line = parse_line_if_sound(raw.removesuffix(b"\n"))
             if line is not None and isinstance(line.content.get("response"), str):
                 names = ("question", "contexts", "response")
                 yield line.seq, {name: line.content.get(name) for name in names}

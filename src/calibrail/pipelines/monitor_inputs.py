@@ -18,7 +18,7 @@ from calibrail.conformal import DECISIONS
 from calibrail.data import read
 from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.guardrail.cause import Cause
-from calibrail.guardrail.decision import cause_in
+from calibrail.guardrail.decision import parse_cause
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, LogSource, read_on
 from calibrail.guardrail.decision_rule import frozen_rule
 from calibrail.guardrail.file import FrozenConfig
@@ -113,7 +113,7 @@ class _Judge:
             and (score is None or _is_number(score))
         ):
             with suppress(InputError):
-                cause = cause_in(content)
+                cause = parse_cause(content)
         if cause is None:
             tally.refuse("malformed", line.file, line.number)
             return False
@@ -151,7 +151,7 @@ class _Judge:
         return self._groups.get(_edge(threshold), "")
 
     def _without_score(self, content: Any) -> str:
-        cause = cause_in(content)
+        cause = parse_cause(content)
         if cause.code == "score_undefined":
             return self._rule.undefined
         if cause.code == "row_unusable":
@@ -202,7 +202,7 @@ def rows_of(lines: Sequence[Logged]) -> Rows:
     """Return usable lines as what a watch takes, in their order."""
     contents = [line.content for line in lines]
     traffic = [_traffic(content) for content in contents]
-    undefined = [cause_in(content).code == "score_undefined" for content in contents]
+    undefined = [parse_cause(content).code == "score_undefined" for content in contents]
     return Rows.of(
         [content["score"] for content in contents],
         [content["outcome"] != "pass" for content in contents],

@@ -1,4 +1,4 @@
-"""Run: save, load, freeze; files of a folder."""
+"""Runs: the folder of a calibration, and the guardrail that is frozen from it."""
 
 from __future__ import annotations
 
@@ -191,17 +191,17 @@ _OF_LABELS: Final = (
 
 def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what a guardrail keeps of how its data was read: options and the columns they gave."""
-    said = {} if not how else how["settings"]
-    settings = {name: value for name, value in said.items() if name not in PART}
+    settings = {} if not how else how["settings"]
+    settings = {name: value for name, value in settings.items() if name not in PART}
     if not how or not settings:
         return None
     return {"settings": settings, "columns": dict(how["columns"])}
 
 
-def inherited(
+def inherited_reading(
     reading: ReadOptions | None, guardrail: Guardrail, source: Source, *, labelled: bool
 ) -> ReadOptions:
-    """Return how to read fresh data: as is said, and otherwise as the guardrail's own was read.
+    """Return how to read fresh data: as is asked, and otherwise as the guardrail's own data.
 
     What was frozen is taken up where the data has the same columns for its texts, and for its
     labels where these are read: then it is a file of the same making. A file of another layout is
@@ -210,7 +210,7 @@ def inherited(
     Parameters
     ----------
     reading : ReadOptions or None
-        What is said; it wins, option by option.
+        The options that were given; they win, one by one.
     guardrail : Guardrail
         Its data record may hold options.
     source : Source
@@ -233,20 +233,20 @@ def inherited(
     likely = replace(reading, **settings)
     try:
         looked = replace(likely, quarantine=None, strict=False)
-        found = read(source, looked, require=(), labelled=False, allow_none=True).columns
+        here = read(source, looked, require=(), labelled=False, allow_none=True).columns
     except CalibrailError:
         return reading
     fields = (*TEXT_FIELDS, "label") if labelled else TEXT_FIELDS
-    columns = {field: found.by_field[field] for field in fields if field in found.present}
+    columns = {field: here.by_field[field] for field in fields if field in here.present}
     wanted = {field: frozen["columns"][field] for field in fields if field in frozen["columns"]}
     return likely if columns.items() >= wanted.items() else reading
 
 
-def taking_up(
+def inherited_reading_with_flags(
     reading: ReadOptions, guardrail: Guardrail, source: Source, *, labelled: bool
 ) -> tuple[ReadOptions, tuple[str, ...]]:
-    """Return what `inherited` does, and the words of a command line that would say the same."""
-    used = inherited(reading, guardrail, source, labelled=labelled)
+    """Return what `inherited_reading` does, and the same as options of a command line."""
+    used = inherited_reading(reading, guardrail, source, labelled=labelled)
     given = changed(reading)
     added = {name: value for name, value in changed(used).items() if name not in given}
     return used, flags(ReadOptions(**added))
@@ -520,14 +520,14 @@ def frozen_config(
     if isinstance(guardrail, str | PathLike):
         read = read_file(guardrail)
         return read.config, read.origin.path
-    loaded = Guardrail.of(guardrail)
+    loaded = Guardrail.coerce(guardrail)
     return loaded.config, None if loaded.origin is None else loaded.origin.path
 
 
 def frozen_limits(config: FrozenConfig) -> tuple[float | None, float | None]:
     """Return the coverage that a guardrail promises and the FPR that it may not exceed.
 
-    Either is None where nobody said, or where it is no share between 0 and 1.
+    Either is None where nobody named it, or where it is no share between 0 and 1.
     """
     requirement = config.requirement
     kept = {risk.name: risk.level for risk in map(parse_risk, requirement.risks)}

@@ -1,4 +1,4 @@
-"""Select()."""
+"""Selection of a batch with its false discovery rate bounded."""
 
 import json
 from collections import Counter
@@ -227,7 +227,7 @@ def select(
         by group: its p-values then do not come from one set of exchangeable scores. Also where it
         counts groups once and the batch holds several answers of one.
     """
-    guardrail = Guardrail.of(guardrail)
+    guardrail = Guardrail.coerce(guardrail)
     release = Release(fdr, method, confidence)
     batch, read = NewAnswers(guardrail), list[Reading]()
 
@@ -240,7 +240,7 @@ def select(
             if progress is not None:
                 progress(done)
 
-    result = selected(batch, decisions(), release, spoken(source))
+    result = select_decided(batch, decisions(), release, spoken(source))
     if not result.ids:
         raise DataError(
             "there is no answer to select from: the source is empty"
@@ -292,7 +292,7 @@ class NewAnswers:
         return sum(size for size in self._groups.values() if size > 1)
 
 
-def selected(
+def select_decided(
     batch: NewAnswers, decisions: Iterable[Decision], release: Release, source: str
 ) -> BatchSelection:
     """Return what is released of answers that were decided about.

@@ -21,7 +21,7 @@ from calibrail.guardrail.cause import SEEN, Cause
 from calibrail.guardrail.decision import Decision
 from calibrail.options import Release
 from calibrail.pipelines.card import card
-from calibrail.pipelines.select import NewAnswers, selected
+from calibrail.pipelines.select import NewAnswers, select_decided
 from calibrail.serve import streaming
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.limits import LINES, STREAM_PATH
@@ -175,7 +175,7 @@ async def select_items(service: Service, loaded: Loaded, asked: Select) -> str:
     admitted = [example for example, is_new in zip(examples, new, strict=True) if is_new]
     decided = await service.batcher.decide(loaded, admitted, kept=False) if admitted else []
     try:
-        result = await asyncio.to_thread(selected, batch, decided, release, _SOURCE)
+        result = await asyncio.to_thread(select_decided, batch, decided, release, _SOURCE)
     except CalibrailError as error:
         raise _select_refusal(error) from None
     given = iter(decided)

@@ -11,7 +11,7 @@ import pytest
 
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
-from calibrail.guardrail.decision_log.lines import encoded, fields_of, sealed
+from calibrail.guardrail.decision_log.lines import json_fields, seal_line, to_utf8
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from tests.guardrail.decision_log.logs import decision, entry, files
 
@@ -145,8 +145,11 @@ def test_what_is_rotated_removed_or_given_twice_is_read_once(tmp_path: Path) -> 
         (
             lambda lines: [
                 *lines[:2],
-                sealed(
-                    encoded(fields_of({"id": "x", **DECIDED})), 2, "0" * 64, "2026-01-01T00:00:00Z"
+                seal_line(
+                    to_utf8(json_fields({"id": "x", **DECIDED})),
+                    2,
+                    "0" * 64,
+                    "2026-01-01T00:00:00Z",
                 )[0],
                 *lines[3:],
             ],
@@ -224,8 +227,8 @@ def test_clocks_are_named(tmp_path: Path) -> None:
     times = ["2026-01-01T00:00:05Z", "2026-01-01T00:00:01Z", "2099-01-01T00:00:00Z", "noon"]
     raw, previous = b"", "0" * 64
     for seq, time in enumerate(times):
-        line, previous = sealed(
-            encoded(fields_of({"id": str(seq), **DECIDED})), seq, previous, time
+        line, previous = seal_line(
+            to_utf8(json_fields({"id": str(seq), **DECIDED})), seq, previous, time
         )
         raw += line
     path = tmp_path / "20260101T000000-1-aaaaaaaa.0001.jsonl"

@@ -102,7 +102,9 @@ def resealed(raw: bytes, seq: int, old: bytes, new: bytes) -> bytes:
     """Return a changed line with the hash that it then has, as a forger makes it."""
     form = rb'\{"time": "(.*?)", (.*), "seq": \d+, "previous": "(\w+)", "hash": .*\n'
     moment, fields, previous = re.fullmatch(form, raw).groups()  # type: ignore[union-attr]
-    return line_format.sealed(fields.replace(old, new), seq, previous.decode(), moment.decode())[0]
+    return line_format.seal_line(fields.replace(old, new), seq, previous.decode(), moment.decode())[
+        0
+    ]
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -149,8 +151,8 @@ def test_nothing_stands_after_the_closing_line(tmp_path: Path) -> None:
     whole = path.read_bytes()
     closing = whole.splitlines()[-1]
     previous = re.findall(rb'"hash": "(\w+)"', closing)[-1].decode()
-    fields = line_format.encoded(line_format.fields_of({"id": "x", "outcome": "pass"}))
-    added, _ = line_format.sealed(fields, 3, previous, "2027-01-01T00:01:00.000000Z")
+    fields = line_format.to_utf8(line_format.json_fields({"id": "x", "outcome": "pass"}))
+    added, _ = line_format.seal_line(fields, 3, previous, "2027-01-01T00:01:00.000000Z")
     path.write_bytes(whole + added)
     assert codes(checked(tmp_path)) == [("after", 4)]
     path.write_bytes(whole + added[:-9])

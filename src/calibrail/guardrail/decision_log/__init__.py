@@ -1,10 +1,9 @@
-"""Package.
+"""Decision log: hash-chained JSON lines, one file or more a process.
 
 Each process writes files of its own into the folder: a chain of JSON lines, each with its number
-(``seq``), the hash of the line before it and its own. ``lines`` says what a line is, ``folder``
-which files there are, ``writer`` how they grow, ``verifying`` what is wrong with them
-(``findings`` what that can be), and ``table`` how they become one table. ``tail`` reads on where
-it was left (``cursor``), line by line (``taking``), other files too (``streams``).
+(``seq``), the hash of the line before it and its own. ``lines`` says what a line is, which files
+there are and reads them; ``writer`` makes them grow, ``verify`` checks and exports them, and
+``reader`` reads on where it was left, other files and streams too.
 """
 
 from calibrail.guardrail.decision_log.writer import DecisionLog, Entry

@@ -1,17 +1,18 @@
-"""One hash-chained line; files of a folder."""
+"""Hash-chained lines of a decision log, and the files of its folder."""
 
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from calibrail.errors import DataError
+from calibrail.serialization import Record
 
 #: What stands as the hash before the first line of a chain.
 START: Final = "0" * 64
@@ -30,6 +31,42 @@ _BEGINNING: Final = b'{"time": "'
 
 class LineError(ValueError):
     """What is wrong with one line, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFinding(Record):
+    """One thing that is wrong with a log, or that is to be known of it.
+
+    Attributes
+    ----------
+    code : str
+        What it is.
+    file : str
+        Where: the file's name, or the chain's where the file is missing.
+    line : int or None
+        Which line of the file, from 1.
+    values : mapping
+        What the sentence about it needs.
+    """
+
+    code: str
+    file: str
+    line: int | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class FindingList:
+    """Findings as they come: all are counted, and the first ones are listed."""
+
+    def __init__(self, most: int = 50) -> None:
+        self.listed: list[LogFinding] = []
+        self.n, self._most = 0, most
+
+    def add(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
+        """Count a finding, and list it where there is room."""
+        self.n += 1
+        if len(self.listed) < self._most:
+            self.listed.append(LogFinding(code, file, line, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +107,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def encoded(fields: str) -> bytes:
+def to_utf8(fields: str) -> bytes:
     """Return JSON text as UTF-8; half of a surrogate pair, which UTF-8 lacks, as its escape."""
     return fields.encode("utf-8", "backslashreplace")
 
 
-def fields_of(content: Mapping[str, Any]) -> str:
+def json_fields(content: Mapping[str, Any]) -> str:
     """Return a JSON object's fields without its braces.
 
     Raises
@@ -86,7 +123,7 @@ def fields_of(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False)[1:-1]
 
 
-def sealed(fields: bytes, seq: int, previous: str, moment: str) -> tuple[bytes, str]:
+def seal_line(fields: bytes, seq: int, previous: str, moment: str) -> tuple[bytes, str]:
     """Return a line with its end, and its hash; its time stands before its fields.
 
     The hash is the SHA-256 of the line's bytes as they would stand without ``hash``: the place in
@@ -98,7 +135,7 @@ def sealed(fields: bytes, seq: int, previous: str, moment: str) -> tuple[bytes, 
     return body[:-1] + _SEAL % digest.encode() + b"\n", digest
 
 
-def unsealed(raw: bytes) -> LogLine:
+def parse_line(raw: bytes) -> LogLine:
     """Return a line, without its end, as what it holds.
 
     Raises
@@ -121,22 +158,22 @@ def unsealed(raw: bytes) -> LogLine:
     return LogLine(content, seq, previous, digest, time)
 
 
-def readable(raw: bytes) -> LogLine | None:
+def parse_line_if_sound(raw: bytes) -> LogLine | None:
     """Return a line, without its end; None where it is not what was written."""
     try:
-        return unsealed(raw)
+        return parse_line(raw)
     except LineError:
         return None
 
 
-def ending(raw: bytes) -> tuple[LogLine | None, bool]:
+def parse_unended(raw: bytes) -> tuple[LogLine | None, bool]:
     """Return what stands after a file's last line end: a line, and whether a tear may leave it.
 
     A write that was torn leaves the beginning of a line, or all of it but its end. A line that is
     all there, with anything but its end after it, was changed.
     """
     if (seal := _SEALED.search(raw)) is not None:
-        line = readable(raw[: seal.end()])
+        line = parse_line_if_sound(raw[: seal.end()])
         return line, line is not None and seal.end() == len(raw)
     return None, raw.startswith(_BEGINNING) or _BEGINNING.startswith(raw)
 
@@ -146,10 +183,49 @@ def is_chained(raw: bytes) -> bool:
     return raw.startswith(_BEGINNING) or _SEALED.search(raw) is not None
 
 
-def raw_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield each line's number, from 1, its bytes, and whether it has its end."""
-    for number, raw in enumerate(file, start=1):
-        yield number, raw.removesuffix(b"\n"), raw.endswith(b"\n")
+class FileLine(NamedTuple):
+    """One line of a file, as it stands there.
+
+    Attributes
+    ----------
+    number, end, size : int
+        Which line of the file, from 1; the bytes up to its end, and its own.
+    line : LogLine or None
+        What it holds; None where that cannot be told.
+    code : {"", "changed", "torn"}
+        What is wrong with it: it was changed, or a write was torn in it.
+    ended : bool
+        Whether it has its line end.
+    """
+
+    number: int
+    end: int
+    size: int
+    line: LogLine | None
+    code: Literal["", "changed", "torn"]
+    ended: bool
+
+
+def file_lines(path: Path, offset: int = 0, number: int = 0) -> Iterator[FileLine]:
+    """Yield the lines of a file that stand after an offset, up to which there are ``number``.
+
+    This is the one reader of a log's own files: verification, export, monitoring and sampling all
+    judge lines by it.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        for raw in file:
+            number, offset = number + 1, offset + len(raw)
+            ended = raw.endswith(b"\n")
+            line, torn = (parse_line_if_sound(raw[:-1]), False) if ended else parse_unended(raw)
+            sound = ended and line is not None
+            code: Literal["", "changed", "torn"] = "torn" if torn else "" if sound else "changed"
+            yield FileLine(number, offset, len(raw), line, code, ended)
 
 
 _NAME: Final = re.compile(r"(?P<chain>\d{8}T\d{6}-\d+-[0-9a-f]{8})\.(?P<number>\d{4,})\.jsonl")
@@ -210,7 +286,7 @@ def first_line(path: Path) -> LogLine | None:
     """Return the first line of a file; None where it is not whole."""
     with suppress(OSError, LineError), path.open("rb") as file:
         raw = file.readline()
-        return unsealed(raw[:-1]) if raw.endswith(b"\n") else None
+        return parse_line(raw[:-1]) if raw.endswith(b"\n") else None
     return None
 
 
@@ -224,7 +300,7 @@ def last_line(path: Path) -> LogLine | None:
             position = file.seek(position - size)
             tail = file.read(size) + tail
         whole = tail.rpartition(b"\n")[0].rpartition(b"\n")[2]
-        return unsealed(whole) if whole else None
+        return parse_line(whole) if whole else None
     return None
 
 

@@ -1,4 +1,4 @@
-"""One iterator over a log, resumable.
+"""Resumable reading of a decision log, of its folder and of other files and streams.
 
 Such a file may hold lines of any chains, as a shipper has collected them, or decisions that
 ``calibrail check`` wrote. Nothing says which file it is but its content.
@@ -25,14 +25,15 @@ from calibrail.guardrail.decision_log.lines import (
     CLOSED,
     OPENED,
     START,
+    LogFinding,
     LogLine,
-    ending,
+    file_lines,
     files_of,
     is_chained,
+    parse_line_if_sound,
+    parse_unended,
     place_of,
-    readable,
 )
-from calibrail.guardrail.decision_log.verify import LogFinding
 from calibrail.options import fields
 
 #: Findings that are listed; all are counted.
@@ -305,7 +306,7 @@ def stream_lines(
         return
     with source.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        if (name := _name(source, file, cursor, tally)) is None:
+        if (name := _stream_name(source, file, cursor, tally)) is None:
             return
         place = cursor.streams[name]
         if size < place.offset:
@@ -321,11 +322,11 @@ def stream_lines(
             yield StreamLine(name, str(source), place.lines, raw[:-1])
 
 
-def _name(path: Path, file: IO[bytes], cursor: Cursor, tally: LogCounts) -> str | None:
+def _stream_name(path: Path, file: IO[bytes], cursor: Cursor, tally: LogCounts) -> str | None:
     """Return which stream a file goes on with, or a new one's name; None for a copy of one."""
     key = str(path.resolve())
     if key not in cursor.opened:
-        name = _known(file, cursor)
+        name = _stream_of_content(file, cursor)
         taken = name in cursor.opened.values()
         if taken:
             file.seek(0)
@@ -337,7 +338,7 @@ def _name(path: Path, file: IO[bytes], cursor: Cursor, tally: LogCounts) -> str 
     return cursor.opened[key] or None
 
 
-def _known(file: IO[bytes], cursor: Cursor) -> str | None:
+def _stream_of_content(file: IO[bytes], cursor: Cursor) -> str | None:
     """Return the stream whose lines a file begins with."""
     ends = {(item.offset, item.digest): name for name, item in cursor.streams.items()}
     furthest = max((item.offset for item in cursor.streams.values()), default=0)
@@ -412,7 +413,7 @@ class Logged(NamedTuple):
     number: int
 
 
-class Raw(NamedTuple):
+class ChainLine(NamedTuple):
     """One line of a chain's file, as it was found there."""
 
     latest: str
@@ -425,20 +426,20 @@ class Raw(NamedTuple):
     code: str
 
 
-def ahead() -> str:
+def future_limit() -> str:
     """Return the time from which on a line's own lies in the future."""
     return (datetime.now(UTC) + _AHEAD).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-class Reader:
+class _LineReader:
     """Takes lines one by one, and moves the cursor past each."""
 
     def __init__(self, cursor: Cursor, tally: LogCounts) -> None:
-        self._cursor, self._tally, self._ahead = cursor, tally, ahead()
+        self._cursor, self._tally, self._ahead = cursor, tally, future_limit()
         # Lines of several chains in one file are told apart by the hash of the line before.
         self._ends: dict[str, str] = {item.hash: name for name, item in cursor.chains.items()}
 
-    def chained(self, raw: Raw) -> Logged | None:
+    def chained(self, raw: ChainLine) -> Logged | None:
         """Take a line of a chain's own file."""
         if raw.code == "cut":
             self._tally.find_once("cut", raw.name, read=raw.offset)
@@ -465,7 +466,7 @@ class Reader:
         stream, raw = self._cursor.streams[item.stream], item.raw
         if not is_chained(raw):
             return self._unchained(item)
-        line, torn = (readable(raw), False) if item.whole else ending(raw)
+        line, torn = (parse_line_if_sound(raw), False) if item.whole else parse_unended(raw)
         if line is None:
             self._tally.lines += 1
             self._tally.refuse("torn" if torn else "changed", item.file, item.number)
@@ -641,7 +642,7 @@ def read_on(
     DataError
         A file cannot be read.
     """
-    reader = Reader(cursor, tally)
+    reader = _LineReader(cursor, tally)
     with file_errors("cannot read the decision log"):
         chains, others = _files(sources, cursor, tally)
         read = [_chain_lines(name, *item) for name, item in chains.items()]
@@ -682,8 +683,8 @@ def _files(
         if source != "-" and source.is_dir():
             for chain, number, path in files_of(source):
                 named.setdefault((chain, number), []).append(path)
-        elif source != "-" and (named_so := place_of(source.name)) is not None:
-            named.setdefault(named_so, []).append(source)
+        elif source != "-" and (numbered := place_of(source.name)) is not None:
+            named.setdefault(numbered, []).append(source)
         else:
             others.append(source)
     # A process begins a file when it has ended the one before: sizes are taken after the list.
@@ -719,37 +720,28 @@ def _n_lines(path: Path, start: int, end: int) -> int:
         return sum(1 for raw in file if raw.endswith(b"\n") and (start := start + len(raw)) <= end)
 
 
-def _chain_lines(chain: str, files: Sequence[_File], place: ChainPosition | None) -> Iterator[Raw]:
+def _chain_lines(
+    chain: str, files: Sequence[_File], place: ChainPosition | None
+) -> Iterator[ChainLine]:
     """Yield what stands in the files of a chain after a place; the place is not changed."""
     latest = "" if place is None else place.latest
-    future = ahead()
+    future = future_limit()
     for file_number, path, size in files:
         offset = number = 0
         if place is not None and place.file == file_number:
             offset, number = place.offset, place.line
         name, last = path.name, file_number == files[-1][0]
-        try:
-            file = path.open("rb")
-        except FileNotFoundError:
-            # It was moved to an archive just now. What follows waits for it to be found there.
+        if size < offset:
+            yield ChainLine(latest, chain, file_number, name, offset, number, None, "cut")
             return
-        with file:
-            if size < offset:
-                yield Raw(latest, chain, file_number, name, offset, number, None, "cut")
-                return
-            file.seek(offset)
-            for raw in file:
-                number, offset = number + 1, offset + len(raw)
-                if raw.endswith(b"\n"):
-                    line = readable(raw[:-1])
-                    code = "changed" if line is None else ""
-                elif last:
-                    break
-                else:
-                    line, torn = ending(raw)
-                    code = "torn" if torn else "changed"
-                if offset > size:
+        try:
+            for n, end, _, line, code, ended in file_lines(path, offset, number):
+                # What is just being written, or came since, is left for the next time.
+                if (last and not ended) or end > size:
                     break
                 if line is not None and line.time < future:
                     latest = max(latest, line.time)
-                yield Raw(latest, chain, file_number, name, offset, number, line, code)
+                yield ChainLine(latest, chain, file_number, name, end, n, line, code)
+        except FileNotFoundError:
+            # It was moved to an archive just now. What follows waits for it to be found there.
+            return

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from tempfile import mkstemp
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from calibrail.atomic_files import whole_file
 from calibrail.errors import DataError
 from calibrail.guardrail.decision_log.lines import (
     CLOSED,
     OPENED,
     START,
+    FindingList,
+    LogFinding,
     LogLine,
     chains,
-    ending,
+    file_lines,
     first_line,
     last_line,
-    raw_lines,
-    readable,
     recorded_by,
 )
 from calibrail.serialization import Record
@@ -30,32 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-#: Findings that are listed; all are counted.
-_LISTED: Final = 50
-
 Verdict = Literal["whole", "beginning missing", "broken"]
-
-
-@dataclass(frozen=True, slots=True)
-class LogFinding(Record):
-    """One thing that is wrong with a log, or that is to be known of it.
-
-    Attributes
-    ----------
-    code : str
-        What it is.
-    file : str
-        Where: the file's name, or the chain's where the file is missing.
-    line : int or None
-        Which line of the file, from 1.
-    values : mapping
-        What the sentence about it needs.
-    """
-
-    code: str
-    file: str
-    line: int | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +97,6 @@ class LogCheck(Record):
     chains: tuple[Chain, ...]
 
 
-class Findings:
-    """Findings as they come: the first ones, and how many."""
-
-    def __init__(self) -> None:
-        self.listed: list[LogFinding] = []
-        self.n = 0
-
-    def add(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
-        """Count a finding, and list it where there is room."""
-        self.n += 1
-        if len(self.listed) < _LISTED:
-            self.listed.append(LogFinding(code, file, line, values))
-
-
 @dataclass(frozen=True, slots=True)
 class _End:
     """Where a chain was when another one recorded it."""
@@ -171,10 +131,10 @@ def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
         for numbered in files.values()
         for path in numbered.values()
     }
-    problems, notes, missing = Findings(), Findings(), Findings()
+    problems, notes, missing = FindingList(), FindingList(), FindingList()
     noted = set(noted)
     found = [
-        _Reader(chain, numbered, names, recorded.get(chain, []), noted, problems, notes).read()
+        _ChainCheck(chain, numbered, names, recorded.get(chain, []), noted, problems, notes).read()
         for chain, numbered in files.items()
     ]
     _absent(files, names, recorded, missing, problems)
@@ -211,8 +171,8 @@ def _absent(
     files: Mapping[str, Mapping[int, Path]],
     names: Mapping[Path, str],
     recorded: Mapping[str, Sequence[_End]],
-    missing: Findings,
-    problems: Findings,
+    missing: FindingList,
+    problems: FindingList,
 ) -> None:
     """Report chains, and first files of chains, that are not there.
 
@@ -250,7 +210,7 @@ def _unclosed(
     found: Sequence[Chain],
     files: Mapping[str, Mapping[int, Path]],
     names: Mapping[Path, str],
-    notes: Findings,
+    notes: FindingList,
 ) -> None:
     """Note each chain that just ends, though another one was opened or closed after that."""
     latest = max(found, key=_last_event)
@@ -266,8 +226,8 @@ def _last_event(chain: Chain) -> str:
     return (chain.ends if chain.closed else chain.begins) or ""
 
 
-class _Reader:
-    """Reads the files of one chain in their order."""
+class _ChainCheck:
+    """Checks the files of one chain in their order."""
 
     def __init__(
         self,
@@ -276,8 +236,8 @@ class _Reader:
         names: Mapping[Path, str],
         recorded: Sequence[_End],
         noted: set[str],
-        problems: Findings,
-        notes: Findings,
+        problems: FindingList,
+        notes: FindingList,
     ) -> None:
         self._files, self._names, self._noted = files, names, noted
         self._problems, self._notes = problems, notes
@@ -307,24 +267,20 @@ class _Reader:
 
     def _read_file(self, number: int, path: Path, *, last: bool) -> None:
         name, n = self._names[path], 0
-        with path.open("rb") as file:
-            for n, raw, whole in raw_lines(file):
-                line, torn = (readable(raw), False) if whole else ending(raw)
-                if torn and last and n > 1 and not self._state.closed:
-                    self._notes.add("torn", name, n)
-                elif torn:
-                    self._problems.add("torn", name, n)
-                elif line is None or not whole:
-                    self._problems.add("changed", name, n)
-                if line is not None:
-                    self._take(line, name, n)
-                    opening = line.kind == OPENED and line.content.get("chain") == self._state.name
-                    if (n == 1) != (opening and line.content.get("file") == number):
-                        self._problems.add("opening", name, n)
-                elif not torn:
-                    self._n_lines += 1
-                    self._seq = None if self._seq is None else self._seq + 1
-                    self._previous = None
+        for n, _, _, line, code, _ in file_lines(path):
+            if code == "torn" and last and n > 1 and not self._state.closed:
+                self._notes.add(code, name, n)
+            elif code:
+                self._problems.add(code, name, n)
+            if line is not None:
+                self._take(line, name, n)
+                opening = line.kind == OPENED and line.content.get("chain") == self._state.name
+                if (n == 1) != (opening and line.content.get("file") == number):
+                    self._problems.add("opening", name, n)
+            elif code == "changed":
+                self._n_lines += 1
+                self._seq = None if self._seq is None else self._seq + 1
+                self._previous = None
         if n == 0:
             self._problems.add("empty", name)
 
@@ -409,19 +365,10 @@ def export(folders: Sequence[Path], output: Path) -> tuple[int, int]:
     import pyarrow.parquet as pq
 
     schema, skipped, n = _schema(), [0], 0
-    output.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = mkstemp(dir=output.parent, prefix=f".{output.name}.")
-    os.close(handle)
-    try:
-        with pq.ParquetWriter(temporary, schema) as writer:
-            for block in _blocks(_rows(folders, skipped)):
-                writer.write_table(_table(block, schema))
-                n += len(block)
-        Path(temporary).chmod(0o644)
-        os.replace(temporary, output)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(output) as made, pq.ParquetWriter(made, schema) as writer:
+        for block in _blocks(_rows(folders, skipped)):
+            writer.write_table(_table(block, schema))
+            n += len(block)
     return n, skipped[0]
 
 
@@ -429,19 +376,16 @@ def _rows(folders: Sequence[Path], skipped: list[int]) -> Iterator[tuple[dict[st
     """Yield each decision with the length of its line."""
     for chain, files in chains(folders).items():
         for path in files.values():
-            with path.open("rb") as file:
-                for _, raw, whole in raw_lines(file):
-                    line, torn = (readable(raw), False) if whole else ending(raw)
-                    # What a crash has torn was never given.
-                    if line is None and not torn:
-                        skipped[0] += 1
-                    if line is not None and line.decides:
-                        row = {**line.content, "chain": chain, "file": path.name}
-                        if isinstance(traffic := row.get("traffic"), dict):
-                            row |= {name: traffic.get(key) for name, key in _TRAFFIC.items()}
-                        if isinstance(removed := row.get("removed"), list):
-                            row["n_removed"] = len(removed)
-                        yield {"kind": line.kind, **row}, len(raw)
+            for _, _, size, line, code, _ in file_lines(path):
+                # What a crash has torn was never given.
+                skipped[0] += line is None and code == "changed"
+                if line is not None and line.decides:
+                    row = {**line.content, "chain": chain, "file": path.name}
+                    if isinstance(traffic := row.get("traffic"), dict):
+                        row |= {name: traffic.get(key) for name, key in _TRAFFIC.items()}
+                    if isinstance(removed := row.get("removed"), list):
+                        row["n_removed"] = len(removed)
+                    yield {"kind": line.kind, **row}, size
 
 
 def _blocks(rows: Iterator[tuple[dict[str, Any], int]]) -> Iterator[list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Append, rotate."""
+"""Appending to a decision log, and beginning its next file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from calibrail.guardrail.decision_log.lines import (
     OPENED,
     START,
     chains,
-    encoded,
-    fields_of,
     file_name,
     heads,
+    json_fields,
     now,
-    sealed,
+    seal_line,
+    to_utf8,
 )
 from calibrail.models.fork_safety import renewed
 from calibrail.options import fields as checks
@@ -198,7 +198,7 @@ class DecisionLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as folder and options: it begins a chain of its own there."""
-        return _opened, (self.folder, self._sync, self._texts, self._max_bytes)
+        return _log_of_folder, (self.folder, self._sync, self._texts, self._max_bytes)
 
     def renew_after_fork(self) -> None:
         """Leave the chain to the parent; the child begins its own when it has something to log."""
@@ -256,8 +256,8 @@ class DecisionLog:
             try:
                 # Where there is no room for it nothing is lost: the end is merely not sure.
                 with suppress(OSError):
-                    end = {"kind": CLOSED, "others": self._others()}
-                    self._append([encoded(fields_of(end))], last=True)
+                    end = {"kind": CLOSED, "others": self._other_chains()}
+                    self._append([to_utf8(json_fields(end))], last=True)
                 os.fsync(self._handle)
             except OSError as error:
                 raise self._error(error) from error
@@ -293,8 +293,8 @@ class DecisionLog:
                 "response": entry.response,
             }
         decision = entry.decision if self._texts else entry.decision.without_texts()
-        parts = fields_of(head), decision.line()[1:-1], fields_of(more)
-        return encoded(", ".join(filter(None, parts)))
+        parts = json_fields(head), decision.line()[1:-1], json_fields(more)
+        return to_utf8(", ".join(filter(None, parts)))
 
     def _append(self, fields: Sequence[bytes], *, last: bool = False) -> None:
         if self._closed:
@@ -302,43 +302,43 @@ class DecisionLog:
         if not fields:
             return
         size = sum(len(item) + _CHAINED for item in fields)
-        self._mend()
-        if (self._full(size) and not last) or not self._intact():
+        self._remove_torn_end()
+        if (self._is_full(size) and not last) or not self._is_intact():
             self._start_file()
         seq, previous, moment, lines = self._seq, self._previous, now(), []
         for item in fields:
-            line, previous = sealed(item, seq, previous, moment)
+            line, previous = seal_line(item, seq, previous, moment)
             lines.append(line)
             seq += 1
         raw = b"".join(lines)
         self._torn = True
         try:
-            self._put(self._handle, raw)
+            self._write_whole(self._handle, raw)
         except OSError:
             with suppress(OSError):
-                self._mend()
+                self._remove_torn_end()
             raise
         self._torn, self._holds_decisions = False, True
         self._size += len(raw)
         self._seq, self._previous, self._moment = seq, previous, moment
 
-    def _put(self, handle: int, raw: bytes) -> None:
+    def _write_whole(self, handle: int, raw: bytes) -> None:
         rest = memoryview(raw)
         while rest:
             rest = rest[os.write(handle, rest) :]
         if self._sync:
             os.fsync(handle)
 
-    def _mend(self) -> None:
+    def _remove_torn_end(self) -> None:
         """Cut off what a write that failed has left."""
         if self._torn:
             os.ftruncate(self._handle, self._size)
             self._torn = False
 
-    def _full(self, more: int) -> bool:
+    def _is_full(self, more: int) -> bool:
         return self._size + more > self._max_bytes and self._holds_decisions
 
-    def _intact(self) -> bool:
+    def _is_intact(self) -> bool:
         """Whether the file is where it was and as this process left it.
 
         Nothing is written to one that was removed, or moved to an archive.
@@ -351,26 +351,26 @@ class DecisionLog:
 
     def _start_file(self) -> None:
         """Go on in the next file, whose first line records where the other chains end."""
-        others, moment = self._others(), now()
+        others, moment = self._other_chains(), now()
         # What already has a file's name is left as it is, a link too.
-        number = next(n for n in count(self._file + 1) if not os.path.lexists(self._named(n)))
+        number = next(n for n in count(self._file + 1) if not os.path.lexists(self._file_path(n)))
         content: dict[str, Any] = {"kind": OPENED, "chain": self.chain, "file": number}
         if self._moment:
             content["previous_time"] = self._moment
         content |= {"calibrail": version("calibrail"), "others": others}
-        raw, digest = sealed(encoded(fields_of(content)), self._seq, self._previous, moment)
-        path = self._named(number)
-        handle = self._begun(path, raw)
+        raw, digest = seal_line(to_utf8(json_fields(content)), self._seq, self._previous, moment)
+        path = self._file_path(number)
+        handle = self._create_file(path, raw)
         if self._handle >= 0:
             os.close(self._handle)
         self._handle, self._path, self._file, self._size = handle, path, number, len(raw)
         self._seq, self._previous, self._moment = self._seq + 1, digest, moment
         self._holds_decisions = False
 
-    def _named(self, number: int) -> Path:
+    def _file_path(self, number: int) -> Path:
         return self.folder / file_name(self.chain, number)
 
-    def _begun(self, path: Path, raw: bytes) -> int:
+    def _create_file(self, path: Path, raw: bytes) -> int:
         """Make a file that has its first line from the moment on at which it has its name."""
         made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -378,7 +378,7 @@ class DecisionLog:
         handle = os.open(made, flags | os.O_CREAT | os.O_EXCL, 0o640)
         try:
             try:
-                self._put(handle, raw)
+                self._write_whole(handle, raw)
             finally:
                 os.close(handle)
             os.rename(made, path)
@@ -391,7 +391,7 @@ class DecisionLog:
                 made.unlink()
             raise
 
-    def _others(self) -> dict[str, dict[str, Any]]:
+    def _other_chains(self) -> dict[str, dict[str, Any]]:
         """Return the ends of other chains that no line records yet."""
         return heads(chains([self.folder]), but=self.chain)
 
@@ -413,5 +413,5 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _opened(folder: Path, sync: bool, texts: bool, max_bytes: int) -> DecisionLog:
+def _log_of_folder(folder: Path, sync: bool, texts: bool, max_bytes: int) -> DecisionLog:
     return DecisionLog(folder, sync=sync, texts=texts, max_bytes=max_bytes)
