@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -199,39 +200,36 @@ def draw_lines(
     order, answers = Order(files.plan.seed), files.ledger.answers
     guesses, chances = probabilities(candidates, files, limits)
     n_drawn = _n_drawn(chances, budget)
-    found: list[tuple[LogCandidate, str, float | None, float, bool]] = []
-    for item, guess, chance in list(zip(candidates, guesses, chances, strict=True))[:n_drawn]:
-        digest = line_digest(item.chain, item.seq)
-        handed_out = order.lot("labelled", digest) < chance
-        found.append((item, digest, guess, chance, handed_out))
     batch = 1 + max((answer.draw.batch or 0 for answer in answers[-1:]), default=0)
-    return [
-        Draw(
-            order=number,
-            unit=number,
-            of=1,
-            id=item.example.id,
-            group=None,
-            digest=digest,
-            probability=chance,
-            handed_out=handed_out,
-            score=item.score,
-            flagged=item.flagged,
-            guess=guess,
-            plan=files.agreed_on[:DIGITS],
-            chain=item.chain,
-            seq=item.seq,
-            time=item.time,
-            batch=batch,
-            share=len(found) / n_rows,
-            log_group=item.group,
-            log_language=item.language,
-            question=question_digest(item.example),
+    draws = []
+    drawn = islice(zip(candidates, guesses, chances, strict=True), n_drawn)
+    for number, (item, guess, chance) in enumerate(drawn, start=len(answers) + 1):
+        digest = line_digest(item.chain, item.seq)
+        draws.append(
+            Draw(
+                order=number,
+                unit=number,
+                of=1,
+                id=item.example.id,
+                group=None,
+                digest=digest,
+                probability=chance,
+                handed_out=order.lot("labelled", digest) < chance,
+                score=item.score,
+                flagged=item.flagged,
+                guess=guess,
+                plan=files.agreed_on[:DIGITS],
+                chain=item.chain,
+                seq=item.seq,
+                time=item.time,
+                batch=batch,
+                share=n_drawn / n_rows,
+                log_group=item.group,
+                log_language=item.language,
+                question=question_digest(item.example),
+            )
         )
-        for number, (item, digest, guess, chance, handed_out) in enumerate(
-            found, start=len(answers) + 1
-        )
-    ]
+    return draws
 
 
 def _n_drawn(chances: Sequence[float], budget: int) -> int:
@@ -638,14 +636,15 @@ def audited(folder: Path) -> LabelledSample:
     check_draws(draws, plan, files.draws.path)
     check_batches(draws, batches.all, files)
     return replace(
-        _columns(answers),
+        sample_of(answers),
         drawing=plan.drawing,
         guardrail=plan.guardrail or "",
         problems=tuple(problems),
     )
 
 
-def _columns(answers: Sequence[LedgerAnswer]) -> LabelledSample:
+def sample_of(answers: Sequence[LedgerAnswer]) -> LabelledSample:
+    """Return answers drawn from a log as columns."""
     draws = [item.draw for item in answers]
     standing = [item.standing for item in answers]
     labels = [item.label for item in answers]

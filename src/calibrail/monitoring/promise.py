@@ -51,7 +51,7 @@ from calibrail.conformal.sequential.betting import (
 )
 from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.errors import InputError
-from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.labelling.log_sampling import LabelledSample, sample_of
 from calibrail.monitoring.rows import moment
 from calibrail.options.guarantee import Requirement
 
@@ -63,31 +63,10 @@ RATES: Final[tuple[Rate, Rate]] = ("coverage", "fpr")
 _ABOUT: Final = 1.1
 
 
-def nothing_drawn() -> LabelledSample:
-    """Return what is known where nothing was drawn."""
-    no, numbers, things = np.zeros(0, bool), np.zeros(0), np.zeros(0, object)
-    return LabelledSample(
-        flagged=no,
-        label=numbers,
-        settled=no,
-        unsure=no,
-        handed_out=no,
-        probability=numbers,
-        guess=numbers,
-        share=numbers,
-        time=numbers,
-        batch=np.zeros(0, np.int64),
-        score=numbers,
-        group=things,
-        language=things,
-        id=things,
-    )
-
-
 def checked(audited: LabelledSample | None) -> LabelledSample:
     """Return draws that a watch can bet on, none where nothing is given."""
     if audited is None:
-        return nothing_drawn()
+        return sample_of(())
     if audited.drawing.whole_groups:
         raise InputError("answers drawn as whole groups cannot be watched; draw single answers")
     return audited

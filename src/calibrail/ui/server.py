@@ -13,7 +13,6 @@ Help for a person who reads: words alone, nothing that a detector says.
 Nothing but what an annotator may see leaves this file: no score, no verdict, nobody else's label.
 """
 
-import contextlib
 import hashlib
 import hmac
 import json
@@ -34,7 +33,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import PlainTextResponse
@@ -376,24 +375,26 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
     stop : callable
         Ends the server once the request that asks for it is answered.
     """
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        docs_url=None, redoc_url=None, openapi_url=None, default_response_class=_AsciiJson
+    )
     static = {
         item.name: (item.read_bytes(), _KINDS[item.name.rpartition(".")[2]])
-        for item in files("calibrail.ui.server").joinpath("page").iterdir()
+        for item in files("calibrail.ui").joinpath("page").iterdir()
         if item.name.rpartition(".")[2] in _KINDS
     }
 
     @app.exception_handler(CalibrailError)
     def refused(_: Request, error: Exception) -> Response:
-        return _said({"message": str(error)}, 409)
+        return _AsciiJson({"message": str(error)}, 409)
 
     @app.exception_handler(OSError)
     def unwritten(_: Request, error: Exception) -> Response:
-        return _said({"message": f"nothing was saved: {error}"}, 507)
+        return _AsciiJson({"message": f"nothing was saved: {error}"}, 507)
 
     @app.exception_handler(RequestValidationError)
     def misread(_: Request, error: Exception) -> Response:
-        return _said({"message": "this request is none of the page's own"}, 422)
+        return _AsciiJson({"message": "this request is none of the page's own"}, 422)
 
     @app.get("/")
     def start() -> Response:
@@ -407,42 +408,24 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         content, kind = static[name]
         return Response(content, media_type=kind)
 
-    @app.get("/api/state")
-    def state() -> Response:
-        return _said(page.state())
-
-    @app.post("/api/label")
-    def label(given: LabelRequest) -> Response:
-        return _said(page.label(given))
-
-    @app.post("/api/skip")
-    def skip(asked: AnswerRequest) -> Response:
-        return _said(page.skip(asked))
-
-    @app.post("/api/undo")
-    def undo() -> Response:
-        return _said(page.undo())
-
-    @app.post("/api/sentences")
-    def sentences(asked: AnswerRequest) -> Response:
-        return _said(page.sentences(asked))
-
-    @app.post("/api/nearest")
-    def nearest(asked: AskedSentence) -> Response:
-        return _said(page.nearest(asked))
-
-    @app.post("/api/stop")
-    def end() -> Response:
+    def end() -> dict[str, Any]:
         stop()
-        return _said(page.ended())
+        return page.ended()
 
+    app.get("/api/state", response_model=None)(page.state)
+    actions = (page.label, page.skip, page.undo, page.sentences, page.nearest)
+    for name, action in ((action.__name__, action) for action in actions):
+        app.post(f"/api/{name}", response_model=None)(action)
+    app.post("/api/stop", response_model=None)(end)
     return app
 
 
-def _said(content: Any, status: int = 200) -> Response:
-    """Return JSON in ASCII: halves of surrogate pairs, which no UTF-8 holds, come through too."""
-    body = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return Response(body, status, media_type="application/json")
+class _AsciiJson(JSONResponse):
+    """JSON in ASCII: halves of surrogate pairs, which no UTF-8 holds, come through, too."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
 #: Seconds that requests under way get when the server ends.
@@ -497,7 +480,7 @@ def serve(
             # Some browsers answer only when they are closed.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         # uvicorn ends in good order first, and then raises Ctrl-C again.
-        with contextlib.suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
 
 
