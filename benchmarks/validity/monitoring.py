@@ -324,7 +324,7 @@ def _broken(audited: LabelledSample, limits: Requirement) -> bool:
         "fpr": float(limits.max_fpr or 0.0),
     }
     watched = LabelledBets(audited, rates, DELTA, len(audited))
-    return any(bool((path >= watched.goal).any()) for path in watched.broken().values())
+    return any(bool((path >= watched.goal).any()) for path in watched.worth("broken").values())
 
 
 def _broken_while_waiting(

@@ -13,7 +13,7 @@ from calibrail.guardrail.decision_log import DecisionLog, Entry
 from tests.labelling.rows import traces
 
 BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
-_NOW = "calibrail.guardrail.decision_log.lines.now"
+_NOW = "calibrail.guardrail.decision_log.writer.now"
 
 
 def stamp(moment: datetime) -> str:

@@ -198,9 +198,9 @@ def _folded(name: str) -> str:
 
 def _promised(output: Path) -> options.Promise:
     """Return what was promised when the labels were begun; the default before that."""
-    from calibrail.labelling.folder import begun, read_plan
+    from calibrail.labelling.folder import has_labels, read_plan
 
-    return (read_plan(output).promise if begun(output) else None) or options.Promise()
+    return (read_plan(output).promise if has_labels(output) else None) or options.Promise()
 
 
 def _again(sitting: Sitting) -> list[str]:

@@ -1,4 +1,4 @@
-"""Answers drawn from a decision log."""
+"""Sampling of answers from a decision log, in batches, with known probabilities."""
 
 import hashlib
 import heapq
@@ -26,7 +26,7 @@ from calibrail.labelling.ledger import LedgerAnswer
 from calibrail.labelling.plan import Order
 from calibrail.labelling.replay import check_draws
 from calibrail.labelling.sampling import Guesser, Pool, PooledAnswer
-from calibrail.labelling.store import Draw, Log, encoded
+from calibrail.labelling.store import Draw, Log, json_line
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
@@ -122,7 +122,7 @@ class LogSampler:
         self.last: str | None = None
 
     def offer(
-        self, chain: str, seq: int, time: str | None, made: Callable[[], LogCandidate]
+        self, chain: str, seq: int, time: str | None, make: Callable[[], LogCandidate]
     ) -> None:
         """Take in a line, which is made only where its lot is among the first."""
         self.n += 1
@@ -132,9 +132,9 @@ class LogSampler:
             self.last = time if self.last is None else max(self.last, time)
         place = -int(self._order.alone(line_digest(chain, seq)), 16)
         if len(self._held) < self._most:
-            heapq.heappush(self._held, (place, made()))
+            heapq.heappush(self._held, (place, make()))
         elif place > self._held[0][0]:
-            heapq.heapreplace(self._held, (place, made()))
+            heapq.heapreplace(self._held, (place, make()))
 
     def candidates(self) -> list[LogCandidate]:
         """Return the lines held, in the order of drawing."""
@@ -307,9 +307,9 @@ class Budget:
 
     Examples
     --------
-    >>> Budget.of(0.5, ["2027-03-01"], set(), 0.0)
+    >>> Budget.for_days(0.5, ["2027-03-01"], set(), 0.0)
     Budget(days=('2027-03-01',), whole=0, left=0.5)
-    >>> Budget.of(20, ["2027-03-01", "2027-03-02"], {"2027-03-01"}, 0.0).whole
+    >>> Budget.for_days(20, ["2027-03-01", "2027-03-02"], {"2027-03-01"}, 0.0).whole
     20
     """
 
@@ -318,11 +318,13 @@ class Budget:
     left: float
 
     @classmethod
-    def of(cls, per_day: float, days: Iterable[str], counted: set[str], left: float) -> "Budget":
+    def for_days(
+        cls, per_day: float, days: Iterable[str], counted: set[str], left: float
+    ) -> "Budget":
         """Return the budget of a call, where earlier ones have counted days and left some."""
-        found = set(days)
-        new = tuple(sorted(found - counted))
-        due = left + per_day * (len(new) if found else 1)
+        logged_days = set(days)
+        new = tuple(sorted(logged_days - counted))
+        due = left + per_day * (len(new) if logged_days else 1)
         whole = int(due + _ROUNDING)
         return cls(new, whole, max(0.0, due - whole))
 
@@ -401,7 +403,7 @@ class Batches:
             "before": {"draws": len(self._files.ledger.answers), "pool": self._n_texts()},
         }
         with file_errors(f"cannot write into {self._files.path}", "; nothing was drawn"):
-            write_atomically(self._pending, encoded(content), durable=True)
+            write_atomically(self._pending, json_line(content), durable=True)
         self._finish()
 
     def fill(self, waiting: Sequence[PooledAnswer]) -> None:
@@ -426,7 +428,7 @@ class Batches:
         number = content["batch"]["batch"]
         read = {"batch": number, "cursor": content["cursor"]}
         with file_errors(f"cannot write into {self._files.path}"):
-            write_atomically(self._files.path / _CURSOR, encoded(read), durable=True)
+            write_atomically(self._files.path / _CURSOR, json_line(read), durable=True)
         if len(self.all) < number:
             self._log.append([content["batch"]])
         with file_errors(f"cannot remove {self._pending}"):
@@ -452,9 +454,9 @@ class Batches:
             return path.read_bytes().count(b"\n")
 
     def _take_in(self) -> None:
-        lines = self._log.appended()
+        lines = self._log.read_on()
         if lines is None:
-            self.all, lines = [], self._log.appended() or []
+            self.all, lines = [], self._log.read_on() or []
         for line in lines:
             where = f"{self._log.path}, line {line.number}"
             try:
@@ -507,12 +509,12 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
         drawn[number] += 1
         handed_out[number] += draw.handed_out
     for batch in batches:
-        found = drawn[batch.batch], handed_out[batch.batch]
-        if found != (batch.drawn, batch.handed_out):
+        counted = drawn[batch.batch], handed_out[batch.batch]
+        if counted != (batch.drawn, batch.handed_out):
             raise DataError(
                 f"{files.path / BATCHES}, line {batch.batch}: it counts {batch.drawn} draws, "
-                f"{batch.handed_out} of them handed out, and {files.draws.path} holds {found[0]} "
-                f"and {found[1]}; restore both from a copy"
+                f"{batch.handed_out} of them handed out, and {files.draws.path} holds {counted[0]} "
+                f"and {counted[1]}; restore both from a copy"
             )
 
 
@@ -601,7 +603,7 @@ class LabelledSample:
         return len(self.flagged)
 
 
-def audited(folder: Path) -> LabelledSample:
+def read_sample(folder: Path) -> LabelledSample:
     """Return what a folder holds that ``calibrail audit-sample`` made, checked against its seed.
 
     Lines of labels that cannot be used (of an answer that was not drawn, a second one of one
@@ -693,6 +695,6 @@ def _numbers(values: Sequence[float | None]) -> Floats:
 
 
 def _objects(values: Sequence[str | None]) -> NDArray[np.object_]:
-    found = np.empty(len(values), np.object_)
-    found[:] = values
-    return found
+    column = np.empty(len(values), np.object_)
+    column[:] = values
+    return column

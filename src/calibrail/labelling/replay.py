@@ -1,4 +1,4 @@
-"""The same from the files alone."""
+"""Verdict recomputed from the files of a folder of labels alone."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ class Replay:
     """
 
     def __init__(self, files: LabelFolder) -> None:
-        ledger, events = files.ledger, files.desk
+        ledger, events = files.ledger, files.assignments
         self.folder, self.plan, self.torn = files.path, files.plan, files.torn
         self.answers, self.counted = tuple(ledger.answers), ledger.counted
         self.test, self.points = _course(ledger, files.plan)
@@ -127,7 +127,7 @@ class Replay:
         final = Counter(item.label for item in self.answers if item.standing == "final")
         return {"hallucinated": final[1], "faithful": final[0], "unsure": final[None]}
 
-    def twice(self) -> tuple[NDArray[np.int64], int]:
+    def double_labels(self) -> tuple[NDArray[np.int64], int]:
         """Return answers that two people labelled: by their labels, shape (2, 2), and unsure ones.
 
         Of each answer the first two of the annotators in the order of their names; what settled a

@@ -1,4 +1,8 @@
-"""Draws and labels on disk (SQLite)."""
+"""Files of JSON lines that hold draws and labels, durable line by line.
+
+The files are the record itself, and no database stands behind them: each is checked against the
+others by file and line, and people read, compare and restore them by hand.
+"""
 
 import json
 import os
@@ -6,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
@@ -63,7 +67,7 @@ class Log:
         self._rewritten = False
         self.torn: str | None = None
 
-    def appended(self) -> list[StoredLine] | None:
+    def read_on(self) -> list[StoredLine] | None:
         """Return what was added since the last call; None where the file was written anew.
 
         After None the next call returns all lines.
@@ -113,7 +117,7 @@ class Log:
         DataError
             The disk is full, or the folder may not be written to. The file is as it was.
         """
-        raw = b"".join(encoded(line) for line in lines)
+        raw = b"".join(json_line(line) for line in lines)
         failed = f"cannot write to {self.path}"
         with file_errors(failed, "; nothing of it was stored: make room, and go on"):
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -175,7 +179,7 @@ class Log:
         self._problems.append(why)
 
 
-def encoded(line: Mapping[str, Any]) -> bytes:
+def json_line(line: Mapping[str, Any]) -> bytes:
     """Return a line of a file of JSON lines; infinite numbers as Python spells them."""
     text = json.dumps(line, ensure_ascii=False, separators=(", ", ": "))
     return text.encode("utf-8", "surrogatepass") + b"\n"
@@ -393,7 +397,7 @@ def _known(line: StoredLine, path: Path, kind: type[Draw] | type[Label]) -> dict
     """Return the fields of a kind of line; others may stand there, too."""
     known = kind.__dataclass_fields__
     content = {name: value for name, value in line.content.items() if name in known}
-    required = [name for name, item in known.items() if not _has_default(item)]
+    required = [name for name, item in known.items() if item.default is MISSING]
     if missing := [name for name in required if name not in content]:
         raise DataError(
             f"{path}, line {line.number} has no {missing[0]}; restore the line, or take it out"
@@ -438,10 +442,6 @@ def _is_span(value: object) -> bool:
     if not isinstance(value, list) or [type(item) for item in value] != [int, int, str]:
         return False
     return bool(0 <= value[0] < value[1])
-
-
-def _has_default(item: Any) -> bool:
-    return type(item.default).__name__ != "_MISSING_TYPE"
 
 
 def _wrong(line: StoredLine, path: Path, field: str, value: object, remedy: str) -> DataError:

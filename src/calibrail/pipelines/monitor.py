@@ -1,4 +1,4 @@
-"""Monitor(): read a log on, keep state."""
+"""The monitor command: reads a decision log on, and keeps the state of the watch."""
 
 from __future__ import annotations
 
@@ -131,12 +131,14 @@ class Watch(Shown):
 
     def _stands_in(self, folder: Path, status: bytes, *, page: bool) -> bool:
         """Return whether a folder holds the same watch, and a page of it where one is wanted."""
-        state, said, shown = (folder / name for name in (STATE, STATUS, PAGE))
-        if not all(path.exists() for path in (state, said, *([shown] if page else []))):
+        state_file, status_file, page_file = (folder / name for name in (STATE, STATUS, PAGE))
+        if not all(
+            path.exists() for path in (state_file, status_file, *([page_file] if page else []))
+        ):
             return False
-        if page and shown.stat().st_mtime_ns < said.stat().st_mtime_ns:
+        if page and page_file.stat().st_mtime_ns < status_file.stat().st_mtime_ns:
             return False
-        return state.read_bytes() == self.state and said.read_bytes() == status
+        return state_file.read_bytes() == self.state and status_file.read_bytes() == status
 
     @staticmethod
     def save_state(state: bytes, folder: Path) -> None:
@@ -448,19 +450,19 @@ class MonitorLoop:
             "reference_log": None if reference is None else [str(item) for item in reference],
         }
         digest = watched.config.digest
-        found = None
+        watch_file = None
         if folder is not None:
-            found = WatchFile.read(folder / STATE, watched.config, asked)
-        if found is None:
+            watch_file = WatchFile.read(folder / STATE, watched.config, asked)
+        if watch_file is None:
             tally = LogCounts()
             rows = None if reference is None else _read_rows(watched.config, reference, tally)
             monitor = Monitor(watched.config, options, reference=rows)
             # What was wrong with the reference is wrong with the watch.
             named = LogCounts(found=tally.found, findings=tally.findings)
-            found = WatchFile(digest, asked, monitor, tally=named)
+            watch_file = WatchFile(digest, asked, monitor, tally=named)
         if folder is not None:
-            found.refuse_other_labels(folder / STATE, labels.digest)
-        self._file = found
+            watch_file.refuse_other_labels(folder / STATE, labels.digest)
+        self._file = watch_file
 
     @property
     def n_lines(self) -> int:
@@ -491,7 +493,7 @@ class MonitorLoop:
         saved = time.monotonic()
         for _ in self.read():
             if self._folder is not None and time.monotonic() - saved > _ON_THE_WAY:
-                self._save_state(self._folder)
+                Watch.save_state(self._file.to_bytes(), self._folder)
                 saved = time.monotonic()
         if (why := none_used(self._file.tally, self._watched.config)) is not None:
             raise DataError(why)
@@ -559,9 +561,6 @@ class MonitorLoop:
             except InputError as error:
                 self._labels.refuse(error)
         return True
-
-    def _save_state(self, folder: Path) -> None:
-        Watch.save_state(self._file.to_bytes(), folder)
 
 
 class _Written:

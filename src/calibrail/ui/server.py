@@ -95,7 +95,8 @@ class Access:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        opened = _same(self._asked_token(scope), self._token)
+        token = QueryParams(scope.get("query_string", b"")).get("token", "")
+        opened = _same(token, self._token)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -129,9 +130,6 @@ class Access:
                 name == self._cookie and _same(value, self._pass) for name, _, value in named
             )
         return None if allowed else PlainTextResponse(_NO_TOKEN, 403)
-
-    def _asked_token(self, scope: Scope) -> str:
-        return QueryParams(scope.get("query_string", b"")).get("token", "")
 
 
 def _same(given: str, secret: str) -> bool:
@@ -273,25 +271,27 @@ class Page:
 
     def label(self, given: LabelRequest) -> dict[str, Any]:
         """Put a label on disk and return what comes next."""
-        with self._lock:
-            if not self._on_screen(given):
-                return self._state(stale=True)
-            assert self._task is not None and self._places is not None
-            if any(not 0 <= a < b <= self._places.units for a, b in given.spans):
+
+        def put(task: Task, places: Places) -> None:
+            if any(not 0 <= a < b <= places.units for a, b in given.spans):
                 raise CalibrailError("a marked place lies outside of the answer; mark it again")
-            text = self._task.response
-            places = self._places.from_browser(given.spans)
-            spans = [(start, end, text[start:end]) for start, end in places]
-            self._session.put(self._annotator, given.order, given.label, spans)
-            self._look()
-            return self._state()
+            marked = places.from_browser(given.spans)
+            spans = [(start, end, task.response[start:end]) for start, end in marked]
+            self._session.put(self._annotator, task.order, given.label, spans)
+
+        return self._act(given, put)
 
     def skip(self, asked: AnswerRequest) -> dict[str, Any]:
         """Leave an answer for the end of the round and return what comes next."""
+        return self._act(asked, lambda task, _: self._session.skip(self._annotator, task.order))
+
+    def _act(self, asked: AnswerRequest, action: Callable[[Task, Places], None]) -> dict[str, Any]:
+        """Do something to the answer on screen and return what comes next."""
         with self._lock:
             if not self._on_screen(asked):
                 return self._state(stale=True)
-            self._session.skip(self._annotator, asked.order)
+            assert self._task is not None and self._places is not None
+            action(self._task, self._places)
             self._look()
             return self._state()
 
@@ -384,17 +384,12 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         if item.name.rpartition(".")[2] in _KINDS
     }
 
-    @app.exception_handler(CalibrailError)
-    def refused(_: Request, error: Exception) -> Response:
-        return _AsciiJson({"message": str(error)}, 409)
-
-    @app.exception_handler(OSError)
-    def unwritten(_: Request, error: Exception) -> Response:
-        return _AsciiJson({"message": f"nothing was saved: {error}"}, 507)
-
-    @app.exception_handler(RequestValidationError)
-    def misread(_: Request, error: Exception) -> Response:
-        return _AsciiJson({"message": "this request is none of the page's own"}, 422)
+    for kind, status, message in (
+        (CalibrailError, 409, "{}"),
+        (OSError, 507, "nothing was saved: {}"),
+        (RequestValidationError, 422, "this request is none of the page's own"),
+    ):
+        app.add_exception_handler(kind, _refusal(status, message))
 
     @app.get("/")
     def start() -> Response:
@@ -418,6 +413,15 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         app.post(f"/api/{name}", response_model=None)(action)
     app.post("/api/stop", response_model=None)(end)
     return app
+
+
+def _refusal(status: int, message: str) -> Callable[[Request, Exception], Response]:
+    """Return what answers a request that raised an error."""
+
+    def refuse(_: Request, error: Exception) -> Response:
+        return _AsciiJson({"message": message.format(error)}, status)
+
+    return refuse
 
 
 class _AsciiJson(JSONResponse):
