@@ -120,7 +120,7 @@ def _bins(sample: Floats, feature: str) -> Bins:
 
 
 def _in_bins(bins: list[Bins], values: Floats) -> Ints:
-    return np.stack([item.of(row, _NAMES) for item, row in zip(bins, values, strict=True)])
+    return np.stack([item.assign(row, _NAMES) for item, row in zip(bins, values, strict=True)])
 
 
 def one_feature(at: Setting) -> Iterator[Check]:

@@ -151,7 +151,7 @@ def test_a_page_is_written_where_something_is_new(
     tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[object] = []
-    monkeypatch.setattr("calibrail.pipelines.run.write_figures", lambda *_: drawn.append(_))
+    monkeypatch.setattr("calibrail.pipelines.monitor.write_figures", lambda *_: drawn.append(_))
     log, folder = logged(tmp_path / "log", guardrail, risks(30)), tmp_path / "w"
 
     def n_drawn(**options: Any) -> int:

@@ -188,7 +188,7 @@ def json_line(line: Mapping[str, Any]) -> bytes:
 class Lock:
     """One writer at a time in a folder, among threads and processes.
 
-    On Windows only among threads: one process at a time may label there.
+    On Windows only among threads: one process at a time may write there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -197,13 +197,24 @@ class Lock:
         self._depth = 0
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Wait until nobody else is writing, and keep others waiting within the block."""
+    def __call__(self, busy: str | None = None) -> Iterator[None]:
+        """Wait until nobody else is writing, and keep others waiting within the block.
+
+        Raises
+        ------
+        DataError
+            The lock cannot be written; or another process holds it, and ``busy`` says what then
+            is told in place of waiting.
+        """
         with self._threads:
             if self._depth == 0 and fcntl is not None:
                 with file_errors(f"cannot write into {self._path.parent}", "; name another folder"):
                     self._stream = self._path.open("ab")
-                    fcntl.flock(self._stream, fcntl.LOCK_EX)
+                    try:
+                        fcntl.flock(self._stream, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+                    except BlockingIOError as error:
+                        self._stream.close()
+                        raise DataError(str(busy)) from error
             self._depth += 1
             try:
                 yield

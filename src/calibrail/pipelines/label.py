@@ -167,30 +167,33 @@ def begin(
 
 def _refuse_at_odds(asked: LabelRequest, drawing: Drawing) -> None:
     """Refuse choices that do not go together."""
-    if asked.promise is not None and asked.guardrail is not None:
-        raise InputError("labels are for the verdict on a guardrail or for a promise; give one")
-    if asked.guardrail is None and asked.requirement is not None:
-        raise InputError("a requirement is for the verdict on a guardrail; give the guardrail, too")
     active = spell_option(Drawing, "design", "active")
-    if asked.guardrail is None and drawing.design == "active":
-        raise InputError(
-            "answers to calibrate on are drawn uniformly: a report counts them alike, and drawn by "
-            "a guess and weighed, a threshold of the same promise and cost was measured to need "
-            f"1.8 to 3.5 times as many labels; leave out {active}, or give the guardrail to "
-            "certify"
-        )
-    if asked.options.elsewhere is not None and asked.guardrail is None:
-        raise InputError(
-            "labels made elsewhere are for the verdict on a guardrail; give the guardrail, or "
-            "calibrate on the file itself"
-        )
-    if asked.options.fresh and asked.guardrail is None:
-        raise InputError(
-            "fresh says that the answers did not set the threshold of a guardrail; give it, too"
-        )
-    if asked.options.guess is not None and drawing.design == "uniform":
-        guess = spell_option(LabelOptions, "guess")
-        raise InputError(f"{guess} decides how often answers are labelled; add {active}")
+    guess, options = spell_option(LabelOptions, "guess"), asked.options
+    no_guardrail, uniform = asked.guardrail is None, drawing.design == "uniform"
+    refusals = {
+        "labels are for the verdict on a guardrail or for a promise; give one": (
+            asked.promise is not None and not no_guardrail
+        ),
+        "a requirement is for the verdict on a guardrail; give the guardrail, too": (
+            no_guardrail and asked.requirement is not None
+        ),
+        "answers to calibrate on are drawn uniformly: a report counts them alike, and drawn by a "
+        "guess and weighed, a threshold of the same promise and cost was measured to need 1.8 to "
+        f"3.5 times as many labels; leave out {active}, or give the guardrail to certify": (
+            no_guardrail and not uniform
+        ),
+        "labels made elsewhere are for the verdict on a guardrail; give the guardrail, or "
+        "calibrate on the file itself": no_guardrail and options.elsewhere is not None,
+        "fresh says that the answers did not set the threshold of a guardrail; give it, too": (
+            no_guardrail and options.fresh
+        ),
+        f"{guess} decides how often answers are labelled; add {active}": (
+            options.guess is not None and uniform
+        ),
+    }
+    for refusal, holds in refusals.items():
+        if holds:
+            raise InputError(refusal)
 
 
 def open_traces(

@@ -1,11 +1,7 @@
 """The monitor command: reads a decision log on, and keeps the state of the watch."""
 
-from __future__ import annotations
-
 import json
-import os
 import re
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +25,7 @@ from calibrail.guardrail.decision_log.reader import (
 )
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.labelling.store import Lock
 from calibrail.monitoring.monitor import Monitor, log_status, status
 from calibrail.monitoring.rows import Rows
 from calibrail.options import Requirement, fields
@@ -607,18 +604,10 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
     missing = [item for item in (folder, *folder.parents) if not item.exists()]
     with file_errors(f"cannot write into {folder}", "; name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    busy = f"another process keeps its watch in {folder}; end it, or name another folder"
     try:
-        if sys.platform != "win32":
-            import fcntl
-
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise DataError(
-                    f"another process keeps its watch in {folder}; end it, or name another folder"
-                ) from error
-        yield
+        with Lock(folder / _LOCK)(busy):
+            yield
     except BaseException:
         # Where nothing was written, nothing is left behind.
         if missing and [item.name for item in folder.iterdir()] == [_LOCK]:
@@ -627,8 +616,6 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
                 for item in missing:
                     item.rmdir()
         raise
-    finally:
-        os.close(handle)
 
 
 Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
