@@ -39,7 +39,7 @@ Seat: TypeAlias = tuple[str, bool]
 
 
 class Assignments:
-    """What happened to answers besides their labels; lines of ``handed.jsonl``.
+    """Screens, skips, exports and undone labels: the lines of ``handed.jsonl``.
 
     Who labels and settles sits on two seats, which do not know of each other.
     """
@@ -180,7 +180,7 @@ def has_labels(folder: Path) -> bool:
 
 @contextmanager
 def prepared_folder(folder: Path) -> Iterator[None]:
-    """Make the folder where it is missing; it goes again where labels do not begin in it.
+    """Create the folder if needed; remove it again if the session could not start.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def prepared_folder(folder: Path) -> Iterator[None]:
     with file_errors(f"cannot make the folder {folder}", "; name another one"):
         folder.mkdir(parents=True, exist_ok=True)
         there = {item.name for item in folder.iterdir() if not item.name.startswith(".")}
-    # What a crash before the first label leaves: session.json is written last.
+    # A crash before the first label may leave these files: session.json is written last.
     left = {QUARANTINE, POOL_FILE, *((GUARDRAIL,) if POOL_FILE in there else ())}
     if (others := sorted(there - left)) and not has_labels(folder):
         raise InputError(

@@ -34,7 +34,7 @@ from calibrail.serialization import Record
 #: Lines that one call draws at most.
 MOST: Final = 1 << 14
 
-#: Stands for a limit that nobody set: what it would weigh is left out.
+#: Placeholder for a limit that nobody set; the rate that it would weigh is left out.
 _ANY: Final = 0.5
 
 

@@ -287,8 +287,7 @@ class Pool:
             ) from error
 
 
-#: What is known of an answer before it is labelled: the guardrail's score, and what a column says;
-#: None where there is nothing.
+#: Predictors of a label: the guardrail's score and the value of a column, each None where unknown.
 Clues: TypeAlias = tuple[float | None, float | None]
 
 

@@ -56,10 +56,10 @@ from calibrail.monitoring.rows import moment
 from calibrail.options.guarantee import Requirement
 
 Rate = Literal["coverage", "fpr"]
-#: What a bet is made on; a side of its limit follows from the rate.
+#: The claim that a bet is made on; the rate decides on which side of its limit.
 Claim = Literal["kept", "broken"]
 RATES: Final[tuple[Rate, Rate]] = ("coverage", "fpr")
-#: So many times the narrowest width is about as narrow: a later time is worth a little.
+#: Up to so many times the narrowest width counts as equally narrow; the latest such time is read.
 _ABOUT: Final = 1.1
 
 
@@ -203,7 +203,7 @@ def first_draws(sample: LabelledSample, n: int) -> Bools:
     return np.asarray(np.arange(len(sample)) < n)
 
 
-#: Stands for a limit that is not given where only intervals are asked for.
+#: Placeholder for a limit that is not given, where only intervals are asked for.
 _ANY: Final = 0.5
 
 

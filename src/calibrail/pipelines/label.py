@@ -386,7 +386,7 @@ def refuse_changed(
         )
 
 
-#: So many answers in a row on which the detector fails are no accident of one answer.
+#: From so many failures in a row on, the detector is at fault, and not one answer.
 _FAILING: Final = 4
 
 

@@ -8,8 +8,6 @@ address holds, and comes under a name of this machine, which a foreign name that
 Python counts code points; JavaScript counts UTF-16 code units, two for what lies beyond U+FFFF,
 such as most emoji. Half of a pair, which is no character, is one of both.
 
-Help for a person who reads: words alone, nothing that a detector says.
-
 Nothing but what an annotator may see leaves this file: no score, no verdict, nobody else's label.
 """
 
@@ -18,17 +16,16 @@ import hmac
 import json
 import os
 import secrets
-import signal
 import socket
 import sys
 import threading
 import webbrowser
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.resources import files
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -42,11 +39,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from calibrail.errors import CalibrailError
 from calibrail.labelling.progress import UNSURE, Counts, Task
 from calibrail.labelling.session import Session
-from calibrail.scores.entailment import filled_places, nearest
-from calibrail.text.sentences import sentences
-from calibrail.text.words import content_words
+from calibrail.ui.terminal import nearest_quote, sentence_places
 
-#: Of every answer. Nothing is stored, framed, or fetched from elsewhere, and no text becomes code.
+#: Headers of every response: nothing is stored, framed or fetched from elsewhere, no text runs.
 HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -178,33 +173,6 @@ class Places:
         place = unit - before
         inside = before > 0 and self._wide_units[before - 1] + 1 == unit
         return place + 1 if inside and up else place
-
-
-class ChunkQuote(NamedTuple):
-    """A part of a chunk, in code points."""
-
-    chunk: int
-    start: int
-    end: int
-
-
-def sentence_places(response: str) -> list[Place]:
-    """Return where the sentences of an answer stand, in code points."""
-    return [(item.start, item.end) for item in sentences(response)]
-
-
-def nearest_quote(sentence: str, contexts: Sequence[str]) -> ChunkQuote | None:
-    """Return the sentence of all chunks that shares most words with one of the answer.
-
-    None where no chunk shares any.
-    """
-    if not filled_places(contexts):
-        return None
-    item = nearest(sentence, contexts)
-    chunk, start, end = (int(str(item[f"chunk{name}"])) for name in ("", "_start", "_end"))
-    wanted = {word.text for word in content_words(sentence)}
-    shared = wanted & {word.text for word in content_words(contexts[chunk][start:end])}
-    return ChunkQuote(chunk, start, end) if shared else None
 
 
 #: What an annotator may know of how far the labels are: not what they say.
@@ -492,74 +460,3 @@ def _has_a_screen() -> bool:
     """Return whether a browser would have a window: one in the terminal would take it over."""
     screens = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
     return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in screens)
-
-
-def sit(
-    session: Session,
-    annotator: str,
-    tell: Callable[[str], None],
-    *,
-    terminal: bool = False,
-    browser: bool = True,
-) -> None:
-    """Label, in the terminal or on the page, until somebody stops by a key, Ctrl-C or SIGTERM.
-
-    Parameters
-    ----------
-    session : Session
-        Hands out answers and takes labels.
-    annotator : str
-        Who labels.
-    tell : callable
-        Takes what is said besides, a line at a time.
-    terminal : bool
-        Label in the terminal rather than on the page.
-    browser : bool
-        Open the page in the browser.
-    """
-    with suppress(KeyboardInterrupt), _ended_in_order():
-        if terminal:
-            _in_terminal(session, annotator)
-        else:
-            _on_page(session, annotator, tell, browser=browser)
-
-
-def _in_terminal(session: Session, annotator: str) -> None:
-    from rich.console import Console
-
-    from calibrail.ui.terminal import Terminal, open_keys
-
-    with open_keys() as keys:
-        Terminal(session, annotator, keys, Console(stderr=True, highlight=False)).run()
-
-
-def _on_page(
-    session: Session, annotator: str, tell: Callable[[str], None], *, browser: bool
-) -> None:
-
-    watched = sys.stderr.isatty()
-
-    def address(place: str) -> None:
-        tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
-
-    def progress(counts: Counts) -> None:
-        if watched:
-            line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
-            print(line, end="", file=sys.stderr, flush=True)
-
-    serve(session, annotator, address, progress, browser=browser)
-    if watched:
-        tell("")
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end what goes on as Ctrl-C does, with all that is said at the end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

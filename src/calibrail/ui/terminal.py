@@ -6,7 +6,7 @@ import select
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, Literal, TextIO, TypeAlias
+from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from rich.console import Console
 from rich.rule import Rule
@@ -17,7 +17,9 @@ from calibrail.formatting import count
 from calibrail.labelling.progress import UNSURE, Task
 from calibrail.labelling.session import Session
 from calibrail.report.text import clean, excerpt, short
-from calibrail.ui.server import nearest_quote, sentence_places
+from calibrail.scores.entailment import filled_places, nearest
+from calibrail.text.sentences import sentences
+from calibrail.text.words import content_words
 
 #: Escape sequences, such as those of the arrow keys: no command here.
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
@@ -132,6 +134,33 @@ def _pressed() -> str:
     while not select.select([stream], [], [], _SIGNAL_CHECK)[0]:
         pass
     return os.read(stream, 64).decode("utf-8", "replace")
+
+
+class ChunkQuote(NamedTuple):
+    """A part of a chunk, in code points."""
+
+    chunk: int
+    start: int
+    end: int
+
+
+def sentence_places(response: str) -> list[tuple[int, int]]:
+    """Return where the sentences of an answer stand, in code points."""
+    return [(item.start, item.end) for item in sentences(response)]
+
+
+def nearest_quote(sentence: str, contexts: Sequence[str]) -> ChunkQuote | None:
+    """Return the sentence of all chunks that shares most words with one of the answer.
+
+    None where no chunk shares any.
+    """
+    if not filled_places(contexts):
+        return None
+    item = nearest(sentence, contexts)
+    chunk, start, end = (int(str(item[f"chunk{name}"])) for name in ("", "_start", "_end"))
+    wanted = {word.text for word in content_words(sentence)}
+    shared = wanted & {word.text for word in content_words(contexts[chunk][start:end])}
+    return ChunkQuote(chunk, start, end) if shared else None
 
 
 _LABELS: Final = {"f": 0, "h": 1, "u": None}
