@@ -120,7 +120,7 @@ def _bins(sample: Floats, feature: str) -> Bins:
 
 
 def _in_bins(bins: list[Bins], values: Floats) -> Ints:
-    return np.stack([item.of(row, _NAMES) for item, row in zip(bins, values, strict=True)])
+    return np.stack([item.assign(row, _NAMES) for item, row in zip(bins, values, strict=True)])
 
 
 def one_feature(at: Setting) -> Iterator[Check]:
@@ -324,7 +324,7 @@ def _broken(audited: LabelledSample, limits: Requirement) -> bool:
         "fpr": float(limits.max_fpr or 0.0),
     }
     watched = LabelledBets(audited, rates, DELTA, len(audited))
-    return any(bool((path >= watched.goal).any()) for path in watched.broken().values())
+    return any(bool((path >= watched.goal).any()) for path in watched.worth("broken").values())
 
 
 def _broken_while_waiting(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.labelling.log_sampling import audited
+from calibrail.labelling.log_sampling import read_sample
 from tests.command_line import calibrail
 from tests.labelling.logs import BEGIN, examples, logged
 from tests.labelling.rows import frozen, write
@@ -46,7 +46,7 @@ def test_what_was_logged_is_drawn_labelled_and_drawn_again(
     said = " ".join(done.stdout.split())
     assert "Every answer that was drawn from the log is labelled" in said
     assert f"--labels {audit}" in said and "calibrail audit-sample" in said
-    found = audited(audit)
+    found = read_sample(audit)
     assert found.settled.all() and found.unsure.sum() == 1 and len(found) == 4
     done = calibrail("audit-sample", guardrail, log, "-o", audit, "--json")
     content = json.loads(done.stdout)
@@ -85,14 +85,14 @@ def test_a_file_goes_out_and_comes_back_with_texts_of_traces(
         " ".join(done.stdout.split())
     )
     handed = [json.loads(line) for line in sheet.read_text(encoding="utf-8").splitlines()]
-    assert len(handed) == sum(audited(audit).handed_out)
+    assert len(handed) == sum(read_sample(audit).handed_out)
     lacking = [row for row in handed if not row["response"]]
     assert lacking and all("look it up" in row["question"].lower() for row in lacking)
     write(sheet, [row | {"label": 0} for row in handed])
     done = calibrail(*label, "--import", sheet, "--json")
     assert done.returncode == 0, done.stdout
     assert json.loads(done.stdout)["imported"]["labelled"] == len(handed)
-    assert audited(audit).settled.all()
+    assert read_sample(audit).settled.all()
 
 
 def test_what_cannot_be_done_says_what_to_do(tmp_path: Path, guardrail: Path) -> None:

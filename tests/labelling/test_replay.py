@@ -80,7 +80,7 @@ def test_two_annotators_disagreements_and_what_settles_them(
         # Ada sees three of them otherwise, and cannot tell one.
         label = None if place == 9 else truth(task.id) if place > 2 else 1 - truth(task.id)
         session.put("ada", task.order, label)
-    table, unsure = replay(tmp_path).twice()
+    table, unsure = replay(tmp_path).double_labels()
     assert (table.sum(), table.trace(), unsure) == (9, 6, 1)
     assert replay(tmp_path).counted == 0
     settling = begun(tmp_path, guardrail, settle=True)
@@ -88,7 +88,7 @@ def test_two_annotators_disagreements_and_what_settles_them(
         settling.put("eve", task.order, truth(task.id))
     found = replay(tmp_path)
     assert found.counted == 10 and found.labels()["unsure"] == 0
-    assert found.twice()[0].sum() == 9
+    assert found.double_labels()[0].sum() == 9
 
 
 def _field(name: str, value: Callable[[Any], Any]) -> Callable[[list[dict[str, Any]]], None]:

@@ -82,11 +82,11 @@ def active(seed: int) -> Any:
     rng = np.random.default_rng(seed)
     items = [candidate(seq, float(rng.random())) for seq in range(1000, 1030)]
     for line in draw_lines(items, found, LIMITS, budget=30, n_rows=30):
-        found.ledger.drawn(line)
+        found.ledger.add_draw(line)
         if line.handed_out:
             assert line.score is not None
             label = int(line.score > rng.random())
-            found.ledger.labelled(Label(line.id, label, "ada", "", line.probability, line.order))
+            found.ledger.add_label(Label(line.id, label, "ada", "", line.probability, line.order))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrail.monitoring.drift import KEPT, MOST_EXAMPLES, Recent, alarm
+from calibrail.monitoring.drift import MOST_EXAMPLES, N_RECENT, Recent, alarm
 from calibrail.monitoring.history import Blocks
 from calibrail.monitoring.rows import Bins, Ref
 
@@ -24,7 +24,7 @@ def test_examples_are_the_latest_since_the_change_of_the_bins_that_gained() -> N
     bins = Bins("undefined", (0.5,))
     fell = np.array([[1, 0, 1] * 16 + [0, 1] * 8])
     refs: list[Ref | None] = [("c", row, f"id {row}") for row in range(100, 164)]
-    event = alarm(bins, 0, blocks, Recent.none().then(100, fell, refs), LAST)
+    event = alarm(bins, 0, blocks, Recent.empty().extend(100, fell, refs), LAST)
     assert event["since"]["row"] == 132 and event["since"]["time"] == "1970-01-01T02:12:00Z"
     # The change may lie within the block before, or within the one that looks changed.
     ends = event["since"]["lower"]["row"], event["since"]["upper"]["row"]
@@ -39,18 +39,18 @@ def test_examples_are_the_latest_since_the_change_of_the_bins_that_gained() -> N
 
 def test_rows_without_a_place_in_a_log_are_named_by_their_number() -> None:
     blocks = history([90, 10], [15, 1], [0, 16])
-    recent = Recent.none().then(100, np.array([[0] * 16 + [1] * 16]), [None] * 32)
+    recent = Recent.empty().extend(100, np.array([[0] * 16 + [1] * 16]), [None] * 32)
     event = alarm(Bins("undefined", (0.5,)), 0, blocks, recent, LAST)
     assert event["since"]["upper"] == LAST
     assert event["examples"][0] == {"row": 131} and len(event["examples"]) == MOST_EXAMPLES
 
 
 def test_the_latest_rows_are_kept_and_no_others() -> None:
-    recent = Recent.none()
-    for row in range(0, 3 * KEPT, 100):
+    recent = Recent.empty()
+    for row in range(0, 3 * N_RECENT, 100):
         bins = np.arange(row, row + 100)[None]
-        recent = recent.then(row, bins, [("c", at, "") for at in range(row, row + 100)])
-    assert len(recent.refs) == KEPT and recent.row + KEPT == 800
+        recent = recent.extend(row, bins, [("c", at, "") for at in range(row, row + 100)])
+    assert len(recent.refs) == N_RECENT and recent.row + N_RECENT == 800
     assert recent.bins[0].tolist() == list(range(recent.row, 800))
     assert recent.refs[0] == ("c", recent.row, "")
     again = Recent.from_dict(recent.to_dict(), 1)

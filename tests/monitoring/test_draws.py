@@ -61,7 +61,7 @@ def test_batches_that_are_hardly_labelled_yet_are_left_out_at_the_end() -> None:
     settled = np.arange(200) // 10 != 2
     held_back = replace(full, settled=settled, label=np.where(settled, full.label, np.nan))
     assert promise.labelled_until(held_back) == 200
-    assert promise.labelled_until(promise.nothing_drawn()) == 0
+    assert promise.labelled_until(promise.watchable(None)) == 0
 
 
 def test_the_first_draw_of_a_question_is_told_by_its_question_or_its_id() -> None:
@@ -91,4 +91,4 @@ def test_where_labels_come_weeks_late_intervals_are_read_where_few_wait() -> Non
 
 def test_whole_groups_are_refused() -> None:
     with pytest.raises(InputError, match="draw single answers"):
-        promise.checked(replace(drawn(5), drawing=Drawing(whole_groups=True)))
+        promise.watchable(replace(drawn(5), drawing=Drawing(whole_groups=True)))

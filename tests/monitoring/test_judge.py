@@ -124,7 +124,7 @@ def test_what_is_saved_is_what_a_direct_count_gives() -> None:
         assert again == pytest.approx(60 * (times - 1), abs=1)
     assert labels_saved(full, delta, width_of(1) + 1e-9) == 0
     assert labels_saved(full, delta, 1e-6) is None
-    assert labels_saved(promise.nothing_drawn(), delta, 0.5) is None
+    assert labels_saved(promise.watchable(None), delta, 0.5) is None
 
 
 def test_a_good_judge_saves_labels_and_a_bad_one_none() -> None:

@@ -17,6 +17,7 @@ from scipy import stats
 import calibrail
 from calibrail import Monitor
 from calibrail.errors import InputError
+from calibrail.guardrail.cause import Cause
 from calibrail.monitoring.rows import FEATURES, Rows
 from calibrail.options import WatchOptions
 
@@ -316,7 +317,9 @@ def test_decisions_are_watched_with_what_they_are_about(
     assert rows.flagged.tolist() == [item.flagged for item in decisions]
     assert rows.response_length.tolist() == [len(item.response) for item in examples]
     assert rows.chunks.tolist() == [len(item.contexts) for item in examples]
-    lost = replace(decisions[0], score=None, p_value=None, reason="the detector failed: E: e")
+    lost = replace(
+        decisions[0], score=None, p_value=None, reason="", cause=Cause("detector_failed", "E")
+    )
     assert Rows.decided([lost]).failed.tolist() == [True]
     with pytest.raises(InputError, match="one per decision"):
         monitor.update(decisions, examples[:3])

@@ -198,7 +198,7 @@ def test_each_draw_stands_for_the_rows_that_it_was_drawn_from() -> None:
 
 
 def test_no_draws_yet_say_nothing_and_cost_their_part() -> None:
-    status = prevalence_status([period(4000, 1800)], headline(), promise.nothing_drawn())
+    status = prevalence_status([period(4000, 1800)], headline(), promise.watchable(None))
     assert status["method"] == "flags" and status["labels"]["reason"] == "nothing_drawn"
     alone = prevalence_status([period(4000, 1800)], headline())
     assert status["lower"] < alone["lower"] and status["flags"]["confidence"] == 0.975

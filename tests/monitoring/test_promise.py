@@ -110,15 +110,15 @@ def test_labels_in_any_order_never_show_more_than_all_of_them(design: str) -> No
     full = drawn(160, 0.5, 0.5, design=design, groups=3, seed=7)
     rng = np.random.default_rng(8)
     limits = {"coverage": 0.9, "fpr": 0.2}
-    ends = LabelledBets(full, limits, 0.05, 160).broken()
+    ends = LabelledBets(full, limits, 0.05, 160).worth("broken")
     seen_broken = False
     order = rng.permutation(np.flatnonzero(full.handed_out))
     for n_there in range(0, len(order), 7):
         there = np.isin(np.arange(160), order[:n_there])
         now = LabelledBets(known(full, there), limits, 0.05, 160)
-        for rate, path in now.broken().items():
+        for rate, path in now.worth("broken").items():
             assert np.all(path <= ends[rate] + 1e-9)
-        fallen = now.decided(now.broken()) is not None
+        fallen = now.decided(now.worth("broken")) is not None
         assert fallen or not seen_broken
         seen_broken = fallen
     status = promise_status(full, LIMITS, by="group")
@@ -153,7 +153,7 @@ def test_rates_on_the_limit_are_rarely_called_broken_at_any_look(design: str, ki
         chosen = looks if kind != "none" else looks[-1:]
         # With every label there the wealth at its highest is that of every look so far.
         watched = (LabelledBets(known(full, there), limits, delta, 100) for there in chosen[::5])
-        fallen += any(item.decided(item.broken()) is not None for item in watched)
+        fallen += any(item.decided(item.worth("broken")) is not None for item in watched)
     assert fallen <= binom.isf(1e-4, runs, delta)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ DAY = 86_400.0
 def followed(rows: Rows, step: int = 512, timeline: Timeline | None = None) -> Timeline:
     """Return a timeline of rows, which come ``step`` at a time."""
     codes: dict[str, int] = {}
-    timeline, part = timeline or Timeline(), RowRun.of(0, rows, codes)
+    timeline, part = timeline or Timeline(), RowRun.from_rows(0, rows, codes)
     for start in range(0, len(rows), step):
         piece = part.cut(start, start + step)
         timeline.follow(piece, np.zeros(len(piece)), [*codes])
@@ -66,7 +67,7 @@ def test_many_periods_are_merged_and_none_is_lost() -> None:
         np.cumsum([0, *[period.n for period in periods[:-1]]])
     )
     assert max(len(period.languages) for period in periods) <= 16
-    assert Timeline.from_dict(timeline.to_dict()) == timeline
+    assert Timeline.from_dict(asdict(timeline)) == timeline
 
 
 def test_times_that_no_calendar_has_are_not_known() -> None:

@@ -20,7 +20,7 @@ import calibrail
 from calibrail import Example, Guardrail
 from calibrail.errors import DataError, InputError
 from calibrail.labelling.exchange.transfer import export_answers, import_labels
-from calibrail.labelling.log_sampling import audited
+from calibrail.labelling.log_sampling import read_sample
 from calibrail.options import Drawing
 from calibrail.pipelines.audit_sample import AuditBatch
 from calibrail.pipelines.monitor_inputs import audited_labels
@@ -274,7 +274,7 @@ def test_what_people_say_late_or_divided_or_not_at_all_is_in_the_order_drawn(
             session.put("ada", order, ada)
             session.put("bob", order, bob)
         session.put("ada", 3, 1)
-    found = audited(audit)
+    found = read_sample(audit)
     assert found.settled.tolist() == [True, False, False, False, True, False, True, False]
     assert [None if value != value else value for value in found.label.tolist()] == (
         [0, None, None, None, None, None, 1, None]
@@ -289,7 +289,7 @@ def test_what_people_say_late_or_divided_or_not_at_all_is_in_the_order_drawn(
         task = session.next("eve")
         assert task is not None and task.order == 2
         session.put("eve", 2, 1)
-    assert audited(audit).label[1] == 1.0
+    assert read_sample(audit).label[1] == 1.0
     # Labels that nobody can place are named, and the others stay.
     path = audit / "labels.jsonl"
     good = lines(path)
@@ -299,7 +299,7 @@ def test_what_people_say_late_or_divided_or_not_at_all_is_in_the_order_drawn(
         file.write(json.dumps({**good[0], "label": 0}) + "\n")
         file.write("no JSON\n")
         file.write(json.dumps({**good[0], "label": "yes", "annotator": "eve"}) + "\n")
-    after = audited(audit)
+    after = read_sample(audit)
     assert after.label.tolist()[:2] == [0.0, 1.0] and len(after.problems) == 4
     named = "\n".join(after.problems)
     for words in ("number 99", "two labels of 'ada'", "is not JSON", "must be 1, 0 or null"):
@@ -332,7 +332,7 @@ def test_active_draws_weigh_by_what_labels_say_and_are_checked(
     logged(log, guardrail, examples(300, 300), begin=hours(24), hours=12)
     second = calibrail.audit_sample(guardrail, log, audit)
     assert by_lot(second, 25)
-    found = audited(audit)
+    found = read_sample(audit)
     own = found.batch == 2
     assert set(found.guess[~own].tolist()) == {0.5} and len(set(found.guess[own].tolist())) > 3
     assert (found.probability[found.flagged] >= 0.2).all()
@@ -375,7 +375,7 @@ def test_draws_that_were_changed_are_named(
     rows[line - 1] |= change
     write(audit / file, rows)
     with pytest.raises(DataError, match=words) as refused:
-        audited(audit)
+        read_sample(audit)
     assert f"line {line}" in str(refused.value)
 
 
@@ -421,7 +421,7 @@ def test_what_does_not_go_together_is_refused_by_name(tmp_path: Path, guardrail:
     with pytest.raises(InputError, match="name another folder for those of a log"):
         calibrail.audit_sample(guardrail, log, tmp_path / "labels", per_day=3)
     with pytest.raises(InputError, match="not drawn from a decision log"):
-        audited(tmp_path / "labels")
+        read_sample(tmp_path / "labels")
 
 
 def test_decisions_without_times_are_a_day_a_call(tmp_path: Path, guardrail: Guardrail) -> None:
@@ -438,7 +438,7 @@ def test_decisions_without_times_are_a_day_a_call(tmp_path: Path, guardrail: Gua
         file.write("\n".join(made[30:]) + "\n")
     second = calibrail.audit_sample(guardrail, path, tmp_path / "a")
     assert (second.n_rows, second.n_drawn) == (20, 6)
-    assert len(audited(tmp_path / "a")) == 12
+    assert len(read_sample(tmp_path / "a")) == 12
 
 
 def test_labels_of_logged_answers_set_a_threshold(tmp_path: Path, guardrail: Guardrail) -> None:
@@ -480,7 +480,7 @@ def test_calls_at_once_draw_one_after_the_other(tmp_path: Path, guardrail: Guard
         ]
         outcomes = Counter(call.result().outcome for call in calls)
     assert outcomes == {"drawn": 1, "nothing new": 3}
-    assert len(audited(audit)) == 7
+    assert len(read_sample(audit)) == 7
 
 
 def test_who_labels_sees_what_is_drawn_meanwhile(tmp_path: Path, guardrail: Guardrail) -> None:
@@ -498,7 +498,7 @@ def test_who_labels_sees_what_is_drawn_meanwhile(tmp_path: Path, guardrail: Guar
         state = page.state()
         assert state["task"]["response"] and state["counts"]["waiting"] == 2
         label_some(session, "ada", 2)
-    assert audited(audit).settled.all()
+    assert read_sample(audit).settled.all()
 
 
 def test_groups_and_languages_of_the_log_are_known_of_each_draw(tmp_path: Path) -> None:
@@ -518,7 +518,7 @@ def test_groups_and_languages_of_the_log_are_known_of_each_draw(tmp_path: Path) 
     ]
     log = logged(tmp_path / "log", guardrail, answers, hours=12)
     calibrail.audit_sample(guardrail, log, tmp_path / "audit", per_day=12)
-    found = audited(tmp_path / "audit")
+    found = read_sample(tmp_path / "audit")
     wanted = ["ab"[int(id[1:]) % 2] for id in found.id.tolist()]
     assert found.group.tolist() == wanted and set(wanted) == {"a", "b"}
     assert len(audited_labels(tmp_path / "audit", guardrail.config)) == 12

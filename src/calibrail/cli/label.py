@@ -118,7 +118,7 @@ def label_command(
     """
     from calibrail.labelling.progress import coverage_to_expect
     from calibrail.pipelines.label import guardrail_to_name, look_first, verdict_of_labels
-    from calibrail.ui.server import sit
+    from calibrail.ui.interactive import sit
 
     if purpose.until is not None:
         promise = promise or _promised(output)
@@ -200,9 +200,9 @@ def _folded(name: str) -> str:
 
 def _promised(output: Path) -> options.Promise:
     """Return what was promised when the labels were begun; the default before that."""
-    from calibrail.labelling.folder import begun, read_plan
+    from calibrail.labelling.folder import has_labels, read_plan
 
-    return (read_plan(output).promise if begun(output) else None) or options.Promise()
+    return (read_plan(output).promise if has_labels(output) else None) or options.Promise()
 
 
 def _again(sitting: Sitting) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is in a folder of labels now."""
+"""The files of a folder of labels, and what they say together."""
 
 import json
 import re
@@ -39,7 +39,7 @@ Seat: TypeAlias = tuple[str, bool]
 
 
 class Assignments:
-    """What happened to answers besides their labels; lines of ``handed.jsonl``.
+    """Screens, skips, exports and undone labels: the lines of ``handed.jsonl``.
 
     Who labels and settles sits on two seats, which do not know of each other.
     """
@@ -111,7 +111,7 @@ class Assignments:
         """Return the names of all to whom anything happened."""
         return sorted(self._had)
 
-    def labelled(self, seat: Seat, order: int) -> None:
+    def clear(self, seat: Seat, order: int) -> None:
         """Clear the screen of a seat from which what was on it is labelled."""
         if (screen := self.screens.get(seat)) is not None and screen.order == order:
             del self.screens[seat]
@@ -173,14 +173,14 @@ DRAWING: Final = ".drawing"
 DIGITS: Final = 16
 
 
-def begun(folder: Path) -> bool:
+def has_labels(folder: Path) -> bool:
     """Return whether a folder holds labels, or is ready for them."""
     return (folder / PLAN).exists()
 
 
 @contextmanager
-def made(folder: Path) -> Iterator[None]:
-    """Make the folder where it is missing; it goes again where labels do not begin in it.
+def prepared_folder(folder: Path) -> Iterator[None]:
+    """Create the folder if needed; remove it again if the session could not start.
 
     Raises
     ------
@@ -193,9 +193,9 @@ def made(folder: Path) -> Iterator[None]:
     with file_errors(f"cannot make the folder {folder}", "; name another one"):
         folder.mkdir(parents=True, exist_ok=True)
         there = {item.name for item in folder.iterdir() if not item.name.startswith(".")}
-    # What a crash before the first label leaves: session.json is written last.
+    # A crash before the first label may leave these files: session.json is written last.
     left = {QUARANTINE, POOL_FILE, *((GUARDRAIL,) if POOL_FILE in there else ())}
-    if (others := sorted(there - left)) and not begun(folder):
+    if (others := sorted(there - left)) and not has_labels(folder):
         raise InputError(
             f"{folder} holds no {PLAN}, but other files ({', '.join(others[:3])}): name a new "
             f"folder, or restore {PLAN} if labels were begun there; nothing was changed"
@@ -203,7 +203,7 @@ def made(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if new and not begun(folder):
+        if new and not has_labels(folder):
             # Rows that say why nothing can be labelled stay, and the folder with them.
             for name in (LOCK, DRAWING):
                 (folder / name).unlink(missing_ok=True)
@@ -268,13 +268,20 @@ class LabelFolder:
         self.labels = Log(folder / "labels.jsonl", problems)
         self._problems = problems
         self.handed = Log(folder / "handed.jsonl")
-        self.ledger, self.desk = LabelLedger(self.plan), Assignments()
+        self.ledger, self.assignments = LabelLedger(self.plan), Assignments()
 
     @property
     def torn(self) -> tuple[str, ...]:
         """Names of the files whose last line a crash had torn, which is cut off."""
         logs = (self.draws, self.labels, self.handed)
         return tuple(log.path.name for log in logs if log.torn is not None)
+
+    @contextmanager
+    def up_to_date(self) -> Iterator[None]:
+        """Keep other writers waiting within the block, with all taken in that they wrote."""
+        with self.lock():
+            self.refresh()
+            yield
 
     def refresh(self) -> None:
         """Take in what was written since; hold the lock.
@@ -284,24 +291,24 @@ class LabelFolder:
         DataError
             A line is not what it should be: its file and number are named, and no file is changed.
         """
-        drawn = self.draws.appended()
+        drawn = self.draws.read_on()
         if drawn is None:
             # Somebody has changed what was drawn: everything is read again.
             version = self.ledger.version
-            self.ledger, self.desk = LabelLedger(self.plan), Assignments()
+            self.ledger, self.assignments = LabelLedger(self.plan), Assignments()
             self.ledger.version = version + 1
             for log in (self.draws, self.labels, self.handed):
                 log.forget()
-            drawn = self.draws.appended() or []
+            drawn = self.draws.read_on() or []
         for line in drawn:
             order = len(self.ledger.answers) + 1
             draw = parse_draw(line, self.draws.path, order)
             self._refuse_replanned(draw)
-            self.ledger.drawn(draw)
-        labelled = self.labels.appended()
+            self.ledger.add_draw(draw)
+        labelled = self.labels.read_on()
         if labelled is None:
             self.ledger.forget_labels()
-            labelled = self.labels.appended() or []
+            labelled = self.labels.read_on() or []
         for line in labelled:
             try:
                 self._take(line)
@@ -309,18 +316,21 @@ class LabelFolder:
                 if self._problems is None:
                     raise
                 self._problems.append(str(error))
-        happened = self.handed.appended()
+        happened = self.handed.read_on()
         if happened is None:
-            self.desk, happened = Assignments(), self.handed.appended() or []
+            self.assignments, happened = Assignments(), self.handed.read_on() or []
         for line in happened:
-            self.desk.take(line)
+            self.assignments.take(line)
             self._clear(line)
 
     def lost(self) -> dict[str, int]:
         """Return how many labels of whom were there once, and are gone though nobody undid them."""
         given = self.ledger.of_annotator
-        found = {name: self.desk.lost(name, len(given[name])) for name in self.desk.annotators()}
-        return {name: n for name, n in found.items() if n}
+        n_lost = {
+            name: self.assignments.lost(name, len(given[name]))
+            for name in self.assignments.annotators()
+        }
+        return {name: n for name, n in n_lost.items() if n}
 
     def take_out(self, label: Label) -> None:
         """Take a label out again: the file is written anew without its line, and that is kept.
@@ -385,8 +395,8 @@ class LabelFolder:
                 f"{where}: the answer {label.id!r} {what} ({twice.label} and {label.label}); take "
                 "one of the lines out"
             )
-        self.ledger.labelled(label)
-        self.desk.labelled((label.annotator, label.settles), label.order)
+        self.ledger.add_label(label)
+        self.assignments.clear((label.annotator, label.settles), label.order)
 
     def _clear(self, line: StoredLine) -> None:
         """Take from the screen what its annotator has labelled."""
@@ -397,7 +407,7 @@ class LabelFolder:
         name, settles = seat
         done = answer.settled if settles else answer.labels.get(name)
         if done is not None and done.annotator == name:
-            self.desk.labelled(seat, order)
+            self.assignments.clear(seat, order)
 
 
 def _same(content: dict[str, Any], label: Label) -> bool:

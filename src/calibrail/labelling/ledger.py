@@ -1,10 +1,10 @@
-"""What the labels say."""
+"""Ledger of all answers drawn and their labels, and the verdict that they come to."""
 
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from calibrail.labelling.store import Draw, Label, Span
 
 #: Where an answer stands: not to be labelled, labelled by too few, labelled differently, done.
 Standing = Literal["passed over", "open", "disagreement", "final"]
-
-#: States of the verdict that are kept, so that undoing a label need not start from the first one.
-_KEPT: Final = 64
 
 
 @dataclass(slots=True)
@@ -102,10 +99,9 @@ class LabelLedger:
         requirement, drawing = self.plan.requirement, self.plan.drawing
         begin = None if requirement is None else SequentialTest(requirement, drawing)
         self._test = None if begin is None else UnsureTest.of(begin)
-        self._kept: list[tuple[int, UnsureTest]] = []
         self._whole: tuple[int, UnsureTest | None, UnsureTest | None] = (0, None, None)
 
-    def drawn(self, draw: Draw) -> None:
+    def add_draw(self, draw: Draw) -> None:
         """Take in one more answer drawn."""
         shared = self._order.lot("shared", draw.digest) < self.plan.shared
         answer = LedgerAnswer(draw, needs=2 if shared else 1)
@@ -117,7 +113,7 @@ class LabelLedger:
             self.last_handed_out = draw.order
             self.version += 1
 
-    def labelled(self, label: Label) -> None:
+    def add_label(self, label: Label) -> None:
         """Take in one more label."""
         answer = self.answers[label.order - 1]
         before = answer.standing, answer.label
@@ -139,7 +135,7 @@ class LabelLedger:
             self._truths[label.order] = truth
         (self.unsettled.discard if after[0] == "final" else self.unsettled.add)(label.order)
         if label.order <= self._counted:
-            self._take_back(label.order)
+            self._restart()
 
     def handed_out(self) -> dict[str, int]:
         """Return the order of each answer handed out, by its alias and by its id.
@@ -208,7 +204,6 @@ class LabelLedger:
         if stop > self._counted:
             self._test = self._test.update(**self.columns(self._counted, stop))
             self._counted = stop
-            self._kept = [*self._kept[-_KEPT:], (stop, self._test)]
         return self._test
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:
@@ -227,14 +222,6 @@ class LabelLedger:
         if drawing.whole_groups:
             columns["groups"] = [draw.unit for draw in draws]
         return columns
-
-    def _take_back(self, order: int) -> None:
-        """Go back to a state of the verdict before an answer was counted."""
-        earlier = [state for state in self._kept if state[0] < order]
-        if earlier:
-            self._kept, (self._counted, self._test) = earlier, earlier[-1]
-        else:
-            self._restart()
 
     def _complete(self, n: int) -> bool:
         """Return whether the first n answers drawn end with the last one of a unit."""

@@ -1,4 +1,4 @@
-"""Answers drawn from a decision log."""
+"""Sampling of answers from a decision log, in batches, with known probabilities."""
 
 import hashlib
 import heapq
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from calibrail.labelling.ledger import LedgerAnswer
 from calibrail.labelling.plan import Order
 from calibrail.labelling.replay import check_draws
 from calibrail.labelling.sampling import Guesser, Pool, PooledAnswer
-from calibrail.labelling.store import Draw, Log, encoded
+from calibrail.labelling.store import Draw, Log, json_line
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
@@ -33,7 +34,7 @@ from calibrail.serialization import Record
 #: Lines that one call draws at most.
 MOST: Final = 1 << 14
 
-#: Stands for a limit that nobody set: what it would weigh is left out.
+#: Placeholder for a limit that nobody set; the rate that it would weigh is left out.
 _ANY: Final = 0.5
 
 
@@ -121,7 +122,7 @@ class LogSampler:
         self.last: str | None = None
 
     def offer(
-        self, chain: str, seq: int, time: str | None, made: Callable[[], LogCandidate]
+        self, chain: str, seq: int, time: str | None, make: Callable[[], LogCandidate]
     ) -> None:
         """Take in a line, which is made only where its lot is among the first."""
         self.n += 1
@@ -131,9 +132,9 @@ class LogSampler:
             self.last = time if self.last is None else max(self.last, time)
         place = -int(self._order.alone(line_digest(chain, seq)), 16)
         if len(self._held) < self._most:
-            heapq.heappush(self._held, (place, made()))
+            heapq.heappush(self._held, (place, make()))
         elif place > self._held[0][0]:
-            heapq.heapreplace(self._held, (place, made()))
+            heapq.heapreplace(self._held, (place, make()))
 
     def candidates(self) -> list[LogCandidate]:
         """Return the lines held, in the order of drawing."""
@@ -199,39 +200,36 @@ def draw_lines(
     order, answers = Order(files.plan.seed), files.ledger.answers
     guesses, chances = probabilities(candidates, files, limits)
     n_drawn = _n_drawn(chances, budget)
-    found: list[tuple[LogCandidate, str, float | None, float, bool]] = []
-    for item, guess, chance in list(zip(candidates, guesses, chances, strict=True))[:n_drawn]:
-        digest = line_digest(item.chain, item.seq)
-        handed_out = order.lot("labelled", digest) < chance
-        found.append((item, digest, guess, chance, handed_out))
     batch = 1 + max((answer.draw.batch or 0 for answer in answers[-1:]), default=0)
-    return [
-        Draw(
-            order=number,
-            unit=number,
-            of=1,
-            id=item.example.id,
-            group=None,
-            digest=digest,
-            probability=chance,
-            handed_out=handed_out,
-            score=item.score,
-            flagged=item.flagged,
-            guess=guess,
-            plan=files.agreed_on[:DIGITS],
-            chain=item.chain,
-            seq=item.seq,
-            time=item.time,
-            batch=batch,
-            share=len(found) / n_rows,
-            log_group=item.group,
-            log_language=item.language,
-            question=question_digest(item.example),
+    draws = []
+    drawn = islice(zip(candidates, guesses, chances, strict=True), n_drawn)
+    for number, (item, guess, chance) in enumerate(drawn, start=len(answers) + 1):
+        digest = line_digest(item.chain, item.seq)
+        draws.append(
+            Draw(
+                order=number,
+                unit=number,
+                of=1,
+                id=item.example.id,
+                group=None,
+                digest=digest,
+                probability=chance,
+                handed_out=order.lot("labelled", digest) < chance,
+                score=item.score,
+                flagged=item.flagged,
+                guess=guess,
+                plan=files.agreed_on[:DIGITS],
+                chain=item.chain,
+                seq=item.seq,
+                time=item.time,
+                batch=batch,
+                share=n_drawn / n_rows,
+                log_group=item.group,
+                log_language=item.language,
+                question=question_digest(item.example),
+            )
         )
-        for number, (item, digest, guess, chance, handed_out) in enumerate(
-            found, start=len(answers) + 1
-        )
-    ]
+    return draws
 
 
 def _n_drawn(chances: Sequence[float], budget: int) -> int:
@@ -309,9 +307,9 @@ class Budget:
 
     Examples
     --------
-    >>> Budget.of(0.5, ["2027-03-01"], set(), 0.0)
+    >>> Budget.for_days(0.5, ["2027-03-01"], set(), 0.0)
     Budget(days=('2027-03-01',), whole=0, left=0.5)
-    >>> Budget.of(20, ["2027-03-01", "2027-03-02"], {"2027-03-01"}, 0.0).whole
+    >>> Budget.for_days(20, ["2027-03-01", "2027-03-02"], {"2027-03-01"}, 0.0).whole
     20
     """
 
@@ -320,11 +318,13 @@ class Budget:
     left: float
 
     @classmethod
-    def of(cls, per_day: float, days: Iterable[str], counted: set[str], left: float) -> "Budget":
+    def for_days(
+        cls, per_day: float, days: Iterable[str], counted: set[str], left: float
+    ) -> "Budget":
         """Return the budget of a call, where earlier ones have counted days and left some."""
-        found = set(days)
-        new = tuple(sorted(found - counted))
-        due = left + per_day * (len(new) if found else 1)
+        logged_days = set(days)
+        new = tuple(sorted(logged_days - counted))
+        due = left + per_day * (len(new) if logged_days else 1)
         whole = int(due + _ROUNDING)
         return cls(new, whole, max(0.0, due - whole))
 
@@ -403,7 +403,7 @@ class Batches:
             "before": {"draws": len(self._files.ledger.answers), "pool": self._n_texts()},
         }
         with file_errors(f"cannot write into {self._files.path}", "; nothing was drawn"):
-            write_atomically(self._pending, encoded(content), durable=True)
+            write_atomically(self._pending, json_line(content), durable=True)
         self._finish()
 
     def fill(self, waiting: Sequence[PooledAnswer]) -> None:
@@ -428,7 +428,7 @@ class Batches:
         number = content["batch"]["batch"]
         read = {"batch": number, "cursor": content["cursor"]}
         with file_errors(f"cannot write into {self._files.path}"):
-            write_atomically(self._files.path / _CURSOR, encoded(read), durable=True)
+            write_atomically(self._files.path / _CURSOR, json_line(read), durable=True)
         if len(self.all) < number:
             self._log.append([content["batch"]])
         with file_errors(f"cannot remove {self._pending}"):
@@ -454,9 +454,9 @@ class Batches:
             return path.read_bytes().count(b"\n")
 
     def _take_in(self) -> None:
-        lines = self._log.appended()
+        lines = self._log.read_on()
         if lines is None:
-            self.all, lines = [], self._log.appended() or []
+            self.all, lines = [], self._log.read_on() or []
         for line in lines:
             where = f"{self._log.path}, line {line.number}"
             try:
@@ -509,12 +509,12 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
         drawn[number] += 1
         handed_out[number] += draw.handed_out
     for batch in batches:
-        found = drawn[batch.batch], handed_out[batch.batch]
-        if found != (batch.drawn, batch.handed_out):
+        counted = drawn[batch.batch], handed_out[batch.batch]
+        if counted != (batch.drawn, batch.handed_out):
             raise DataError(
                 f"{files.path / BATCHES}, line {batch.batch}: it counts {batch.drawn} draws, "
-                f"{batch.handed_out} of them handed out, and {files.draws.path} holds {found[0]} "
-                f"and {found[1]}; restore both from a copy"
+                f"{batch.handed_out} of them handed out, and {files.draws.path} holds {counted[0]} "
+                f"and {counted[1]}; restore both from a copy"
             )
 
 
@@ -603,7 +603,7 @@ class LabelledSample:
         return len(self.flagged)
 
 
-def audited(folder: Path) -> LabelledSample:
+def read_sample(folder: Path) -> LabelledSample:
     """Return what a folder holds that ``calibrail audit-sample`` made, checked against its seed.
 
     Lines of labels that cannot be used (of an answer that was not drawn, a second one of one
@@ -638,14 +638,15 @@ def audited(folder: Path) -> LabelledSample:
     check_draws(draws, plan, files.draws.path)
     check_batches(draws, batches.all, files)
     return replace(
-        _columns(answers),
+        sample_of(answers),
         drawing=plan.drawing,
         guardrail=plan.guardrail or "",
         problems=tuple(problems),
     )
 
 
-def _columns(answers: Sequence[LedgerAnswer]) -> LabelledSample:
+def sample_of(answers: Sequence[LedgerAnswer]) -> LabelledSample:
+    """Return answers drawn from a log as columns."""
     draws = [item.draw for item in answers]
     standing = [item.standing for item in answers]
     labels = [item.label for item in answers]
@@ -694,6 +695,6 @@ def _numbers(values: Sequence[float | None]) -> Floats:
 
 
 def _objects(values: Sequence[str | None]) -> NDArray[np.object_]:
-    found = np.empty(len(values), np.object_)
-    found[:] = values
-    return found
+    column = np.empty(len(values), np.object_)
+    column[:] = values
+    return column

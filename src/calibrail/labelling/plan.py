@@ -1,4 +1,4 @@
-"""What is agreed before the first label.
+"""The plan of a session, fixed before the first label: order, lots, external labels.
 
 All of it follows from the seed and from what is drawn, so that nothing needs to be remembered: the
 same traces, in whatever order they are stored, are drawn in the same one.
@@ -270,7 +270,7 @@ def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) 
     else:
         least = floor if lots.weighted else share
         p = _bernstein(estimate, n, list(units.values()), least)
-    found = Balance(len(shares), n, estimate, p)
+    weighed = Balance(len(shares), n, estimate, p)
     if p < _REFUSED:
         raise InputError(
             f"the labels in {lots.path} ({len(shares):,}) stand for about {estimate:,.0f} traces "
@@ -281,7 +281,7 @@ def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) 
             "and all traces that took part, and no others; where there was no such lot, these "
             "labels cannot count"
         )
-    return found
+    return weighed
 
 
 def _bernstein(estimate: float, n: int, units: list[list[float]], least: float) -> float:

@@ -1,4 +1,4 @@
-"""Counts; how many labels are enough.
+"""Progress of labelling: tasks, counts, and how many labels are enough.
 
 Answers are drawn one after another, in an order that depends on nothing but the lot, and labelling
 stops with a number of hallucinated ones that is fixed beforehand, and not before there are a few
@@ -9,7 +9,7 @@ promises rests on nothing else.
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from scipy.special import betaincinv
 
@@ -23,6 +23,7 @@ from calibrail.labelling.sampling import Sampler
 from calibrail.labelling.store import Draw
 from calibrail.options.data import SplitOptions
 from calibrail.options.guarantee import Promise
+from calibrail.serialization import Record
 
 #: Faithful answers that there must be, so that each part has one: else nothing says what is flagged
 #: in vain.
@@ -81,17 +82,17 @@ def coverage_to_expect(promise: Promise, n_hallucinated: int) -> list[dict[str, 
     >>> [round(now[end], 3) for end in ("lower", "upper")], four["hallucinated"]
     ([0.717, 0.994], 68)
     """
-    share, found = SplitOptions().shares(learning=False)["calibration_share"], []
+    share, expected = SplitOptions().shares(learning=False)["calibration_share"], []
     for times in (1, 2, 4):
         labelled = times * n_hallucinated
         n = math.floor(labelled * share + 0.5)
         k = rank(n, promise.alpha, promise.guarantee, promise.delta)
         lower, upper = betaincinv(n + 1 - k, k, [0.05, 0.95]).tolist()
-        found.append({"hallucinated": labelled, "lower": lower, "upper": upper})
-    return found
+        expected.append({"hallucinated": labelled, "lower": lower, "upper": upper})
+    return expected
 
 
-def found(ledger: LabelLedger, stop: int | None = None) -> tuple[int, int]:
+def class_counts(ledger: LabelLedger, stop: int | None = None) -> tuple[int, int]:
     """Return how many hallucinated and faithful answers there are: of a group drawn whole one each.
 
     Parameters
@@ -108,14 +109,14 @@ def found(ledger: LabelLedger, stop: int | None = None) -> tuple[int, int]:
     )
 
 
-def held_up(ledger: LabelLedger, needed: int | None) -> bool:
+def is_held_up(ledger: LabelLedger, needed: int | None) -> bool:
     """Return whether enough answers are labelled, if only those counted that are still open."""
     if needed is None:
         return False
-    n_hallucinated, n_faithful = found(ledger)
-    some = found(ledger, ledger.counted)
+    n_hallucinated, n_faithful = class_counts(ledger)
+    counting = class_counts(ledger, ledger.counted)
     enough = n_hallucinated >= needed and n_faithful >= FAITHFUL_NEEDED
-    return enough and (some[0] < needed or some[1] < FAITHFUL_NEEDED)
+    return enough and (counting[0] < needed or counting[1] < FAITHFUL_NEEDED)
 
 
 def labels_to_expect(missing: int, n_hallucinated: int, n_labelled: int) -> int | None:
@@ -202,7 +203,7 @@ def has_text(example: Example) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Record):
     """How far the labels are; of what they say nothing before the data has decided.
 
     Attributes
@@ -264,14 +265,10 @@ class Counts:
     decided: bool
     verdict: Verdict | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the counts by their names."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-
-def counts_of(files: LabelFolder, drawer: Sampler, seat: Seat) -> Counts:
+def counts_of(files: LabelFolder, sampler: Sampler, seat: Seat) -> Counts:
     """Return the counts for who sits on a seat; the files are up to date, and locked."""
-    ledger, desk = files.ledger, files.desk
+    ledger, assignments = files.ledger, files.assignments
     test, needed = ledger.test, files.plan.needed
     verdict = None if test is None else test.verdict
     fallen = verdict in ("certified", "rejected")
@@ -280,7 +277,10 @@ def counts_of(files: LabelFolder, drawer: Sampler, seat: Seat) -> Counts:
     n_found = missing = to_expect = None
     enough = False
     if needed is not None:
-        n_found, (n_hallucinated, n_faithful) = found(ledger)[0], found(ledger, counted)
+        n_found, (n_hallucinated, n_faithful) = (
+            class_counts(ledger)[0],
+            class_counts(ledger, counted),
+        )
         missing = max(0, needed - n_hallucinated)
         enough = missing == 0 and n_faithful >= FAITHFUL_NEEDED
         to_expect = labels_to_expect(needed - n_found, ledger.tally[1], n_final)
@@ -292,19 +292,19 @@ def counts_of(files: LabelFolder, drawer: Sampler, seat: Seat) -> Counts:
         unsure=ledger.tally[None],
         drawn=len(ledger.answers),
         counted=counted,
-        skipped=len(ledger.unsettled & desk.put_off[seat].keys()),
+        skipped=len(ledger.unsettled & assignments.put_off[seat].keys()),
         disagreements=sum(1 for _ in ledger.disagreements()),
         waiting=len(ledger.unsettled),
         # What a watch takes in counts at once: late labels have their place in the order drawn.
         holding=0
         if files.plan.purpose == "watch"
         else sum(item.standing == "final" for item in ledger.answers[counted:]),
-        copies=drawer.pool.copies_before(len(ledger.answers)),
+        copies=sampler.pool.copies_before(len(ledger.answers)),
         needed=needed,
         found=n_found,
         missing=missing,
         to_expect=to_expect,
-        exhausted=drawer.exhausted,
+        exhausted=sampler.exhausted,
         lost=sum(files.lost().values()),
         decided=fallen or enough,
         verdict=verdict if fallen else None,

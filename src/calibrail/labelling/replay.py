@@ -1,7 +1,7 @@
-"""The same from the files alone."""
+"""Verdict recomputed from the files of a folder of labels alone."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -46,9 +46,13 @@ class Point:
     fpr: Bound
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Replay:
     """A folder of labels, checked and recomputed.
+
+    Parameters
+    ----------
+    files : LabelFolder
+        Up to date.
 
     Attributes
     ----------
@@ -56,7 +60,7 @@ class Replay:
         Where it is.
     plan : SessionPlan
         What was agreed on before the first label.
-    answers : tuple of Answer
+    answers : tuple of LedgerAnswer
         All that was drawn, in order, each with its labels.
     counted : int
         How many of them count: all before the first that is not settled.
@@ -76,18 +80,18 @@ class Replay:
         By annotator, labels that were there and are gone, though nobody took them back.
     """
 
-    folder: Path
-    plan: SessionPlan
-    answers: tuple[LedgerAnswer, ...]
-    counted: int
-    test: UnsureTest | None
-    points: tuple[Point, ...]
-    skipped: int
-    exhausted: bool
-    torn: tuple[str, ...]
-    undone: int
-    undone_decided: int
-    lost: Mapping[str, int]
+    def __init__(self, files: LabelFolder) -> None:
+        ledger, events = files.ledger, files.assignments
+        self.folder, self.plan, self.torn = files.path, files.plan, files.torn
+        self.answers, self.counted = tuple(ledger.answers), ledger.counted
+        self.test, self.points = _course(ledger, files.plan)
+        labelled = {item.draw.order for item in self.answers if item.standing == "final"}
+        put_off = {order for orders in events.put_off.values() for order in orders}
+        self.skipped = len(put_off - labelled)
+        all_drawn = events.exhausted_at == len(self.answers) > 0
+        self.exhausted = files.plan.elsewhere is not None or all_drawn
+        self.undone, self.undone_decided = events.undone, events.undone_decided
+        self.lost = files.lost()
 
     @property
     def counting(self) -> tuple[LedgerAnswer, ...]:
@@ -123,7 +127,7 @@ class Replay:
         final = Counter(item.label for item in self.answers if item.standing == "final")
         return {"hallucinated": final[1], "faithful": final[0], "unsure": final[None]}
 
-    def twice(self) -> tuple[NDArray[np.int64], int]:
+    def double_labels(self) -> tuple[NDArray[np.int64], int]:
         """Return answers that two people labelled: by their labels, shape (2, 2), and unsure ones.
 
         Of each answer the first two of the annotators in the order of their names; what settled a
@@ -155,26 +159,9 @@ def replay(folder: Path) -> Replay:
     files = LabelFolder(folder)
     with files.lock():
         files.refresh()
-    ledger, path = files.ledger, files.draws.path
-    check_draws([answer.draw for answer in ledger.answers], files.plan, path)
-    labelled = {item.draw.order for item in ledger.answers if item.standing == "final"}
-    put_off = {order for orders in files.desk.put_off.values() for order in orders}
-    test, points = _course(ledger, files.plan)
-    return Replay(
-        folder=folder,
-        plan=files.plan,
-        answers=tuple(ledger.answers),
-        counted=ledger.counted,
-        test=test,
-        points=points,
-        skipped=len(put_off - labelled),
-        exhausted=files.plan.elsewhere is not None
-        or files.desk.exhausted_at == len(ledger.answers) > 0,
-        torn=files.torn,
-        undone=files.desk.undone,
-        undone_decided=files.desk.undone_decided,
-        lost=files.lost(),
-    )
+    draws = [answer.draw for answer in files.ledger.answers]
+    check_draws(draws, files.plan, files.draws.path)
+    return Replay(files)
 
 
 def _course(ledger: LabelLedger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple[Point, ...]]:

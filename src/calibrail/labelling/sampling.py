@@ -1,4 +1,4 @@
-"""What is drawn next, with which probability.
+"""Sampling of the answer to label next, with a known probability.
 
 A guess decides how often an answer is labelled, and takes variance out of the verdict; it is never
 counted as a label. It is made before the label is seen, so that the verdict is valid however bad it
@@ -25,7 +25,7 @@ from calibrail.data.labels import LabelReader
 from calibrail.errors import DataError, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
 from calibrail.labelling.plan import Lots, Order
-from calibrail.labelling.store import Draw, Log, encoded
+from calibrail.labelling.store import Draw, Log, json_line
 from calibrail.options.data import ReadOptions
 from calibrail.serialization import plain
 
@@ -120,7 +120,7 @@ def first_units(
     after : str
         Place behind which the pass begins.
     most : int, optional
-        Groups, or answers without one, to find; ``POOL`` unless said otherwise.
+        Groups, or answers without one, to find; ``POOL`` by default.
     """
     most = POOL if most is None else most
     units: dict[str, dict[str, PooledAnswer]] = {}
@@ -209,7 +209,7 @@ class Pool:
     def write(self, waiting: Iterable[PooledAnswer]) -> None:
         """Add answers behind those that are there; the file is written whole or not at all."""
         before = self.path.read_bytes() if self.path.exists() else b""
-        lines = (encoded(item.to_dict()) for item in waiting)
+        lines = (json_line(item.to_dict()) for item in waiting)
         Log(self.path).rewrite(chain((before,), lines))
 
     def refresh(self) -> None:
@@ -287,8 +287,7 @@ class Pool:
             ) from error
 
 
-#: What is known of an answer before it is labelled: the guardrail's score, and what a column says;
-#: None where there is nothing.
+#: Predictors of a label: the guardrail's score and the value of a column, each None where unknown.
 Clues: TypeAlias = tuple[float | None, float | None]
 
 
@@ -311,7 +310,7 @@ class GuessColumn:
         self.name = name
         self._labels = LabelReader(ReadOptions(), name)
 
-    def of(self, example: Example) -> float | None:
+    def read(self, example: Example) -> float | None:
         """Return what the column says of an example; errors as of a call."""
         return self(example.columns.get(self.name), example.id)
 
@@ -396,13 +395,13 @@ class _Ready(NamedTuple):
     """What is known of an answer before it is drawn."""
 
     item: PooledAnswer
-    said: GuardrailOutcome | None
+    outcome: GuardrailOutcome | None
     column: float | None
 
     @property
     def clues(self) -> Clues:
         """What a guess rests on."""
-        return None if self.said is None else self.said.score, self.column
+        return None if self.outcome is None else self.outcome.score, self.column
 
 
 def in_background(task: Callable[[], _Result]) -> Future[_Result]:
@@ -508,15 +507,15 @@ class Sampler:
         unit = 0 if last is None else last.unit
         unit += first == place
         self._prepare(place, stop)
-        found = []
+        draws = []
         for index in range(place, stop):
-            item, said, column = self._ready[index]
+            item, outcome, column = self._ready[index]
             guess, chance = self._chance(index)
             handed_out = self._order.lot("labelled", item.digest) < chance
             if self._lots is not None:
-                least = self._folder.plan.drawing.floors[0 if said and said.flagged else 1]
+                least = self._folder.plan.drawing.floors[0 if outcome and outcome.flagged else 1]
                 chance, handed_out = self._lots.fell(item.example.id, least)
-            found.append(
+            draws.append(
                 Draw(
                     index + 1,
                     unit,
@@ -526,14 +525,14 @@ class Sampler:
                     item.digest,
                     chance,
                     handed_out,
-                    None if said is None else plain(said.score),
-                    None if said is None else said.flagged,
+                    None if outcome is None else plain(outcome.score),
+                    None if outcome is None else outcome.flagged,
                     guess,
                     column,
                     self._folder.agreed_on[:DIGITS],
                 )
             )
-        return found
+        return draws
 
     def _chance(self, place: int) -> tuple[float | None, float]:
         """Return the guess for an answer, and with which probability it is handed out."""
@@ -551,7 +550,7 @@ class Sampler:
             places = list(takewhile(self._ready.__contains__, count(place)))
             ready = [self._ready[index] for index in places]
             guesses = self._guesser([item.clues for item in ready])
-            flags = [item.said is not None and item.said.flagged for item in ready]
+            flags = [item.outcome is not None and item.outcome.flagged for item in ready]
             pairs = zip(guesses.tolist(), test.probability(flags, guesses).tolist(), strict=True)
             known |= dict(zip(places, pairs, strict=True))
         return known[place]
@@ -569,11 +568,11 @@ class Sampler:
     def _decided(self, places: range) -> dict[int, _Ready]:
         """Return what is known of answers before they are drawn."""
         items = [self.pool[index] for index in places]
-        said: Sequence[GuardrailOutcome | None] = [None] * len(items)
+        outcome: Sequence[GuardrailOutcome | None] = [None] * len(items)
         if self._judge is not None:
-            said = self._judge([item.example for item in items])
-        columns = [None if self._column is None else self._column.of(it.example) for it in items]
-        return dict(zip(places, map(_Ready, items, said, columns), strict=True))
+            outcome = self._judge([item.example for item in items])
+        columns = [None if self._column is None else self._column.read(it.example) for it in items]
+        return dict(zip(places, map(_Ready, items, outcome, columns), strict=True))
 
     def _take_decided(self) -> None:
         """Wait for what was decided about in the background."""
@@ -614,16 +613,16 @@ class Sampler:
         def read() -> _Found:
             whole = self._folder.plan.drawing.whole_groups
             examples = takewhile(lambda _: not self._stopped.is_set(), self._reread())
-            found = first_units(examples, self._order, whole_groups=whole, after=after)
+            units = first_units(examples, self._order, whole_groups=whole, after=after)
             earlier = (self.pool[place].example for place in range(n))
-            return after, without_copies(found, earlier)
+            return after, without_copies(units, earlier)
 
         self._reading = in_background(read)
         return self._reading
 
-    def _write_more(self, found: _Found) -> None:
+    def _write_more(self, units: _Found) -> None:
         """Write down what was found, unless another process has done so."""
-        after, waiting = found
+        after, waiting = units
         self._reading = None
         self.pool.refresh()
         if self.pool.last != after:

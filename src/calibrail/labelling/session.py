@@ -1,4 +1,4 @@
-"""Session: next, put, undo."""
+"""Labelling session: hands out answers, takes labels, and takes them back."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from calibrail.errors import InputError
 from calibrail.labelling.folder import Event, LabelFolder, event_line, now
 from calibrail.labelling.ledger import LedgerAnswer
 from calibrail.labelling.plan import Lots, SessionPlan
-from calibrail.labelling.progress import Counts, Task, counts_of, held_up, task_of
+from calibrail.labelling.progress import Counts, Task, counts_of, is_held_up, task_of
 from calibrail.labelling.sampling import Judge, Reread, Sampler
 from calibrail.labelling.store import Label, Span, checked_spans
 from calibrail.options.fields import whole
@@ -43,9 +43,8 @@ class Session:
         lots: Lots | None = None,
     ) -> None:
         self._files, self._settle = folder, settle
-        with folder.lock():
-            folder.refresh()
-            self._drawer = Sampler(folder, judge, reread, lots)
+        with folder.up_to_date():
+            self._sampler = Sampler(folder, judge, reread, lots)
         self._closed = False
 
     def __enter__(self) -> "Session":
@@ -74,8 +73,7 @@ class Session:
     @property
     def annotators(self) -> tuple[str, ...]:
         """Names of those who have labelled, in order."""
-        with self._files.lock():
-            self._files.refresh()
+        with self._files.up_to_date():
             given = self._files.ledger.of_annotator
             return tuple(sorted(name for name, labels in given.items() if labels))
 
@@ -93,16 +91,15 @@ class Session:
             The files cannot be read or written.
         """
         name = self._name(annotator)
-        with self._files.lock():
-            self._files.refresh()
+        with self._files.up_to_date():
             order = self._to_settle(name) if self._settle else self._to_label(name)
             if order is None:
                 return None
-            screen = self._files.desk.screens.get((name, self._settle))
+            screen = self._files.assignments.screens.get((name, self._settle))
             if screen is None or screen.order != order:
                 self._happened("shown", name, order)
             task = self._task(order)
-            self._drawer.look_ahead()
+            self._sampler.look_ahead()
             return task
 
     def hand_out(self, annotator: str, n: int) -> list[Task]:
@@ -113,8 +110,7 @@ class Session:
         name, n = self._name(annotator), whole(n, "n", least=1)
         if self._settle:
             raise InputError("disagreements are settled one by one; leave out settle to hand out")
-        with self._files.lock():
-            self._files.refresh()
+        with self._files.up_to_date():
             orders = self._wanted(name)
             while len(orders) < n and any([self._draw(name) for _ in range(n - len(orders))]):
                 orders = self._wanted(name)
@@ -127,8 +123,7 @@ class Session:
 
     def handed_out(self) -> dict[str, int]:
         """Return the order of each answer handed out, by alias and id; 0 for an id of several."""
-        with self._files.lock():
-            self._files.refresh()
+        with self._files.up_to_date():
             return self._files.ledger.handed_out()
 
     def task(self, order: int) -> Task:
@@ -179,11 +174,10 @@ class Session:
                 "marked words say that nothing supports them, and a faithful answer has none: "
                 "clear the marks, or label it hallucinated"
             )
-        with self._files.lock():
-            self._files.refresh()
+        with self._files.up_to_date():
             answer = self._answer(order)
             self._refuse_twice(answer, name)
-            kept = Label(
+            stored = Label(
                 answer.draw.id,
                 label,
                 name,
@@ -191,17 +185,16 @@ class Session:
                 answer.draw.probability,
                 order,
                 checked_spans(spans, self._task(order).response) if spans else (),
-                bool(evidence) or order in self._files.desk.helped[name, self._settle],
+                bool(evidence) or order in self._files.assignments.helped[name, self._settle],
                 self._settle,
             )
-            self._files.labels.append([kept.to_dict()])
+            self._files.labels.append([stored.to_dict()])
             self._files.refresh()
 
     def skip(self, annotator: str, order: int) -> None:
         """Put an answer off; it comes back at the end of the round."""
         name = self._name(annotator)
-        with self._files.lock():
-            self._files.refresh()
+        with self._files.up_to_date():
             self._refuse_twice(self._answer(order), name)
             self._happened("skipped", name, order)
 
@@ -214,10 +207,9 @@ class Session:
             The answer that stands open again; None where nothing was labelled or skipped.
         """
         name = self._name(annotator)
-        with self._files.lock():
-            self._files.refresh()
+        with self._files.up_to_date():
             given = self._files.ledger.of_annotator[name]
-            order = self._files.desk.just_skipped((name, self._settle), len(given))
+            order = self._files.assignments.just_skipped((name, self._settle), len(given))
             given = [item for item in given if item.settles == self._settle]
             if order is None:
                 if not given:
@@ -230,40 +222,38 @@ class Session:
     def counts(self, annotator: str) -> Counts:
         """Return how far the labels are; of their verdict nothing before it has fallen."""
         name = self._name(annotator)
-        with self._files.lock():
-            self._files.refresh()
-            return counts_of(self._files, self._drawer, (name, self._settle))
+        with self._files.up_to_date():
+            return counts_of(self._files, self._sampler, (name, self._settle))
 
     def helped(self, annotator: str, order: int) -> None:
         """Write down that an annotator has asked for help with an answer: its label will say so."""
         name = self._name(annotator)
-        with self._files.lock():
-            self._files.refresh()
+        with self._files.up_to_date():
             self._answer(order)
-            if order not in self._files.desk.helped[name, self._settle]:
+            if order not in self._files.assignments.helped[name, self._settle]:
                 self._happened("helped", name, order)
 
     def close(self) -> None:
         """Let go of the folder; every label is on the disk already."""
         self._closed = True
-        self._drawer.close()
+        self._sampler.close()
 
     def _to_label(self, name: str) -> int | None:
         """Return the order of the answer that an annotator labels next."""
-        desk, ledger = self._files.desk, self._files.ledger
-        screen = desk.screens.get((name, self._settle))
+        assignments, ledger = self._files.assignments, self._files.ledger
+        screen = assignments.screens.get((name, self._settle))
         if screen is not None and self._wants(ledger.answers[screen.order - 1], name):
             return screen.order
-        for order in desk.due((name, self._settle), len(ledger.of_annotator[name])):
+        for order in assignments.due((name, self._settle), len(ledger.of_annotator[name])):
             if self._wants(ledger.answers[order - 1], name):
                 return order
-        put_off = desk.put_off[name, self._settle]
+        put_off = assignments.put_off[name, self._settle]
         while True:
             for order in sorted(ledger.unsettled):
                 if order not in put_off and self._wants(ledger.answers[order - 1], name):
                     return order
             # Where labels would be enough but for answers put off, these come before new ones.
-            if (put_off and held_up(ledger, self.plan.needed)) or not self._draw(name):
+            if (put_off and is_held_up(ledger, self.plan.needed)) or not self._draw(name):
                 break
         left = (order for order in put_off if self._wants(ledger.answers[order - 1], name))
         return next(left, None)
@@ -272,10 +262,10 @@ class Session:
         """Draw until something is handed out; write down where nothing is left."""
         if self.plan.purpose == "watch":
             return False
-        if self._drawer.draw():
+        if self._sampler.draw():
             return True
         drawn = len(self._files.ledger.answers)
-        if self._drawer.exhausted and self._files.desk.exhausted_at != drawn:
+        if self._sampler.exhausted and self._files.assignments.exhausted_at != drawn:
             self._happened("exhausted", name, drawn)
         return False
 
@@ -288,18 +278,20 @@ class Session:
         """Return whether an answer still needs a label that this annotator may give."""
         if answer.standing != "open" or name in answer.labels:
             return False
-        held = self._files.desk.held_by_others(answer.draw.order, (name, self._settle), now())
+        held = self._files.assignments.held_by_others(
+            answer.draw.order, (name, self._settle), now()
+        )
         return len(answer.labels) + held < answer.needs
 
     def _to_settle(self, name: str) -> int | None:
         """Return the order of the first disagreement that nobody else is settling."""
-        desk = self._files.desk
+        assignments = self._files.assignments
         free = [
             order
             for order in self._files.ledger.disagreements()
-            if not desk.held_by_others(order, (name, self._settle), now())
+            if not assignments.held_by_others(order, (name, self._settle), now())
         ]
-        answers, put_off = self._files.ledger.answers, desk.put_off[name, self._settle]
+        answers, put_off = self._files.ledger.answers, assignments.put_off[name, self._settle]
         # What others disagree about first: nobody is to judge between himself and another.
         free.sort(key=lambda order: (order in put_off, name in answers[order - 1].labels))
         return next(iter(free), None)
@@ -307,9 +299,9 @@ class Session:
     def _task(self, order: int) -> Task:
         if self.plan.purpose == "watch":
             # Another command may have drawn more since, and found texts.
-            self._drawer.pool.refresh()
+            self._sampler.pool.refresh()
         draw = self._files.ledger.answers[order - 1].draw
-        return task_of(self._drawer.pool[order - 1].example, draw, settles=self._settle)
+        return task_of(self._sampler.pool[order - 1].example, draw, settles=self._settle)
 
     def _happened(self, event: Event, name: str, order: int) -> None:
         labels = len(self._files.ledger.of_annotator[name])

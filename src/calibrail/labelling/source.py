@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from calibrail.data.rows import Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError
@@ -12,13 +11,6 @@ from calibrail.labelling.progress import has_text
 from calibrail.labelling.sampling import Pool
 from calibrail.options.fields import spell_option
 from calibrail.options.labelling import Drawing
-
-#: Why an answer that was drawn is left out.
-_OPEN: Final = "drawn and not labelled yet"
-_DIVIDED: Final = "annotators disagree, and nobody has settled it"
-_UNSURE: Final = "nobody could tell"
-_NO_TEXT: Final = "no text of it is known"
-_BEHIND: Final = "labelled, but behind an answer that is not settled yet"
 
 
 def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], LabelOrigin]:
@@ -72,7 +64,7 @@ def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
             )
         example = item.example
         if ledger.plan.purpose == "watch" and not (has_text(example) or example.columns):
-            yield Filtered(answer.draw.order, _NO_TEXT)
+            yield Filtered(answer.draw.order, "no text of it is known")
             continue
         fields = {
             "id": example.id,
@@ -90,9 +82,9 @@ def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
 def _left_out(answer: LedgerAnswer, *, counts: bool) -> str | None:
     """Return why an answer takes no part; None where it does."""
     if answer.standing == "disagreement":
-        return _DIVIDED
+        return "annotators disagree, and nobody has settled it"
     if answer.standing != "final":
-        return _OPEN
+        return "drawn and not labelled yet"
     if not counts:
-        return _BEHIND
-    return _UNSURE if answer.label is None else None
+        return "labelled, but behind an answer that is not settled yet"
+    return "nobody could tell" if answer.label is None else None

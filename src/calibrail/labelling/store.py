@@ -1,4 +1,8 @@
-"""Draws and labels on disk (SQLite)."""
+"""Files of JSON lines that hold draws and labels, durable line by line.
+
+The files are the record itself, and no database stands behind them: each is checked against the
+others by file and line, and people read, compare and restore them by hand.
+"""
 
 import json
 import os
@@ -6,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
@@ -63,7 +67,7 @@ class Log:
         self._rewritten = False
         self.torn: str | None = None
 
-    def appended(self) -> list[StoredLine] | None:
+    def read_on(self) -> list[StoredLine] | None:
         """Return what was added since the last call; None where the file was written anew.
 
         After None the next call returns all lines.
@@ -113,7 +117,7 @@ class Log:
         DataError
             The disk is full, or the folder may not be written to. The file is as it was.
         """
-        raw = b"".join(encoded(line) for line in lines)
+        raw = b"".join(json_line(line) for line in lines)
         failed = f"cannot write to {self.path}"
         with file_errors(failed, "; nothing of it was stored: make room, and go on"):
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -175,7 +179,7 @@ class Log:
         self._problems.append(why)
 
 
-def encoded(line: Mapping[str, Any]) -> bytes:
+def json_line(line: Mapping[str, Any]) -> bytes:
     """Return a line of a file of JSON lines; infinite numbers as Python spells them."""
     text = json.dumps(line, ensure_ascii=False, separators=(", ", ": "))
     return text.encode("utf-8", "surrogatepass") + b"\n"
@@ -184,7 +188,7 @@ def encoded(line: Mapping[str, Any]) -> bytes:
 class Lock:
     """One writer at a time in a folder, among threads and processes.
 
-    On Windows only among threads: one process at a time may label there.
+    On Windows only among threads: one process at a time may write there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -193,13 +197,24 @@ class Lock:
         self._depth = 0
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Wait until nobody else is writing, and keep others waiting within the block."""
+    def __call__(self, busy: str | None = None) -> Iterator[None]:
+        """Wait until nobody else is writing, and keep others waiting within the block.
+
+        Raises
+        ------
+        DataError
+            The lock cannot be written; or another process holds it, and ``busy`` says what then
+            is told in place of waiting.
+        """
         with self._threads:
             if self._depth == 0 and fcntl is not None:
                 with file_errors(f"cannot write into {self._path.parent}", "; name another folder"):
                     self._stream = self._path.open("ab")
-                    fcntl.flock(self._stream, fcntl.LOCK_EX)
+                    try:
+                        fcntl.flock(self._stream, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+                    except BlockingIOError as error:
+                        self._stream.close()
+                        raise DataError(str(busy)) from error
             self._depth += 1
             try:
                 yield
@@ -393,7 +408,7 @@ def _known(line: StoredLine, path: Path, kind: type[Draw] | type[Label]) -> dict
     """Return the fields of a kind of line; others may stand there, too."""
     known = kind.__dataclass_fields__
     content = {name: value for name, value in line.content.items() if name in known}
-    required = [name for name, item in known.items() if not _has_default(item)]
+    required = [name for name, item in known.items() if item.default is MISSING]
     if missing := [name for name in required if name not in content]:
         raise DataError(
             f"{path}, line {line.number} has no {missing[0]}; restore the line, or take it out"
@@ -438,10 +453,6 @@ def _is_span(value: object) -> bool:
     if not isinstance(value, list) or [type(item) for item in value] != [int, int, str]:
         return False
     return bool(0 <= value[0] < value[1])
-
-
-def _has_default(item: Any) -> bool:
-    return type(item.default).__name__ != "_MISSING_TYPE"
 
 
 def _wrong(line: StoredLine, path: Path, field: str, value: object, remedy: str) -> DataError:

@@ -1,4 +1,4 @@
-"""Change of traffic, alarms.
+"""Drift of the traffic, and its alarms.
 
 Each feature of each row is ranked among the counted part of the reference and all rows since
 (``conformal.stream_ranks``), in bins that the first quarter of the reference fixed; its ranks feed
@@ -12,7 +12,7 @@ multiples of their length, and what is known after a row never depends on later 
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 import numpy as np
@@ -25,7 +25,15 @@ from calibrail.conformal.change_point import (
     shiryaev_roberts,
     stream_ranks,
 )
-from calibrail.monitoring.history import BASE, BLOCK, Blocks, History, RowRun, read_refs, written
+from calibrail.monitoring.history import (
+    BASE,
+    BLOCK,
+    Blocks,
+    History,
+    RowRun,
+    read_refs,
+    without_nan,
+)
 from calibrail.monitoring.rows import (
     FEATURES,
     MOST_BINS,
@@ -36,9 +44,10 @@ from calibrail.monitoring.rows import (
     rows_for_bins,
 )
 from calibrail.options.runtime import WatchOptions
+from calibrail.serialization import plain
 
 #: Latest rows whose bins are known one by one.
-KEPT: Final = 256
+N_RECENT: Final = 256
 #: Answers that are named with an alarm.
 MOST_EXAMPLES: Final = 10
 
@@ -62,16 +71,16 @@ class Recent:
     refs: tuple[Ref | None, ...]
 
     @classmethod
-    def none(cls) -> Self:
+    def empty(cls) -> Self:
         """Return no rows."""
         return cls(0, np.zeros((0, 0), np.int64), ())
 
-    def then(self, row: int, bins: Ints, refs: Sequence[Ref | None]) -> Self:
+    def extend(self, row: int, bins: Ints, refs: Sequence[Ref | None]) -> Self:
         """Return these and the rows that follow, the latest only."""
         before = self.bins if self.refs else bins[:, :0]
-        every = np.concatenate([before, bins], axis=1)[:, -KEPT:]
+        every = np.concatenate([before, bins], axis=1)[:, -N_RECENT:]
         last = row + bins.shape[1]
-        return type(self)(last - every.shape[1], every, (*self.refs, *refs)[-KEPT:])
+        return type(self)(last - every.shape[1], every, (*self.refs, *refs)[-N_RECENT:])
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``from_dict`` reads."""
@@ -99,20 +108,20 @@ def alarm(
     ``examples`` are the latest answers after the change in the bins that gained most.
     """
     counts = blocks.counts[:, at, : bins.n]
-    found = change_point(counts)
-    before, after = counts[: found.estimate].sum(axis=0), counts[found.estimate :].sum(axis=0)
+    change = change_point(counts)
+    before, after = counts[: change.estimate].sum(axis=0), counts[change.estimate :].sum(axis=0)
     totals = blocks.totals[:, at]
     gained = after / max(1, after.sum()) - before / max(1, before.sum())
-    further = found.upper + 1 < len(counts)
+    further = change.upper + 1 < len(counts)
     ends = {
-        "lower": _place(blocks, max(1, found.lower - 1)),
-        "upper": _place(blocks, found.upper + 1) if further else dict(last),
+        "lower": _place(blocks, max(1, change.lower - 1)),
+        "upper": _place(blocks, change.upper + 1) if further else dict(last),
     }
-    since = _place(blocks, found.estimate)
+    since = _place(blocks, change.estimate)
     return {
         "since": since | ends,
-        "before": bins.summary(before, float(totals[: found.estimate].sum())),
-        "after": bins.summary(after, float(totals[found.estimate :].sum())),
+        "before": bins.summary(before, float(totals[: change.estimate].sum())),
+        "after": bins.summary(after, float(totals[change.estimate :].sum())),
         "histogram": {
             "edges": [float(f"{edge:.6g}") for edge in bins.edges],
             "names": [*bins.languages, *(["rarer", "other"] if bins.feature == "language" else [])],
@@ -172,11 +181,6 @@ class Reference:
     begin: float = math.nan
     end: float = math.nan
 
-    @property
-    def n_for_bins(self) -> int:
-        """Rows that fix the bins."""
-        return rows_for_bins(self.size)
-
     def take(self, part: RowRun) -> None:
         """Count further rows."""
         if not self.n:
@@ -211,7 +215,7 @@ class Traffic:
         self.won: Floats = np.zeros((0, N_BETS))
         self.now: Floats = np.zeros(0)
         self.history: History | None = None
-        self.recent = Recent.none()
+        self.recent = Recent.empty()
 
     @property
     def threshold(self) -> float:
@@ -222,10 +226,6 @@ class Traffic:
         """Take rows that came with the watch as its first reference, in place of its stream's."""
         self._restart(Reference(len(part), given=True))
         self._learn(part, languages)
-
-    def copy(self) -> Self:
-        """Return a copy that goes its own way."""
-        return copy.deepcopy(self)
 
     def follow(self, part: RowRun, languages: Sequence[str]) -> Floats:
         """Follow rows that lie in one block; return the highest detector after each."""
@@ -243,18 +243,19 @@ class Traffic:
     def _learn(self, part: RowRun, languages: Sequence[str]) -> int:
         """Take rows into the reference until it is complete; return how many."""
         reference, taken = self.reference, 0
-        for end in (reference.n_for_bins, reference.size):
+        n_for_bins = rows_for_bins(reference.size)
+        for end in (n_for_bins, reference.size):
             n = min(len(part) - taken, end - reference.n)
             if n <= 0:
                 continue
             piece = part.cut(taken, taken + n)
             reference.take(piece)
             taken += n
-            if end == reference.n_for_bins:
+            if end == n_for_bins:
                 self.sample.append(piece.values.copy())
             else:
                 self._count(piece, languages)
-            if reference.n == reference.n_for_bins:
+            if reference.n == n_for_bins:
                 self._fix_bins(languages, part.row + taken)
         return taken
 
@@ -287,7 +288,9 @@ class Traffic:
         if not bins:
             return np.zeros((0, len(part)), np.int64)
         values = self._watched(part)
-        return np.stack([item.of(row, languages) for item, row in zip(bins, values, strict=True)])
+        return np.stack(
+            [item.assign(row, languages) for item, row in zip(bins, values, strict=True)]
+        )
 
     def _watch(self, part: RowRun, languages: Sequence[str]) -> tuple[Floats, int]:
         """Bet on rows until one raises an alarm; return the detectors, and how many rows it took.
@@ -318,7 +321,7 @@ class Traffic:
         first = np.flatnonzero(np.diff(block, prepend=-1))
         counts, totals = _counted(bins, self._watched(part), block)
         self.history.add(Blocks(part.row + first, part.time[first], counts, totals))
-        self.recent = self.recent.then(part.row, bins, part.refs)
+        self.recent = self.recent.extend(part.row, bins, part.refs)
 
     def _raise(self, part: RowRun, detector: Floats) -> None:
         """Keep an alarm at the last of the rows, and begin anew after it."""
@@ -374,18 +377,13 @@ class Traffic:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that is needed to go on, as strict JSON can hold it."""
-        reference, bins = self.reference, self.bins
+        bins = self.bins
         sizes = [item.n for item in bins or []]
         return {
             "alarms": self.alarms,
             "n_alarms": self.n_alarms,
-            "reference": {
-                name: None if isinstance(value, float) and math.isnan(value) else value
-                for name, value in (
-                    (name, getattr(reference, name)) for name in Reference.__dataclass_fields__
-                )
-            },
-            "sample": [written(row) for row in np.concatenate(self.sample, axis=1)]
+            "reference": plain(asdict(self.reference)),
+            "sample": [without_nan(row) for row in np.concatenate(self.sample, axis=1)]
             if self.sample
             else None,
             "bins": None if bins is None else [item.to_dict() for item in bins],

@@ -1,4 +1,4 @@
-"""Counts by block and by day.
+"""History of a watch: counts by block and by day.
 
 Recent rows are counted in blocks of 16; of older ones every two neighbours are merged, again and
 again, so that a block is never longer than an eighth of the rows since it began (an exponential
@@ -10,10 +10,9 @@ so far: a clock that goes back opens no period that is over. Above 512 periods e
 are merged.
 """
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -35,8 +34,8 @@ from calibrail.monitoring.rows import (
 #: Rows of the shortest blocks, which begin where the row's number is a multiple of it.
 BASE: Final = 16
 #: Blocks that stay as they are on each level, and those that are awaited before any are merged.
-_KEPT: Final = 16
-_MERGED: Final = 8
+_BLOCKS_A_LEVEL: Final = 16
+_MERGE_AFTER: Final = 8
 
 
 class Blocks(NamedTuple):
@@ -63,7 +62,7 @@ class Blocks(NamedTuple):
         """Return some of them."""
         return Blocks(self.row[which], self.time[which], self.counts[which], self.totals[which])
 
-    def merged(self) -> "Blocks":
+    def merge_pairs(self) -> "Blocks":
         """Return every two neighbours as one."""
         counts, totals = self.counts, self.totals
         return Blocks(
@@ -71,7 +70,7 @@ class Blocks(NamedTuple):
         )
 
     @classmethod
-    def joined(cls, parts: "list[Blocks]") -> "Blocks":
+    def concatenate(cls, parts: "list[Blocks]") -> "Blocks":
         """Return several as one."""
         return cls(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
@@ -93,19 +92,19 @@ class History:
     def add(self, blocks: Blocks) -> None:
         """Add blocks that come after all others."""
         for level, before in enumerate(self._levels):
-            held = Blocks.joined([before, blocks])
-            if len(held.row) < _KEPT + _MERGED:
+            held = Blocks.concatenate([before, blocks])
+            if len(held.row) < _BLOCKS_A_LEVEL + _MERGE_AFTER:
                 self._levels[level] = held
                 return
             # An even number: a merged block begins where one of them did.
-            many = (len(held.row) - _KEPT) // 2 * 2
+            many = (len(held.row) - _BLOCKS_A_LEVEL) // 2 * 2
             self._levels[level] = held.part(slice(many, None))
-            blocks = held.part(slice(0, many)).merged()
+            blocks = held.part(slice(0, many)).merge_pairs()
         self._levels.append(blocks)
 
     def blocks(self) -> Blocks:
         """Return all blocks, the reference first."""
-        return Blocks.joined([self.reference, *reversed(self._levels)])
+        return Blocks.concatenate([self.reference, *reversed(self._levels)])
 
     def to_dict(self, sizes: list[int]) -> dict[str, Any]:
         """Return what ``from_dict`` reads; feature i has ``sizes[i]`` bins."""
@@ -179,7 +178,7 @@ class RowRun:
     refs: tuple[Ref | None, ...]
 
     @classmethod
-    def of(cls, row: int, rows: Rows, codes: dict[str, int]) -> Self:
+    def from_rows(cls, row: int, rows: Rows, codes: dict[str, int]) -> Self:
         """Return rows as numbers; ``codes`` numbers the languages so far, and is added to."""
         refs: tuple[Ref | None, ...] = (None,) * len(rows)
         if rows.ref is not None:
@@ -187,7 +186,7 @@ class RowRun:
         return cls(row, table(rows, codes), rows.time, rows.flagged, refs)
 
     @classmethod
-    def none(cls, row: int = 0) -> Self:
+    def empty(cls, row: int = 0) -> Self:
         """Return no rows."""
         return cls(row, np.zeros((len(FEATURES), 0)), np.zeros(0), np.zeros(0, bool), ())
 
@@ -201,7 +200,7 @@ class RowRun:
         arrays = self.values[:, which], self.time[which], self.flagged[which]
         return type(self)(self.row + start, *arrays, self.refs[which])
 
-    def then(self, later: Self) -> Self:
+    def extend(self, later: Self) -> Self:
         """Return these rows and those that follow, as arrays of their own."""
         return type(self)(
             self.row,
@@ -215,8 +214,8 @@ class RowRun:
         """Return what ``from_dict`` reads."""
         return {
             "row": self.row,
-            "values": [written(row) for row in self.values],
-            "time": written(self.time),
+            "values": [without_nan(row) for row in self.values],
+            "time": without_nan(self.time),
             "flagged": self.flagged.tolist(),
             "refs": [None if ref is None else [*ref] for ref in self.refs],
         }
@@ -239,7 +238,7 @@ def _short(ref: Ref) -> Ref:
     return chain, seq, name[: _LONGEST - 1] + "…"
 
 
-def written(values: Floats) -> list[float | None]:
+def without_nan(values: Floats) -> list[float | None]:
     """Return numbers as strict JSON can hold them, None for NaN."""
     return [None if math.isnan(value) else value for value in values.tolist()]
 
@@ -312,8 +311,8 @@ class Period:
         order = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
         if len(order) > _MOST_NAMED:
             rest = sum(n for _, n in order[_MOST_NAMED - 1 :])
-            kept = dict(order[: _MOST_NAMED - 1])
-            self.languages = {**kept, OTHER: kept.get(OTHER, 0) + rest}
+            frequent = dict(order[: _MOST_NAMED - 1])
+            self.languages = {**frequent, OTHER: frequent.get(OTHER, 0) + rest}
 
     def summary(self) -> dict[str, Any]:
         """Return what the status of a watch says of it."""
@@ -354,10 +353,6 @@ class Timeline:
     key: int | None = None
     clock_back: int = 0
 
-    def copy(self) -> Self:
-        """Return a copy that goes its own way."""
-        return copy.deepcopy(self)
-
     def follow(self, part: RowRun, highest: Floats, languages: Sequence[str]) -> None:
         """Count rows that lie in one block, with the highest detector after each."""
         rows = part.row + np.arange(len(part.time))
@@ -387,13 +382,9 @@ class Timeline:
             self.periods = self.periods[::2]
         self.periods.append(period)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what ``from_dict`` reads."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Rebuild it."""
+        """Rebuild it from its fields."""
         periods = [Period(**period) for period in content["periods"]]
         return cls(**{**content, "periods": periods})
 

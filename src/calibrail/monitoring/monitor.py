@@ -1,8 +1,10 @@
-"""Monitor: rows in, status out, state."""
+"""Monitor of a guardrail: takes rows, gives a status, carries its state on."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from os import PathLike
 from typing import Any, Final, Self
 
@@ -42,8 +44,10 @@ def from_bytes(raw: bytes | str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"the state of the watch cannot be read: {error}; {REMEDY}") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-        raise InputError(f'the state of a watch has the schema "{SCHEMA}"; got {found!r}; {REMEDY}')
+        schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
+        raise InputError(
+            f'the state of a watch has the schema "{SCHEMA}"; got {schema!r}; {REMEDY}'
+        )
     digest = content.pop("digest", None)
     if digest != _digest_state(content):
         raise InputError(f"the state of the watch was changed after it was written; {REMEDY}")
@@ -114,7 +118,7 @@ class Monitor:
         self._guardrail = _digest(guardrail)
         self._codes: dict[str, int] = {}
         self._traffic, self._timeline = Traffic(self._options), Timeline()
-        self._open = RowRun.none()
+        self._open = RowRun.empty()
         self._seen: tuple[int, Traffic, Timeline] | None = None
         if reference is not None:
             if not isinstance(reference, Rows) or len(reference) < 2:
@@ -122,7 +126,7 @@ class Monitor:
                     "reference must be Rows, at least two of them, or a number of rows of the "
                     f"stream; got {reference!r:.80}"
                 )
-            self._traffic.refer_to(RowRun.of(0, reference, self._codes), [*self._codes])
+            self._traffic.refer_to(RowRun.from_rows(0, reference, self._codes), [*self._codes])
 
     @property
     def options(self) -> WatchOptions:
@@ -155,13 +159,13 @@ class Monitor:
             rows = Rows.decided(rows, examples)
         elif examples is not None:
             raise InputError("examples go with decisions; rows hold their own lengths")
-        added = RowRun.of(self.n, rows, self._codes)
+        added = RowRun.from_rows(self.n, rows, self._codes)
         filled = min(BLOCK - len(self._open), len(added))
-        open_ = self._open.then(added.cut(0, filled))
+        open_ = self._open.extend(added.cut(0, filled))
         while len(open_) == BLOCK:
             _follow(self._traffic, self._timeline, open_, [*self._codes])
             # What is kept is a copy: it outlives the rows of the caller.
-            open_ = RowRun.none(open_.row + BLOCK).then(added.cut(filled, filled + BLOCK))
+            open_ = RowRun.empty(open_.row + BLOCK).extend(added.cut(filled, filled + BLOCK))
             filled += BLOCK
         self._open = open_
         return self
@@ -171,7 +175,7 @@ class Monitor:
         if not len(self._open):
             return self._traffic, self._timeline
         if self._seen is None or self._seen[0] != self.n:
-            traffic, timeline = self._traffic.copy(), self._timeline.copy()
+            traffic, timeline = copy.deepcopy((self._traffic, self._timeline))
             _follow(traffic, timeline, self._open, [*self._codes])
             self._seen = self.n, traffic, timeline
         return self._seen[1:]
@@ -191,8 +195,8 @@ class Monitor:
 
     def __repr__(self) -> str:
         """Return what it watches, and what it has seen."""
-        said = self.traffic()
-        seen = f"traffic changed: {said['feature']}" if said["alarm"] else "no alarm"
+        traffic = self.traffic()
+        seen = f"traffic changed: {traffic['feature']}" if traffic["alarm"] else "no alarm"
         return f"Monitor({self.n:,} answers of {self._guardrail[:19]}, {seen})"
 
     def to_state(self) -> bytes:
@@ -203,7 +207,7 @@ class Monitor:
                 "options": self._options.to_dict(),
                 "languages": [*self._codes],
                 "traffic": self._traffic.to_dict(),
-                "timeline": self._timeline.to_dict(),
+                "timeline": asdict(self._timeline),
                 "open": self._open.to_dict(),
             }
         )
@@ -224,24 +228,24 @@ class Monitor:
             given.
         """
         content = from_bytes(raw)
-        kept = WatchOptions.from_dict(content["options"])
-        monitor = cls(guardrail, kept)
+        stored = WatchOptions.from_dict(content["options"])
+        monitor = cls(guardrail, stored)
         if content["guardrail"] != monitor._guardrail:
             raise InputError(
                 f"the state is that of a watch of the guardrail {content['guardrail']}, and not of "
                 f"{monitor._guardrail}; {REMEDY}"
             )
-        if options is not None and options != kept:
+        if options is not None and options != stored:
             name = next(
-                key for key, value in kept.to_dict().items() if options.to_dict()[key] != value
+                key for key, value in stored.to_dict().items() if options.to_dict()[key] != value
             )
             raise InputError(
-                f"the watch was begun with {name}={getattr(kept, name)!r}; got "
+                f"the watch was begun with {name}={getattr(stored, name)!r}; got "
                 f"{getattr(options, name)!r}; go on with what it was begun with, or begin a new "
                 "watch in another folder"
             )
         monitor._codes = {name: code for code, name in enumerate(content["languages"])}
-        monitor._traffic = Traffic.from_dict(content["traffic"], kept)
+        monitor._traffic = Traffic.from_dict(content["traffic"], stored)
         monitor._timeline = Timeline.from_dict(content["timeline"])
         monitor._open = RowRun.from_dict(content["open"])
         return monitor

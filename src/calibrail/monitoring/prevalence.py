@@ -1,4 +1,4 @@
-"""Share of hallucinations by flags, labels, judge.
+"""Prevalence of hallucinations, estimated from flags, labels and a judge.
 
 From flags alone: the flag rate is a mixture of coverage and FPR, and the bounds of all three that
 hold together leave an interval, while the scores within each class are spread as they were on the
@@ -87,27 +87,27 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     }
 
 
-def labels_status(audited: LabelledSample, delta: float, *, ever: bool = True) -> Json:
+def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) -> Json:
     """Return what the labels of drawn answers say, each for as many rows as it was drawn from.
 
     Parameters
     ----------
-    audited : Audited
+    sample : LabelledSample
         Draws to count; those without a final label count as either.
     delta : float
         Error of the interval.
     ever : bool
         Whether it has to hold at all times, or for one look.
     """
-    unknown = promise.is_unresolved(audited)
+    unknown = promise.is_unresolved(sample)
     least, most = (
-        promise.masses(audited, np.where(unknown, given, audited.label)) for given in (0.0, 1.0)
+        promise.masses(sample, np.where(unknown, given, sample.label)) for given in (0.0, 1.0)
     )
-    rows, level = _rows(audited), 1.0 - delta
+    rows, level = _rows(sample), 1.0 - delta
     # A flagged answer has the lower floor.
-    floor = audited.drawing.floors[0] if promise.weighted(audited) else None
-    if not ever and floor is None and not np.ptp(audited.share):
-        ends = [clopper_pearson(int(mass.sum()), len(audited), level) for mass in (least, most)]
+    floor = sample.drawing.floors[0] if promise.is_weighted(sample) else None
+    if not ever and floor is None and not np.ptp(sample.share):
+        ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
         lower, upper = ends[0][0], ends[1][1]
     else:
         lower = drawn_share(least, rows, level, floor=floor).lower
@@ -119,24 +119,24 @@ def labels_status(audited: LabelledSample, delta: float, *, ever: bool = True) -
         **_rate(estimate, Interval(lower, upper)),
         "confidence": level,
         "assumption": ASSUMPTIONS["labels"],
-        "reason": None if len(audited) else "nothing_drawn",
-        "n": int(np.count_nonzero(~unknown & ~np.isnan(audited.label))),
+        "reason": None if len(sample) else "nothing_drawn",
+        "n": int(np.count_nonzero(~unknown & ~np.isnan(sample.label))),
         "n_unknown": int(np.count_nonzero(unknown)),
-        "until": promise.reached(audited, len(audited) - 1) if len(audited) else None,
+        "until": promise.reached(sample, len(sample) - 1) if len(sample) else None,
     }
 
 
-def labels_width(audited: LabelledSample, delta: float, times: float = 1.0) -> float:
+def labels_width(sample: LabelledSample, delta: float, times: float = 1.0) -> float:
     """Return how wide an interval is from so many times the final labels that there are."""
-    known = promise.take_rows(audited, ~promise.is_unresolved(audited))
-    floor = audited.drawing.floors[0] if promise.weighted(audited) else None
+    known = promise.take_rows(sample, ~promise.is_unresolved(sample))
+    floor = sample.drawing.floors[0] if promise.is_weighted(sample) else None
     masses = promise.masses(known, known.label)
     return drawn_share(masses, _rows(known), 1.0 - delta, floor=floor, times=times).width
 
 
-def _rows(audited: LabelledSample) -> Floats:
+def _rows(sample: LabelledSample) -> Floats:
     """Return how many rows of the log each draw stands for."""
-    share = audited.share
+    share = sample.share
     return np.asarray(1.0 / np.where(share > 0.0, share, 1.0))
 
 
@@ -160,24 +160,24 @@ def counted(periods: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 def periods_status(
     timeline: Sequence[Mapping[str, Any]],
     headline: Headline,
-    audited: LabelledSample | None,
+    sample: LabelledSample | None,
     delta: float,
 ) -> list[Json]:
     """Return flag rate and prevalence of each period of a timeline, each for one look."""
     begins = [seconds(item["from"]) for item in timeline]
     starts = np.array([np.nan if begin is None else begin for begin in begins])
-    known = audited is not None and not np.isnan(starts).any()
-    found = []
+    known = sample is not None and not np.isnan(starts).any()
+    statuses = []
     for number, item in enumerate(timeline):
         flagged, n = counted([item])
         rate = flag_rate(flagged, n, 1.0 - delta / 3.0, ever=False)
         labels = None
-        if audited is not None and known and n:
-            mine = _within(audited.time, starts, number)
+        if sample is not None and known and n:
+            mine = _within(sample.time, starts, number)
             if mine.any():
-                labels = labels_status(promise.take_rows(audited, mine), delta, ever=False)
+                labels = labels_status(promise.take_rows(sample, mine), delta, ever=False)
         flags = flags_status(rate, headline, delta)
-        found.append(
+        statuses.append(
             {
                 "from": item["from"],
                 "to": item["to"],
@@ -186,7 +186,7 @@ def periods_status(
                 "labels": None if labels is None else {**_ends(labels), "n": labels["n"]},
             }
         )
-    return found
+    return statuses
 
 
 def _within(time: Floats, starts: Floats, number: int) -> Bools:
@@ -212,7 +212,7 @@ def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
 def _counts(known: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return the counts that a frozen rate rests on; None where they are not all of it."""
     count, n = known.get("count"), known.get("n")
-    # Intervals of audited answers rest on more: weights, open answers.
+    # Intervals of sample answers rest on more: weights, open answers.
     alone = known.get("method") not in ("betting", "beta-mixture")
     return (count, n) if alone and isinstance(count, int) and isinstance(n, int) else None
 
@@ -282,7 +282,7 @@ class JudgeSample:
 
 def judge_status(
     judged: JudgeSample,
-    audited: LabelledSample,
+    sample: LabelledSample,
     rows: tuple[int, int],
     delta: float,
     alone: float | None = None,
@@ -291,9 +291,9 @@ def judge_status(
 
     Parameters
     ----------
-    judged : Judged
+    judged : JudgeSample
         What the judge says.
-    audited : Audited
+    sample : LabelledSample
         Drawn answers that people label, in the order drawn.
     rows : (int, int)
         Flagged rows of the log, and all rows.
@@ -312,7 +312,7 @@ def judge_status(
         there is nothing to go by).
     """
     level = 1.0 - delta / _BOUNDS
-    parts = {name: _stratum(judged, audited, name, level) for name in ("flagged", "passed")}
+    parts = {name: _stratum(judged, sample, name, level) for name in ("flagged", "passed")}
     rate = flag_rate(*rows, level)
     ends = [Interval(item["lower"], item["upper"]) for item in (rate, *parts.values())]
     for name, n in (("flagged", rows[0]), ("passed", rows[1] - rows[0])):
@@ -324,8 +324,7 @@ def judge_status(
     if None not in shares:
         points = [Interval(share, share) for share in shares]
         estimates = [item.lower for item in (mixed_share(*points), *rates_behind(*points))]
-    intervals = zip(estimates, (prevalence, coverage, fpr), strict=True)
-    shown = [{"estimate": e, "lower": i.lower, "upper": i.upper} for e, i in intervals]
+    shown = list(map(_rate, estimates, (prevalence, coverage, fpr)))
     return {
         **shown[0],
         "confidence": 1.0 - delta,
@@ -336,18 +335,18 @@ def judge_status(
         "coverage": shown[1],
         "fpr": shown[2],
         **parts,
-        "saved": labels_saved(audited, delta if alone is None else alone, prevalence.width),
+        "saved": labels_saved(sample, delta if alone is None else alone, prevalence.width),
     }
 
 
-def _stratum(judged: JudgeSample, audited: LabelledSample, name: str, level: float) -> Json:
+def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: float) -> Json:
     """Return what the judge's labels say of the flagged, or of the passed answers."""
-    said = np.array([judged.labels.get(item, -1) for item in audited.id.tolist()], np.int64)
+    judgements = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.int64)
     # Answers that were handed out are not a sample: the draws that were passed over belong to it.
-    lacking = promise.weighted(audited) and bool((said < 0).any())
-    both = (said >= 0) & (audited.flagged == (name == "flagged")) & (not lacking)
-    part = replace(promise.take_rows(audited, both), flagged=said[both] == 1)
-    if promise.weighted(part):
+    lacking = promise.is_weighted(sample) and bool((judgements < 0).any())
+    both = (judgements >= 0) & (sample.flagged == (name == "flagged")) & (not lacking)
+    part = replace(promise.take_rows(sample, both), flagged=judgements[both] == 1)
+    if promise.is_weighted(part):
         # Whatever the judge says, the floor is that of the stratum; a drawing has two.
         floor = part.drawing.floors[0 if name == "flagged" else 1]
         part = replace(part, drawing=Drawing("active", floor / 2.0))
@@ -367,9 +366,7 @@ def _stratum(judged: JudgeSample, audited: LabelledSample, name: str, level: flo
     if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:
         estimate = float(np.clip((rates[0] - rates[2]) / (rates[1] - rates[2]), 0.0, 1.0))
     return {
-        "estimate": estimate,
-        "lower": share.lower,
-        "upper": share.upper,
+        **_rate(estimate, share),
         "reason": reason,
         "n": tpr.n + fpr.n,
         "positive": positive,
@@ -378,18 +375,18 @@ def _stratum(judged: JudgeSample, audited: LabelledSample, name: str, level: flo
     }
 
 
-def labels_saved(audited: LabelledSample, delta: float, width: float) -> int | None:
+def labels_saved(sample: LabelledSample, delta: float, width: float) -> int | None:
     """Return how many more labels alone would give an interval of at most this width, 0 if none.
 
     The labels are as many times those that there are, with the same shares; intervals are those of
     ``shares.labels_status`` at the same error. None without labels, and above ten million.
     """
-    n = int(np.count_nonzero(~promise.is_unresolved(audited) & ~np.isnan(audited.label)))
+    n = int(np.count_nonzero(~promise.is_unresolved(sample) & ~np.isnan(sample.label)))
     if not n:
         return None
 
     def enough(labels: int) -> bool:
-        return labels_width(audited, delta, labels / n) <= width
+        return labels_width(sample, delta, labels / n) <= width
 
     if enough(n):
         return 0
@@ -411,7 +408,7 @@ _WAYS: Final = ("labels", "judge", "flags")
 def prevalence_status(
     timeline: Sequence[Mapping[str, Any]],
     headline: Headline,
-    audited: LabelledSample | None = None,
+    sample: LabelledSample | None = None,
     judged: JudgeSample | None = None,
     delta: float = 0.05,
     *,
@@ -425,10 +422,10 @@ def prevalence_status(
         Periods of the log: ``from``, ``to`` (text or None), ``n``, ``flagged`` and ``failed``.
     headline : Headline
         What was frozen of coverage and FPR.
-    audited : Audited, optional
+    sample : LabelledSample, optional
         Drawn answers in the order drawn; None where none are to be drawn.
-    judged : Judged, optional
-        Labels of a judge, which need ``audited``.
+    judged : JudgeSample, optional
+        Labels of a judge, which need ``sample``.
     delta : float
         Error of all intervals together, unless bounds are taken as frozen; each way has its even
         part.
@@ -451,19 +448,21 @@ def prevalence_status(
         If delta is no share, or a judge's labels are given without drawn answers.
     """
     error = _validation.share(delta, "delta")
-    if judged is not None and audited is None:
+    if judged is not None and sample is None:
         raise InputError(
             "a judge's labels count only beside labels of people; name a folder of drawn answers"
         )
     ways: dict[str, Json | None] = dict.fromkeys(("flags", "labels", "judge"))
-    part = error / (1 + (audited is not None) + (judged is not None))
+    part = error / (1 + (sample is not None) + (judged is not None))
     rows = counted(timeline)
     rate = flag_rate(*rows, 1.0 - part / 3.0)
     flags = flags_status(rate, headline, part)
     ways["flags"] = {**flags, "notes": [*flags["notes"], "clustered"]} if clustered else flags
-    if audited is not None:
-        audited = promise.checked(audited)
-        known = promise.take_rows(audited, promise.first(audited, promise.labelled_until(audited)))
+    if sample is not None:
+        sample = promise.watchable(sample)
+        known = promise.take_rows(
+            sample, promise.first_draws(sample, promise.labelled_until(sample))
+        )
         ways["labels"] = labels_status(known, part)
         if judged is not None:
             ways["judge"] = judge_status(judged, known, rows, part, error / 2.0)
@@ -484,7 +483,7 @@ def prevalence_status(
         "delta": error,
         "confidence": None if sure is None else max(0.0, sure - (error - part)),
         **ways,
-        "periods": periods_status(timeline, headline, audited, part),
+        "periods": periods_status(timeline, headline, sample, part),
     }
 
 

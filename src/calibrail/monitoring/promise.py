@@ -1,4 +1,4 @@
-"""Test whether the promise is still kept: bets on drawn labels.
+"""Sequential test of the promise by bets on drawn labels.
 
 Each answer that was drawn has its place in the order of drawing. One whose label is not there yet
 (waiting, or annotators disagree), or will never be there (nobody can tell), counts as whatever
@@ -51,125 +51,104 @@ from calibrail.conformal.sequential.betting import (
 )
 from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.errors import InputError
-from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.labelling.log_sampling import LabelledSample, sample_of
 from calibrail.monitoring.rows import moment
 from calibrail.options.guarantee import Requirement
 
 Rate = Literal["coverage", "fpr"]
-#: What a bet is made on; a side of its limit follows from the rate.
+#: The claim that a bet is made on; the rate decides on which side of its limit.
 Claim = Literal["kept", "broken"]
 RATES: Final[tuple[Rate, Rate]] = ("coverage", "fpr")
-#: So many times the narrowest width is about as narrow: a later time is worth a little.
+#: Up to so many times the narrowest width counts as equally narrow; the latest such time is read.
 _ABOUT: Final = 1.1
 
 
-def nothing_drawn() -> LabelledSample:
-    """Return what is known where nothing was drawn."""
-    no, numbers, things = np.zeros(0, bool), np.zeros(0), np.zeros(0, object)
-    return LabelledSample(
-        flagged=no,
-        label=numbers,
-        settled=no,
-        unsure=no,
-        handed_out=no,
-        probability=numbers,
-        guess=numbers,
-        share=numbers,
-        time=numbers,
-        batch=np.zeros(0, np.int64),
-        score=numbers,
-        group=things,
-        language=things,
-        id=things,
-    )
-
-
-def checked(audited: LabelledSample | None) -> LabelledSample:
+def watchable(sample: LabelledSample | None) -> LabelledSample:
     """Return draws that a watch can bet on, none where nothing is given."""
-    if audited is None:
-        return nothing_drawn()
-    if audited.drawing.whole_groups:
+    if sample is None:
+        return sample_of(())
+    if sample.drawing.whole_groups:
         raise InputError("answers drawn as whole groups cannot be watched; draw single answers")
-    return audited
+    return sample
 
 
-def weighted(audited: LabelledSample) -> bool:
+def is_weighted(sample: LabelledSample) -> bool:
     """Return whether answers weigh differently."""
-    return audited.drawing.design == "active"
+    return sample.drawing.design == "active"
 
 
-def take_rows(audited: LabelledSample, wanted: Bools) -> LabelledSample:
+def take_rows(sample: LabelledSample, wanted: Bools) -> LabelledSample:
     """Return some of the draws, in their order and with their numbers."""
-    if audited.order is None:
-        audited = replace(audited, order=1 + np.arange(len(audited)))
+    if sample.order is None:
+        sample = replace(sample, order=1 + np.arange(len(sample)))
     arrays: dict[str, Any] = {
-        item.name: getattr(audited, item.name)[wanted]
-        for item in fields(audited)
-        if isinstance(getattr(audited, item.name), np.ndarray)
+        item.name: getattr(sample, item.name)[wanted]
+        for item in fields(sample)
+        if isinstance(getattr(sample, item.name), np.ndarray)
     }
-    return replace(audited, **arrays)
+    return replace(sample, **arrays)
 
 
-def is_first_asked(audited: LabelledSample) -> Bools:
+def is_first_asked(sample: LabelledSample) -> Bools:
     """Return which draws do not bear the question of an earlier one, or its id where none is known.
 
     The lot says which is the first; no label does, and not whether it was handed out.
     """
     seen = set[tuple[str, str]]()
-    found = np.ones(len(audited), bool)
-    asked = [None] * len(audited) if audited.question is None else audited.question.tolist()
-    for row, (id, question) in enumerate(zip(audited.id.tolist(), asked, strict=True)):
+    is_first = np.ones(len(sample), bool)
+    asked = [None] * len(sample) if sample.question is None else sample.question.tolist()
+    for row, (id, question) in enumerate(zip(sample.id.tolist(), asked, strict=True)):
         key = ("id", id) if question is None else ("question", question)
-        found[row] = key not in seen
+        is_first[row] = key not in seen
         seen.add(key)
-    return found
+    return is_first
 
 
-def is_pending(audited: LabelledSample) -> Bools:
+def is_pending(sample: LabelledSample) -> Bools:
     """Return which draws people are to label and have not."""
-    return np.asarray(~audited.settled)
+    return np.asarray(~sample.settled)
 
 
-def is_unresolved(audited: LabelledSample) -> Bools:
+def is_unresolved(sample: LabelledSample) -> Bools:
     """Return which draws may be either: they wait for a label, or nobody can tell."""
-    return np.asarray(~audited.settled | audited.unsure)
+    return np.asarray(~sample.settled | sample.unsure)
 
 
-def hardest_labels(audited: LabelledSample, claim: Claim) -> Floats:
+def hardest_labels(sample: LabelledSample, claim: Claim) -> Floats:
     """Return labels, unknown ones as what speaks most against a claim; NaN where none is due."""
-    label = np.where(is_unresolved(audited), np.nan, audited.label)
-    against = audited.flagged if claim == "broken" else ~audited.flagged
-    return np.where(is_unresolved(audited), against, label).astype(np.float64)
+    label = np.where(is_unresolved(sample), np.nan, sample.label)
+    against = sample.flagged if claim == "broken" else ~sample.flagged
+    return np.where(is_unresolved(sample), against, label).astype(np.float64)
 
 
-def masses(audited: LabelledSample, labels: Floats) -> Floats:
+def masses(sample: LabelledSample, labels: Floats) -> Floats:
     """Return W of each draw: what it adds to the number of hallucinated ones."""
-    if not weighted(audited):
+    if not is_weighted(sample):
         return labels
-    return estimated_labels(labels, audited.probability, audited.guess)
+    return estimated_labels(labels, sample.probability, sample.guess)
 
 
-def bets_on(audited: LabelledSample, rate: Rate, claim: Claim, limit: float) -> Bets:
+def bets_on(sample: LabelledSample, rate: Rate, claim: Claim, limit: float) -> Bets:
     """Return the bets that a rate is on the right ("kept") or the wrong side of its limit."""
-    labels = hardest_labels(audited, claim)
+    labels = hardest_labels(sample, claim)
     above = (rate == "coverage") == (claim == "kept")
-    if not weighted(audited):
+    if not is_weighted(sample):
         of_class = labels == (1.0 if rate == "coverage" else 0.0)
-        outcome = np.where(of_class, audited.flagged, np.nan)
+        outcome = np.where(of_class, sample.flagged, np.nan)
         return counted_bets(outcome, limit, above=above)
-    mass = masses(audited, labels)
+    mass = masses(sample, labels)
     mass = mass if rate == "coverage" else 1.0 - mass
-    floors = audited.drawing.floors
-    return weighted_bets(mass * audited.flagged, mass, limit, floors, above=above)
+    floors = sample.drawing.floors
+    return weighted_bets(mass * sample.flagged, mass, limit, floors, above=above)
 
 
-def batch_starts(audited: LabelledSample) -> Ints:
+def batch_starts(sample: LabelledSample) -> Ints:
     """Return the row of the first draw of each batch."""
-    batch = audited.batch
+    batch = sample.batch
     return np.flatnonzero(np.r_[len(batch) > 0, batch[1:] != batch[:-1]][: len(batch)])
 
 
-def labelled_until(audited: LabelledSample) -> int:
+def labelled_until(sample: LabelledSample) -> int:
     """Return up to how many draws, a whole number of batches, intervals are read.
 
     Intervals of all times hold together, so any may be read, whatever it is chosen by. Answers that
@@ -178,53 +157,53 @@ def labelled_until(audited: LabelledSample) -> int:
     labelled, and how many wait, tell how narrow; not how many of them were flagged, so that no
     change of the rates keeps a watch at a time before it. 0 where no batch is half labelled.
     """
-    starts = batch_starts(audited)
+    starts = batch_starts(sample)
     if not len(starts):
         return 0
-    late, ends = is_pending(audited), np.append(starts[1:], len(audited))
-    due = np.add.reduceat(audited.handed_out.astype(np.int64), starts)
-    done = np.add.reduceat((audited.handed_out & ~late).astype(np.int64), starts)
+    late, ends = is_pending(sample), np.append(starts[1:], len(sample))
+    due = np.add.reduceat(sample.handed_out.astype(np.int64), starts)
+    done = np.add.reduceat((sample.handed_out & ~late).astype(np.int64), starts)
     ready = np.flatnonzero((2 * done >= due) & (due > 0))
     if not len(ready):
         return 0
     widths = np.zeros(len(ready))
     # Waiting ones that were passed may be missed, flagged ones may be false alarms.
     for label, passed in ((1.0, True), (0.0, False)):
-        known = np.cumsum(~late & (audited.label == label))[ends[ready] - 1]
-        open_ = np.cumsum(late & (audited.flagged != passed))[ends[ready] - 1]
+        known = np.cumsum(~late & (sample.label == label))[ends[ready] - 1]
+        open_ = np.cumsum(late & (sample.flagged != passed))[ends[ready] - 1]
         widths += open_ / np.maximum(1, open_ + known) + 1.0 / np.sqrt(np.maximum(1, known))
     near = ready[widths <= _ABOUT * widths.min()]
     return int(ends[near[-1]])
 
 
-def place(audited: LabelledSample, row: int) -> dict[str, Any]:
+def place(sample: LabelledSample, row: int) -> dict[str, Any]:
     """Return where a draw stands: number of the draw and of the batch, and the time of its answer.
 
     Within a batch draws stand in random order: for the time that draws reach see ``reached``.
     """
     return {
-        "draw": row + 1 if audited.order is None else int(audited.order[row]),
-        "batch": int(audited.batch[row]),
-        "time": moment(float(audited.time[row])),
+        "draw": row + 1 if sample.order is None else int(sample.order[row]),
+        "batch": int(sample.batch[row]),
+        "time": moment(float(sample.time[row])),
     }
 
 
-def reached(audited: LabelledSample, row: int) -> dict[str, Any]:
+def reached(sample: LabelledSample, row: int) -> dict[str, Any]:
     """Return where draws up to one have got: its place, and the latest time of all up to it."""
-    return {**place(audited, row), "time": moment(float(latest_times(audited)[row]))}
+    return {**place(sample, row), "time": moment(float(latest_times(sample)[row]))}
 
 
-def latest_times(audited: LabelledSample) -> Floats:
+def latest_times(sample: LabelledSample) -> Floats:
     """Return the latest time of all draws up to each; NaN before the first that has a time."""
-    return np.asarray(np.fmax.accumulate(audited.time), np.float64)
+    return np.asarray(np.fmax.accumulate(sample.time), np.float64)
 
 
-def first(audited: LabelledSample, n: int) -> Bools:
+def first_draws(sample: LabelledSample, n: int) -> Bools:
     """Return which draws are the first n."""
-    return np.asarray(np.arange(len(audited)) < n)
+    return np.asarray(np.arange(len(sample)) < n)
 
 
-#: Stands for a limit that is not given where only intervals are asked for.
+#: Placeholder for a limit that is not given, where only intervals are asked for.
 _ANY: Final = 0.5
 
 
@@ -234,7 +213,7 @@ class LabelledBets:
 
     Attributes
     ----------
-    audited : Audited
+    sample : LabelledSample
         Drawn answers, in the order drawn.
     limits : dict
         Limit of each rate that has one, in (0, 1).
@@ -246,7 +225,7 @@ class LabelledBets:
         The draws that are the first of their question; all of them where it is left out.
     """
 
-    audited: LabelledSample
+    sample: LabelledSample
     limits: dict[Rate, float]
     delta: float
     until: int
@@ -259,58 +238,51 @@ class LabelledBets:
 
     def least(self, worth: Callable[[LabelledSample], Floats]) -> Floats:
         """Return what is worth less after each draw: bets on all, or on the first of a question."""
-        path = worth(self.audited)
+        path = worth(self.sample)
         if self.first is None or self.first.all():
             return path
-        alone = np.r_[0.0, worth(take_rows(self.audited, self.first))]
+        alone = np.r_[0.0, worth(take_rows(self.sample, self.first))]
         return np.asarray(np.minimum(path, alone[np.cumsum(self.first)]), np.float64)
 
-    def kept(self) -> dict[Rate, Floats]:
-        """Return for each rate what betting on "kept" is worth after each draw."""
+    def worth(self, claim: Claim) -> dict[Rate, Floats]:
+        """Return for each rate what betting on a claim is worth after each draw."""
         return {
-            rate: self.least(partial(_kept, rate=rate, limit=limit))
-            for rate, limit in self.limits.items()
-        }
-
-    def broken(self) -> dict[Rate, Floats]:
-        """Return for each rate what betting on "broken" is worth after each draw."""
-        return {
-            rate: self.least(partial(_broken, rate=rate, limit=limit))
+            rate: self.least(partial(_worth, rate=rate, claim=claim, limit=limit))
             for rate, limit in self.limits.items()
         }
 
     def decided(self, broken: Mapping[Rate, Floats]) -> dict[str, Any] | None:
         """Return with which draw the promise was seen to be broken, None if it was not."""
-        found = [
+        crossings = [
             (int(np.argmax(path >= self.goal)), rate)
             for rate, path in broken.items()
             if (path >= self.goal).any()
         ]
-        if not found:
+        if not crossings:
             return None
-        row, rate = min(found)
-        audited = self.audited
-        bets = bets_on(audited, rate, "broken", self.limits[rate])
-        starts, laid = batch_starts(audited), np.zeros(len(audited))
+        row, rate = min(crossings)
+        sample = self.sample
+        bets = bets_on(sample, rate, "broken", self.limits[rate])
+        starts, laid = batch_starts(sample), np.zeros(len(sample))
         laid[starts] = restart_shares(len(starts))
         again = float(detector(bets, laid)[row]) > float(bets.from_start[row])
         start = largest_start(bets, laid, row) if again else 0
         return {
-            **reached(audited, row),
+            **reached(sample, row),
             "rate": rate,
             "log_wealth": float(broken[rate][row]),
             "at": self.goal,
-            "restart": place(audited, start) if start else None,
+            "restart": place(sample, start) if start else None,
         }
 
     def states(self, points: Sequence[int]) -> list[UnsureTest]:
         """Return what is known of the rates after each of some numbers of draws."""
         limits = {rate: self.limits.get(rate, _ANY) for rate in RATES}
         start = SequentialTest(
-            Requirement(limits["fpr"], limits["coverage"], 1.0 - self.delta), self.audited.drawing
+            Requirement(limits["fpr"], limits["coverage"], 1.0 - self.delta), self.sample.drawing
         )
-        audited, unknown = self.audited, is_unresolved(self.audited)
-        worst, best = (hardest_labels(audited, claim) for claim in ("kept", "broken"))
+        sample, unknown = self.sample, is_unresolved(self.sample)
+        worst, best = (hardest_labels(sample, claim) for claim in ("kept", "broken"))
         kept, broken, known = start, start, start
         states, done, n_unknown = [], 0, 0
         for point in points:
@@ -318,23 +290,23 @@ class LabelledBets:
             labelled = part[~unknown[part]]
             kept = self._after(kept, part, worst)
             broken = self._after(broken, part, best)
-            known = self._after(known, labelled, audited.label)
+            known = self._after(known, labelled, sample.label)
             n_unknown, done = n_unknown + int(unknown[part].sum()), point
             states.append(UnsureTest(kept, broken, known, n_unknown))
         return states
 
     def _after(self, test: SequentialTest, rows: Ints, labels: Floats) -> SequentialTest:
         columns: dict[str, Floats] = {}
-        if weighted(self.audited):
-            columns = {name: getattr(self.audited, name)[rows] for name in ("probability", "guess")}
-        return test.update(self.audited.flagged[rows], labels[rows], **columns)
+        if is_weighted(self.sample):
+            columns = {name: getattr(self.sample, name)[rows] for name in ("probability", "guess")}
+        return test.update(self.sample.flagged[rows], labels[rows], **columns)
 
     def course(self, points: Sequence[int]) -> list[tuple[Bound, Bound]]:
         """Return the confidence sequences of both rates after each of some numbers of draws."""
         course = course_of_intervals(self.states(points))
         if self.first is None or self.first.all():
             return course
-        part = replace(self, audited=take_rows(self.audited, self.first), first=None)
+        part = replace(self, sample=take_rows(self.sample, self.first), first=None)
         known = np.r_[0, np.cumsum(self.first)]
         alone = part.course([int(known[point]) for point in points])
         return [
@@ -346,7 +318,7 @@ class LabelledBets:
         self, course: tuple[Bound, Bound] | None = None
     ) -> tuple[dict[str, Any], dict[Rate, Floats]]:
         """Return state, rates and counts, and the course of the bets on "broken"."""
-        kept, broken = self.kept(), self.broken()
+        kept, broken = self.worth("kept"), self.worth("broken")
         bounds = self.course([self.until])[0] if course is None else course
         rates: dict[str, Any] = {}
         for rate, bound in zip(RATES, bounds, strict=True):
@@ -366,39 +338,35 @@ class LabelledBets:
             if shown[-1]:
                 missing = np.flatnonzero(~shown)
                 first = int(missing[-1]) + 1 if len(missing) else 0
-                state, since = "kept", reached(self.audited, first)
-        audited = self.audited
+                state, since = "kept", reached(self.sample, first)
+        sample = self.sample
         return {
             "state": state,
             "since": since,
             "decided": decided,
             "delta": self.delta,
             **rates,
-            **counts_of(audited),
-            "until": reached(audited, self.until - 1) if self.until else None,
+            **counts_of(sample),
+            "until": reached(sample, self.until - 1) if self.until else None,
         }, broken
 
 
-def _kept(audited: LabelledSample, *, rate: Rate, limit: float) -> Floats:
-    return bets_on(audited, rate, "kept", limit).from_start
-
-
-def _broken(audited: LabelledSample, *, rate: Rate, limit: float) -> Floats:
-    bets = bets_on(audited, rate, "broken", limit)
-    return evidence(bets, batch_starts(audited))
+def _worth(sample: LabelledSample, *, rate: Rate, claim: Claim, limit: float) -> Floats:
+    bets = bets_on(sample, rate, claim, limit)
+    return bets.from_start if claim == "kept" else evidence(bets, batch_starts(sample))
 
 
 def _wider(bound: Bound, other: Bound) -> Bound:
     return replace(bound, lower=min(bound.lower, other.lower), upper=max(bound.upper, other.upper))
 
 
-def counts_of(audited: LabelledSample) -> dict[str, int]:
+def counts_of(sample: LabelledSample) -> dict[str, int]:
     """Return how many were drawn, and what became of their labels."""
     return {
-        "n_drawn": len(audited),
-        "n_labels": int(np.count_nonzero(~np.isnan(audited.label) & audited.settled)),
-        "n_pending": int(np.count_nonzero(is_pending(audited))),
-        "n_unsure": int(np.count_nonzero(audited.unsure)),
+        "n_drawn": len(sample),
+        "n_labels": int(np.count_nonzero(~np.isnan(sample.label) & sample.settled)),
+        "n_pending": int(np.count_nonzero(is_pending(sample))),
+        "n_unsure": int(np.count_nonzero(sample.unsure)),
     }
 
 
@@ -426,7 +394,7 @@ _POINTS: Final = 59
 
 
 def promise_status(
-    audited: LabelledSample | None,
+    sample: LabelledSample | None,
     limits: Limits,
     delta: float = 0.05,
     *,
@@ -438,7 +406,7 @@ def promise_status(
 
     Parameters
     ----------
-    audited : Audited or None
+    sample : LabelledSample or None
         Drawn answers in the order drawn; None where none were drawn.
     limits : (float or None, float or None)
         Coverage promised, and the highest FPR; None where nothing is promised, or nothing that
@@ -447,7 +415,7 @@ def promise_status(
         Most probable that ``state`` is ever "broken" while the promise is kept at every draw; also
         that it is ever "kept" while a mean rate so far is beyond its limit.
     by : {"group", "language"}, optional
-        Column of ``audited`` whose groups are watched, too; fixed before the first label.
+        Column of ``sample`` whose groups are watched, too; fixed before the first label.
     each : bool
         Whether the promise was made for each group: then one group alone can break it, and it is
         kept where each group drawn is. Otherwise ``state`` is that of all answers, and a group has
@@ -474,30 +442,30 @@ def promise_status(
     InputError
         If delta is no share, or answers were drawn as whole groups.
     """
-    audited, error = checked(audited), _validation.share(delta, "delta")
-    first_asked = is_first_asked(audited)
+    sample, error = watchable(sample), _validation.share(delta, "delta")
+    first_asked = is_first_asked(sample)
     asked = {
         rate: float(limit)
         for rate, limit in zip(RATES, limits, strict=True)
         if limit is not None and 0.0 < limit < 1.0
     }
-    until = labelled_until(audited)
-    every = LabelledBets(audited, asked, error if by is None else error / 2.0, until, first_asked)
-    points = _points(len(audited), until)
+    until = labelled_until(sample)
+    every = LabelledBets(sample, asked, error if by is None else error / 2.0, until, first_asked)
+    points = _points(len(sample), until)
     bounds = every.course(points) if points else []
     here = bounds[points.index(until)] if until else None
     status, broken = every.status(here)
     if status["decided"] is not None:
         status["decided"]["group"] = None
     groups = [] if by is None else _groups(every, error, by)
-    told = [status, *groups] if each else [status]
+    shown_parts = [status, *groups] if each else [status]
     if each and groups:
         shown = all(item["state"] == "kept" for item in groups)
         since = (
             max((item["since"] for item in groups), key=lambda at: at["draw"]) if shown else None
         )
         status |= {"state": "kept" if shown else "undecided", "since": since}
-    fallen = [item["decided"] for item in told if item["decided"] is not None]
+    fallen = [item["decided"] for item in shown_parts if item["decided"] is not None]
     if fallen:
         first = min(fallen, key=lambda item: item["draw"])
         status |= {"state": "broken", "decided": {**first, "shown": True}}
@@ -513,26 +481,26 @@ def promise_status(
         "delta": error,
         "each": each,
         "limits": dict(zip(RATES, (asked.get(rate) for rate in RATES), strict=True)),
-        **counts_of(audited),
-        "n_disagreements": audited.n_disagreements,
-        "n_later": len(audited) - until,
+        **counts_of(sample),
+        "n_disagreements": sample.n_disagreements,
+        "n_later": len(sample) - until,
         "repeated": int(np.count_nonzero(~first_asked)),
-        "largest_share": float(np.max(audited.share)) if len(audited) else None,
+        "largest_share": float(np.max(sample.share)) if len(sample) else None,
         "lately": lately,
         "groups": groups,
-        "course": _course(audited, points, bounds, broken, path),
+        "course": _course(sample, points, bounds, broken, path),
     }
 
 
 def _groups(every: LabelledBets, delta: float, by: By) -> list[dict[str, Any]]:
     """Return the status of each group, in the order in which they first appear."""
-    audited, found = every.audited, []
-    column = getattr(audited, by)
+    sample, statuses = every.sample, []
+    column = getattr(sample, by)
     names = dict.fromkeys(name for name in column.tolist() if name is not None)
     for number, name in enumerate(names, start=1):
         mine = column == name
         watched = LabelledBets(
-            take_rows(audited, mine),
+            take_rows(sample, mine),
             every.limits,
             delta / 2.0 / (number * (number + 1)),
             int(np.count_nonzero(mine[: every.until])),
@@ -541,17 +509,17 @@ def _groups(every: LabelledBets, delta: float, by: By) -> list[dict[str, Any]]:
         status, _ = watched.status()
         if status["decided"] is not None:
             status["decided"]["group"] = name
-        found.append({"group": name, **status})
-    return found
+        statuses.append({"group": name, **status})
+    return statuses
 
 
 def _lately(every: LabelledBets) -> tuple[dict[str, Any], Floats]:
     """Return what the detector of late breaks says, and its course."""
-    audited, until = every.audited, every.until
+    sample, until = every.sample, every.until
     wanted = float(np.log(LABELS_TO_FALSE_ALARM + 1))
     worth, n_rates = {}, len(every.limits)
     for rate, limit in every.limits.items():
-        bets, laid = bets_on(audited, rate, "broken", limit), _laid(audited, rate, n_rates)
+        bets, laid = bets_on(sample, rate, "broken", limit), _laid(sample, rate, n_rates)
         worth[rate] = (detector(bets, laid), bets, laid)
     total = every.least(partial(_detected, limits=every.limits))
     now = log_after(total, until) if until else None
@@ -560,7 +528,7 @@ def _lately(every: LabelledBets) -> tuple[dict[str, Any], Floats]:
     moved: Rate | None = None
     if alarm:
         moved, (_, bets, laid) = max(worth.items(), key=lambda item: float(item[1][0][until - 1]))
-        since = place(audited, largest_start(bets, laid, until - 1))
+        since = place(sample, largest_start(bets, laid, until - 1))
     return {
         "alarm": alarm,
         "rate": moved,
@@ -568,30 +536,30 @@ def _lately(every: LabelledBets) -> tuple[dict[str, Any], Floats]:
         "log_e": now,
         "threshold": wanted,
         "arl": LABELS_TO_FALSE_ALARM,
-        "first": reached(audited, int(np.argmax(over))) if over.any() else None,
+        "first": reached(sample, int(np.argmax(over))) if over.any() else None,
         "latest": _latest(every),
     }, total
 
 
-def _detected(audited: LabelledSample, *, limits: Mapping[Rate, float]) -> Floats:
+def _detected(sample: LabelledSample, *, limits: Mapping[Rate, float]) -> Floats:
     """Return the logarithm of what the detectors of all rates are worth after each draw."""
-    total = np.full(len(audited), -np.inf)
+    total = np.full(len(sample), -np.inf)
     for rate, limit in limits.items():
-        bets = bets_on(audited, rate, "broken", limit)
-        total = np.logaddexp(total, detector(bets, _laid(audited, rate, len(limits))))
+        bets = bets_on(sample, rate, "broken", limit)
+        total = np.logaddexp(total, detector(bets, _laid(sample, rate, len(limits))))
     return total
 
 
-def _laid(audited: LabelledSample, rate: Rate, n_rates: int) -> Floats:
+def _laid(sample: LabelledSample, rate: Rate, n_rates: int) -> Floats:
     """Return what is laid on new bets, in all as much as there are labels, one more at most.
 
     Counted answers: 1 with each one of the class. Weighted ones: with the draw after each label,
     as a lot must not be known when a bet on it is made.
     """
-    if not weighted(audited):
-        known = ~is_unresolved(audited) & (audited.label == (1.0 if rate == "coverage" else 0.0))
+    if not is_weighted(sample):
+        known = ~is_unresolved(sample) & (sample.label == (1.0 if rate == "coverage" else 0.0))
         return np.asarray(known, np.float64)
-    before = np.r_[True, audited.handed_out[:-1]][: len(audited)]
+    before = np.r_[True, sample.handed_out[:-1]][: len(sample)]
     return np.asarray(before / n_rates, np.float64)
 
 
@@ -601,26 +569,26 @@ def _latest(every: LabelledBets) -> dict[str, Any]:
     Drawn ones without a final label since then are left out, and counted (``n_left_out``): where
     labels come late for a reason that has to do with them, these rates are not those of all.
     """
-    audited = every.audited
-    known = ~is_unresolved(audited) & ~np.isnan(audited.label)
+    sample = every.sample
+    known = ~is_unresolved(sample) & ~np.isnan(sample.label)
     rows = np.flatnonzero(known)[-LATEST:]
-    first = int(rows[0]) if len(rows) else len(audited)
-    if weighted(audited):
-        settled = np.flatnonzero(~is_unresolved(audited) & (np.arange(len(audited)) >= first))
-        late = take_rows(audited, np.isin(np.arange(len(audited)), settled))
+    first = int(rows[0]) if len(rows) else len(sample)
+    if is_weighted(sample):
+        settled = np.flatnonzero(~is_unresolved(sample) & (np.arange(len(sample)) >= first))
+        late = take_rows(sample, np.isin(np.arange(len(sample)), settled))
         coverage, fpr = LabelledBets(late, every.limits, every.delta, len(late)).course(
             [len(late)]
         )[0]
     else:
-        level, flagged, label = 1.0 - every.delta, audited.flagged[rows], audited.label[rows]
+        level, flagged, label = 1.0 - every.delta, sample.flagged[rows], sample.label[rows]
         coverage, fpr = (
             exact_bound(int(flagged[label == of].sum()), int((label == of).sum()), level)
             for of in (1.0, 0.0)
         )
     return {
         "n": len(rows),
-        "n_left_out": int(np.count_nonzero(is_unresolved(audited)[first:])),
-        "from": place(audited, first) if len(rows) else None,
+        "n_left_out": int(np.count_nonzero(is_unresolved(sample)[first:])),
+        "from": place(sample, first) if len(rows) else None,
         "coverage": coverage.to_dict(),
         "fpr": fpr.to_dict(),
     }
@@ -633,7 +601,7 @@ def _points(n: int, until: int) -> list[int]:
 
 
 def _course(
-    audited: LabelledSample,
+    sample: LabelledSample,
     points: Sequence[int],
     bounds: Sequence[tuple[Bound, Bound]],
     broken: Mapping[Rate, Floats],
@@ -647,9 +615,9 @@ def _course(
         }
         for index, rate in enumerate(RATES)
     }
-    times = latest_times(audited)
+    times = latest_times(sample)
     return {
-        "draw": [place(audited, point - 1)["draw"] for point in points],
+        "draw": [place(sample, point - 1)["draw"] for point in points],
         "time": [moment(float(times[point - 1])) for point in points],
         **intervals,
         "log_wealth_broken": {

@@ -271,7 +271,7 @@ class Bins(Record):
             return len(self.languages) + 2
         return len(self.edges) + 1
 
-    def of(self, values: Floats, languages: Sequence[str]) -> Ints:
+    def assign(self, values: Floats, languages: Sequence[str]) -> Ints:
         """Return the bin of each value, -1 for NaN; ``languages`` names the codes."""
         known = ~np.isnan(values)
         if self.feature == "language":
@@ -332,7 +332,7 @@ def learn_bins(sample: Floats, languages: Sequence[str]) -> list[Bins]:
     languages : sequence of str
         Names of the codes of languages.
     """
-    found = []
+    learnt = []
     for feature, row in zip(FEATURES, sample, strict=True):
         values = np.sort(row[~np.isnan(row)])
         if not len(values):
@@ -343,11 +343,11 @@ def learn_bins(sample: Floats, languages: Sequence[str]) -> list[Bins]:
             counts = np.bincount(codes, minlength=len(languages))
             order = [languages[at] for at in np.argsort(-counts, kind="stable") if counts[at]]
             own, rare = tuple(order[:_OWN_BINS]), tuple(order[_OWN_BINS:])
-            found.append(Bins(feature, languages=own, rare=rare))
+            learnt.append(Bins(feature, languages=own, rare=rare))
         else:
             edges = (0.5,) if feature == "undefined" else _edges(values)
-            found.append(Bins(feature, edges))
-    return found
+            learnt.append(Bins(feature, edges))
+    return learnt
 
 
 def _edges(values: Floats) -> tuple[float, ...]:

@@ -1,8 +1,9 @@
-"""Audit_sample()."""
+"""The audit-sample command: draws logged answers for people to label."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from math import isnan
 from os import PathLike
 from pathlib import Path
@@ -21,8 +22,8 @@ from calibrail.labelling.folder import (
     GUARDRAIL,
     POOL_FILE,
     LabelFolder,
-    begun,
-    made,
+    has_labels,
+    prepared_folder,
     read_plan,
     write_plan,
 )
@@ -43,8 +44,8 @@ from calibrail.options import AuditOptions, Drawing, ReadOptions
 from calibrail.options.fields import optional, path, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.context import Progress
-from calibrail.pipelines.label import changes
-from calibrail.pipelines.monitor_inputs import none_used, usable
+from calibrail.pipelines.label import changes, other_guardrail
+from calibrail.pipelines.monitor_inputs import is_number, none_used, text_in, usable
 from calibrail.pipelines.run import frozen_config, frozen_limits
 from calibrail.serialization import Record
 
@@ -128,7 +129,7 @@ def agreed_plan(
             "each line of a log is drawn by itself; leave out "
             f"{spell_option(Drawing, 'whole_groups', True)}"
         )
-    if not begun(folder):
+    if not has_labels(folder):
         return SessionPlan(
             purpose="watch",
             traces=Traces(),
@@ -144,14 +145,9 @@ def agreed_plan(
             f"the labels in {folder} are for a verdict or a threshold, and their answers come from "
             "traces; name another folder for those of a log"
         )
-    others = []
-    if config.digest != plan.guardrail:
-        others.append(
-            f"the guardrail is another one ({str(plan.guardrail)[:19]}... then, "
-            f"{config.digest[:19]}... now)"
-        )
-    said = {"seed": options.seed, "shared": options.shared}
-    others += changes(AuditOptions, said, plan.to_dict())
+    others = [*other_guardrail(plan, config)]
+    settings = {"seed": options.seed, "shared": options.shared}
+    others += changes(AuditOptions, settings, plan.to_dict())
     if drawing is not None:
         others += changes(Drawing, drawing.to_dict(), plan.drawing.to_dict())
     if others:
@@ -170,8 +166,7 @@ def budget_a_day(options: AuditOptions, plan: SessionPlan, last: DrawBatch | Non
     if per_day is None:
         raise InputError(
             f"{spell_option(AuditOptions, 'per_day')} must be given: how many answers are people "
-            f"to "
-            "label for each day of the log?"
+            "to label for each day of the log?"
         )
     return per_day
 
@@ -184,7 +179,7 @@ def begin(folder: Path, config: FrozenConfig, plan: SessionPlan) -> None:
         write_plan(folder, plan)
 
 
-def opened(folder: Path) -> tuple[LabelFolder, Batches]:
+def open_folder(folder: Path) -> tuple[LabelFolder, Batches]:
     """Return the folder's files, with what a crash has left out of the last batch."""
     files = LabelFolder(folder)
     batches = Batches(files)
@@ -193,17 +188,17 @@ def opened(folder: Path) -> tuple[LabelFolder, Batches]:
     return files, batches
 
 
-def budget_of(per_day: float, urn: LogSampler, batches: Batches | None) -> Budget:
+def budget_of(per_day: float, sampler: LogSampler, batches: Batches | None) -> Budget:
     """Return how many answers people are to label of what is new."""
-    if urn.n and not urn.days and per_day < 1.0:
+    if sampler.n and not sampler.days and per_day < 1.0:
         raise InputError(
             "no line of the log bears a time, so that each call counts as one day, and "
             f"{spell_option(AuditOptions, 'per_day')} must be at least 1; got {per_day:g}"
         )
     counted, left = (set[str](), 0.0) if batches is None else (batches.counted, batches.left)
-    if not urn.n:
+    if not sampler.n:
         return Budget((), 0, left)
-    return Budget.of(per_day, urn.days, counted, left)
+    return Budget.for_days(per_day, sampler.days, counted, left)
 
 
 def logged_example(id: str, content: Mapping[str, Any]) -> Example:
@@ -211,11 +206,11 @@ def logged_example(id: str, content: Mapping[str, Any]) -> Example:
     contexts, column = content.get("contexts"), content.get("column")
     value = content.get("column_value")
     return Example(
-        _audit_texts_text(content.get("question")),
-        tuple(map(_audit_texts_text, contexts)) if isinstance(contexts, list) else (),
-        _audit_texts_text(content.get("response")),
+        text_in(content.get("question")) or "",
+        tuple(text_in(item) or "" for item in contexts) if isinstance(contexts, list) else (),
+        text_in(content.get("response")) or "",
         id=id,
-        columns={column: value} if isinstance(column, str) and _is_number(value) else {},
+        columns={column: value} if isinstance(column, str) and is_number(value) else {},
     )
 
 
@@ -257,36 +252,32 @@ class TextSource:
     def n_others(self) -> int:
         """Answers whose id was found with texts of another length than was logged."""
         pairs = ((self._found.get(item.example.id), item) for item in self._lacking)
-        return sum(found is not None and not _fits(found, item) for found, item in pairs)
+        return sum(traced is not None and not _fits(traced, item) for traced, item in pairs)
 
     def into(self, answer: PooledAnswer) -> PooledAnswer:
         """Return an answer with its texts, as far as they are known."""
         example = answer.example
-        found = self._found.get(example.id)
-        if has_text(example) or found is None or not _fits(found, answer):
+        traced = self._found.get(example.id)
+        if has_text(example) or traced is None or not _fits(traced, answer):
             return answer
         texts = Example(
-            found.question, found.contexts, found.response, id=example.id, columns=example.columns
+            traced.question,
+            traced.contexts,
+            traced.response,
+            id=example.id,
+            columns=example.columns,
         )
         return replace(answer, example=texts, lengths={})
 
 
-def _fits(found: Example, logged: PooledAnswer) -> bool:
+def _fits(traced: Example, logged: PooledAnswer) -> bool:
     """Return whether texts are as long as was logged: an id may stand for another answer."""
     lengths = {
-        "question": len(found.question),
-        "response": len(found.response),
-        "chunks": len(found.contexts),
+        "question": len(traced.question),
+        "response": len(traced.response),
+        "chunks": len(traced.contexts),
     }
     return all(lengths[name] == n for name, n in logged.lengths.items())
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _audit_texts_text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def moment_of(item: Logged) -> str | None:
@@ -306,16 +297,12 @@ def candidate_of(item: Logged) -> LogCandidate:
         time=item.time,
         score=None if score is None else float(score),
         flagged=content["outcome"] != "pass",
-        group=_text(content.get("group")),
-        language=_text(language),
+        group=None if (group := content.get("group")) is None else str(group),
+        language=None if language is None else str(language),
         # Who gave no id is found by the place of the line.
         example=logged_example(str(id) if id else f"{item.chain}:{item.seq}", content),
         lengths=logged_lengths(content),
     )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def waiting_of(draw: Draw, item: LogCandidate, order: Order) -> PooledAnswer:
@@ -327,18 +314,13 @@ def waiting_of(draw: Draw, item: LogCandidate, order: Order) -> PooledAnswer:
     return PooledAnswer(unit, draw.digest, example, lengths=lengths)
 
 
-def handed_out(waiting: Sequence[PooledAnswer], draws: Sequence[Draw]) -> list[PooledAnswer]:
-    """Return those that the lot of their probability hands out to be labelled."""
-    return [item for item, draw in zip(waiting, draws, strict=True) if draw.handed_out]
-
-
 def lacking_texts(files: LabelFolder) -> list[PooledAnswer]:
     """Return the answers handed out so far whose texts are not known, with their places."""
     pool = Pool(files.path / POOL_FILE)
     pool.refresh()
     places = [item.draw.order - 1 for item in files.ledger.answers if item.draw.handed_out]
-    found = (replace(pool[place], fills=place) for place in places)
-    return [item for item in found if not has_text(item.example)]
+    waiting = (replace(pool[place], fills=place) for place in places)
+    return [item for item in waiting if not has_text(item.example)]
 
 
 Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -426,36 +408,37 @@ def audit_sample(
     require_answers(config, "audit-sample")
     place, sources, tally = path(folder, "folder"), log_sources(logs, growing=True), LogCounts()
     # One call at a time; people label meanwhile.
-    with made(place), Lock(place / DRAWING)():
+    with prepared_folder(place), Lock(place / DRAWING)():
         plan = agreed_plan(place, config, file, options, drawing)
-        files, batches = opened(place) if begun(place) else (None, None)
+        files, batches = open_folder(place) if has_labels(place) else (None, None)
         last = batches.all[-1] if batches is not None and batches.all else None
         per_day = budget_a_day(options, plan, last)
         read = None if batches is None else batches.cursor
         cursor = Cursor() if read is None else Cursor.from_dict(read)
-        urn = LogSampler(plan.seed)
+        sampler = LogSampler(plan.seed)
         for block in read_on(sources, cursor, tally):
             for item in usable(block, config, tally):
-                urn.offer(item.chain, item.seq, moment_of(item), partial(candidate_of, item))
+                sampler.offer(item.chain, item.seq, moment_of(item), partial(candidate_of, item))
             if progress is not None:
                 progress(tally.lines)
         if last is None and (why := none_used(tally, config)) is not None:
             raise DataError(why)
-        budget = budget_of(per_day, urn, batches)
+        budget = budget_of(per_day, sampler, batches)
         if files is None or batches is None:
             begin(place, config, replace(plan, per_day=per_day))
-            files, batches = opened(place)
-        candidates = urn.candidates() if budget.whole else []
+            files, batches = open_folder(place)
+        candidates = sampler.candidates() if budget.whole else []
         with files.lock():
             batches.refresh()
             limits = frozen_limits(config)
-            draws = draw_lines(candidates, files, limits, budget=budget.whole, n_rows=urn.n)
+            draws = draw_lines(candidates, files, limits, budget=budget.whole, n_rows=sampler.n)
         lacking = lacking_texts(files)
         waiting = [
             waiting_of(draw, item, Order(plan.seed))
             for draw, item in zip(draws, candidates, strict=False)
         ]
-        texts = TextSource([*lacking, *handed_out(waiting, draws)])
+        labelled = [draw.handed_out for draw in draws]
+        texts = TextSource([*lacking, *compress(waiting, labelled)])
         texts.look(traces, reading)
         waiting = [texts.into(item) for item in waiting]
         # Of those that the lot of an active design passes over only the log tells the question.
@@ -468,26 +451,37 @@ def audit_sample(
         with files.lock():
             batches.refresh()
             if draws:
-                batch = _batch(budget, per_day, urn, draws, batches)
+                batch = DrawBatch(
+                    batch=len(batches.all) + 1,
+                    per_day=per_day,
+                    days=budget.days,
+                    budget=budget.whole,
+                    left=budget.left,
+                    rows=sampler.n,
+                    drawn=len(draws),
+                    handed_out=sum(labelled),
+                    first=sampler.first,
+                    last=sampler.last,
+                )
                 batches.add(batch, draws, waiting, cursor.to_dict())
             batches.fill(filled)
         answers = files.ledger.answers
         return AuditBatch(
             folder=str(place),
             guardrail=config.digest,
-            outcome="drawn" if draws else "budget spent" if urn.n else "nothing new",
+            outcome="drawn" if draws else "budget spent" if sampler.n else "nothing new",
             design=plan.drawing.design,
             per_day=per_day,
             batch=batches.all[-1].batch if draws else None,
-            n_rows=urn.n,
+            n_rows=sampler.n,
             days=budget.days if draws else (),
-            first=urn.first,
-            last=urn.last,
+            first=sampler.first,
+            last=sampler.last,
             n_drawn=len(draws),
-            n_handed_out=sum(draw.handed_out for draw in draws),
+            n_handed_out=sum(labelled),
             n_without_text=len(lacking)
             - len(filled)
-            + sum(not has_text(item.example) for item in handed_out(waiting, draws)),
+            + sum(not has_text(item.example) for item in compress(waiting, labelled)),
             n_texts_found=len(filled),
             n_other_texts=texts.n_others,
             n_batches=len(batches.all),
@@ -496,24 +490,3 @@ def audit_sample(
             n_labelled=sum(item.standing == "final" for item in answers),
             log=tally.to_dict(),
         )
-
-
-def _batch(
-    budget: Budget,
-    per_day: float,
-    urn: LogSampler,
-    draws: Sequence[Draw],
-    batches: Batches,
-) -> DrawBatch:
-    return DrawBatch(
-        batch=len(batches.all) + 1,
-        per_day=per_day,
-        days=budget.days,
-        budget=budget.whole,
-        left=budget.left,
-        rows=urn.n,
-        drawn=len(draws),
-        handed_out=sum(draw.handed_out for draw in draws),
-        first=urn.first,
-        last=urn.last,
-    )

@@ -1,4 +1,4 @@
-"""Certify from a folder of labels."""
+"""Certification from a folder of labels."""
 
 import json
 from collections import Counter
@@ -139,14 +139,8 @@ class Certification(Shown):
             rows = [{"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())]
             confidence = self.certificate.confidence
             by_group = {"column": self.by, "confidence": confidence, "rows": rows}
-        counts = (
-            "n_seen_before",
-            "n_set_aside",
-            "assumed_independent",
-            "n_undefined",
-            "n_errors",
-            "n_quarantined",
-        )
+        seen = ("n_seen_before", "n_set_aside", "assumed_independent")
+        counts = (*seen, "n_undefined", "n_errors", "n_quarantined")
         sequential = {} if self.sequential is None else {"sequential": dict(self.sequential)}
         trimming = {}
         if self.delivered is not None:
@@ -236,8 +230,8 @@ def certify_labels(
         )
     if requirement is not None:
         _refuse_other(requirement, plan.requirement, place)
-    found = replay(place)
-    draws = [item.draw for item in found.answers]
+    replayed = replay(place)
+    draws = [item.draw for item in replayed.answers]
     refuse_other_flags(
         frozen,
         np.array([np.nan if draw.score is None else draw.score for draw in draws], np.float64),
@@ -246,10 +240,10 @@ def certify_labels(
         [None] * len(draws),
         place / "draws.jsonl",
     )
-    test = found.test
+    test = replayed.test
     assert test is not None
-    made, expect = test.certificate(), _expected(found, test)
-    labels, traces = found.labels(), plan.traces
+    made, expect = test.certificate(), _expected(replayed, test)
+    labels, traces = replayed.labels(), plan.traces
     freshness = cast(Freshness, traces.freshness)
     fields.yes_or_no(fresh, "fresh")
     if freshness == "unknown" and fresh:
@@ -262,7 +256,7 @@ def certify_labels(
         look_at_labels(
             place,
             plan,
-            [item for item in found.decided_by if item.draw.handed_out],
+            [item for item in replayed.decided_by if item.draw.handed_out],
             certificate.verdict,
         ),
         *(() if own is None else (DataUse.from_dict(own),)),
@@ -277,7 +271,7 @@ def certify_labels(
         n_seen_before=traces.n_seen_before,
         n_set_aside=0,
         assumed_independent=0,
-        n_undefined=sum(item.draw.score is None for item in found.counting),
+        n_undefined=sum(item.draw.score is None for item in replayed.counting),
         n_errors=0,
         n_quarantined=traces.n_quarantined,
         reading=plan.reading,
@@ -285,9 +279,9 @@ def certify_labels(
         data={"source": ", ".join(traces.paths), "n_examples": traces.n},
         freshness=freshness,
         looks=tuple(to_report_rows(earlier)),
-        sequential=_sequential(found, made, expect, labels)
+        sequential=_sequential(replayed, made, expect, labels)
         | {"withheld": exceeds_reuse_limit(earlier)},
-        torn=found.torn,
+        torn=replayed.torn,
     )
     content = result.to_dict()
     return replace(result, warnings=(*words.warnings(content), *doubts(content)))
@@ -344,43 +338,43 @@ def _needed(made: SequentialCertificate, expect: LabelsLeft) -> dict[str, int | 
 
 
 def _sequential(
-    found: Replay, made: SequentialCertificate, expect: LabelsLeft, labels: Mapping[str, int]
+    replayed: Replay, made: SequentialCertificate, expect: LabelsLeft, labels: Mapping[str, int]
 ) -> dict[str, Any]:
     """Return what a certificate from labels holds beside what every one does."""
-    plan = found.plan
-    annotators = Counter(name for item in found.answers for name in item.labels)
+    plan = replayed.plan
+    annotators = Counter(name for item in replayed.answers for name in item.labels)
     return {
         **made.to_dict(),
         "drawing": plan.drawing.to_dict(),
         "seed": plan.seed,
         "shared": plan.shared,
         "balance": plain(plan.balance),
-        "n_drawn": len(found.answers),
-        "n_counted": found.counted,
+        "n_drawn": len(replayed.answers),
+        "n_counted": replayed.counted,
         "labels": dict(labels),
-        "n_unsure": 0 if found.test is None else found.test.n_unsure,
-        "n_skipped": found.skipped,
-        "n_undone": found.undone,
-        "n_undone_decided": found.undone_decided,
-        "lost": dict(found.lost),
-        "n_waiting": sum(item.standing in ("open", "disagreement") for item in found.answers),
-        "exhausted": found.exhausted,
-        "held_up": found.held_up(),
+        "n_unsure": 0 if replayed.test is None else replayed.test.n_unsure,
+        "n_skipped": replayed.skipped,
+        "n_undone": replayed.undone,
+        "n_undone_decided": replayed.undone_decided,
+        "lost": dict(replayed.lost),
+        "n_waiting": sum(item.standing in ("open", "disagreement") for item in replayed.answers),
+        "exhausted": replayed.exhausted,
+        "held_up": replayed.held_up(),
         "annotators": dict(sorted(annotators.items())),
-        "agreement": agreement(found),
+        "agreement": agreement(replayed),
         "expect": expect.to_dict(),
-        "course": _course(found.points),
+        "course": _course(replayed.points),
     }
 
 
-def agreement(found: Replay) -> dict[str, Any] | None:
+def agreement(replayed: Replay) -> dict[str, Any] | None:
     """Return how far two people agree on answers that both labelled; None without any.
 
     Shares and kappa have intervals of 95 %, each at its own level.
     """
-    table, unsure = found.twice()
+    table, unsure = replayed.double_labels()
     n = int(table.sum())
-    settled = [item for item in found.answers if item.settled is not None]
+    settled = [item for item in replayed.answers if item.settled is not None]
     party = [item for item in settled if item.settled and item.settled.annotator in item.labels]
     if not n and not unsure:
         return None
@@ -390,7 +384,7 @@ def agreement(found: Replay) -> dict[str, Any] | None:
         "agreed": exact_bound(int(np.trace(table)), n, 0.95).to_dict(),
         "kappa": replace(measured, reason=say(measured.reason)).to_dict(),
         "unsure": unsure,
-        "open": sum(item.standing == "disagreement" for item in found.answers),
+        "open": sum(item.standing == "disagreement" for item in replayed.answers),
         "settled": len(settled),
         "settled_by_one_of_them": len(party),
     }
@@ -415,16 +409,16 @@ def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
         )
 
 
-def _expected(found: Replay, test: UnsureTest) -> LabelsLeft:
-    drawn = [item.draw for item in found.counting]
+def _expected(replayed: Replay, test: UnsureTest) -> LabelsLeft:
+    drawn = [item.draw for item in replayed.counting]
     guesses = [0.5 if draw.guess is None else draw.guess for draw in drawn]
     units = max(1, test.certifying.drawn)
     return labels_left(
         test,
         [bool(draw.flagged) for draw in drawn],
         guesses,
-        per_unit=max(1.0, len(drawn) / units) if found.plan.drawing.whole_groups else 1.0,
-        seed=found.plan.seed % 2**32,
+        per_unit=max(1.0, len(drawn) / units) if replayed.plan.drawing.whole_groups else 1.0,
+        seed=replayed.plan.seed % 2**32,
     )
 
 

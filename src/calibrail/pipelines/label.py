@@ -1,4 +1,4 @@
-"""Label(): begin, resume, verdict."""
+"""The label command: begins or resumes a session, and writes its verdict."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from calibrail.data.example import Example
 from calibrail.data.formats import Source, is_named, names_of, open_source, reusable, spoken
 from calibrail.data.reading import Reading, read
 from calibrail.errors import DataError, InputError, ModelError, file_errors
+from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.exchange.transfer import take_all
 from calibrail.labelling.folder import (
@@ -23,8 +24,8 @@ from calibrail.labelling.folder import (
     POOL_FILE,
     QUARANTINE,
     LabelFolder,
-    begun,
-    made,
+    has_labels,
+    prepared_folder,
     read_plan,
     write_plan,
 )
@@ -38,7 +39,7 @@ from calibrail.labelling.sampling import (
     without_copies,
 )
 from calibrail.labelling.session import Session
-from calibrail.labelling.store import Lock, encoded
+from calibrail.labelling.store import Lock, json_line
 from calibrail.options import (
     Drawing,
     LabelOptions,
@@ -87,7 +88,8 @@ def begin(
     unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
     needed = None if asked.promise is None else hallucinated_needed(asked.promise)
     requirement = None if guardrail is None else limits(guardrail, asked.requirement)
-    seen, guess = Fresh(guardrail), _GuessCheck(options.guess)
+    seen, n_guesses = Fresh(guardrail), 0
+    column = None if options.guess is None else GuessColumn(options.guess)
     reading = replace(
         optional(asked.reading, ReadOptions, "reading"), quarantine=folder / QUARANTINE
     )
@@ -96,6 +98,7 @@ def begin(
     order = Order(options.seed or 0)
 
     def usable() -> Iterator[Example]:
+        nonlocal n_guesses
         for example in examples:
             if progress is not None and examples.n_examples % BLOCK == 0:
                 progress(examples.n_examples)
@@ -103,11 +106,15 @@ def begin(
                 unknown.discard(example.id)
                 groups[example.id] = example.group
             if seen.admits(example):
-                guess.add(example)
+                n_guesses += column is not None and column.read(example) is not None
                 yield example
 
-    found = first_units(usable(), order, whole_groups=drawing.whole_groups)
-    guess.finish(examples)
+    units = first_units(usable(), order, whole_groups=drawing.whole_groups)
+    if column is not None and not n_guesses and examples.n_examples:
+        raise InputError(
+            f"no trace has a guess in the column {column.name!r}; columns seen: "
+            f"{', '.join(examples.fields[:30])}"
+        )
     if lots is not None and unknown:
         row = next(row for id, row in lots.rows.items() if id in unknown)
         raise InputError(
@@ -118,7 +125,7 @@ def begin(
     weighed = None if lots is None else balance(lots, n, groups, drawing.floor)
     sha256 = examples.digest()
     freshness = seen.freshness(sha256, declared=options.fresh)
-    if freshness == "calibration data" or not found:
+    if freshness == "calibration data" or not units:
         raise DataError(
             f"{spoken(traces)} holds the answers that set the guardrail's threshold; a verdict "
             "needs others: name traces that are new"
@@ -149,7 +156,7 @@ def begin(
         balance=weighed,
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
-        pool = b"".join(encoded(item.to_dict()) for item in without_copies(found, ()))
+        pool = b"".join(json_line(item.to_dict()) for item in without_copies(units, ()))
         write_atomically(folder / POOL_FILE, pool, durable=True)
         if guardrail is not None:
             write_atomically(folder / GUARDRAIL, guardrail.config.to_bytes(), durable=True)
@@ -160,51 +167,33 @@ def begin(
 
 def _refuse_at_odds(asked: LabelRequest, drawing: Drawing) -> None:
     """Refuse choices that do not go together."""
-    if asked.promise is not None and asked.guardrail is not None:
-        raise InputError("labels are for the verdict on a guardrail or for a promise; give one")
-    if asked.guardrail is None and asked.requirement is not None:
-        raise InputError("a requirement is for the verdict on a guardrail; give the guardrail, too")
     active = spell_option(Drawing, "design", "active")
-    if asked.guardrail is None and drawing.design == "active":
-        raise InputError(
-            "answers to calibrate on are drawn uniformly: a report counts them alike, and drawn by "
-            "a guess and weighed, a threshold of the same promise and cost was measured to need "
-            f"1.8 to 3.5 times as many labels; leave out {active}, or give the guardrail to "
-            "certify"
-        )
-    if asked.options.elsewhere is not None and asked.guardrail is None:
-        raise InputError(
-            "labels made elsewhere are for the verdict on a guardrail; give the guardrail, or "
-            "calibrate on the file itself"
-        )
-    if asked.options.fresh and asked.guardrail is None:
-        raise InputError(
-            "fresh says that the answers did not set the threshold of a guardrail; give it, too"
-        )
-    if asked.options.guess is not None and drawing.design == "uniform":
-        guess = spell_option(LabelOptions, "guess")
-        raise InputError(f"{guess} decides how often answers are labelled; add {active}")
-
-
-class _GuessCheck:
-    """Refuses a column of guesses that is not there, or that holds something else."""
-
-    def __init__(self, name: str | None) -> None:
-        self._column = None if name is None else GuessColumn(name)
-        self._n = 0
-
-    def add(self, example: Example) -> None:
-        """Look at the guess for one answer."""
-        if self._column is not None:
-            self._n += self._column.of(example) is not None
-
-    def finish(self, examples: Reading) -> None:
-        """Refuse a column without a single guess."""
-        if self._column is not None and not self._n and examples.n_examples:
-            raise InputError(
-                f"no trace has a guess in the column {self._column.name!r}; columns seen: "
-                f"{', '.join(examples.fields[:30])}"
-            )
+    guess, options = spell_option(LabelOptions, "guess"), asked.options
+    no_guardrail, uniform = asked.guardrail is None, drawing.design == "uniform"
+    refusals = {
+        "labels are for the verdict on a guardrail or for a promise; give one": (
+            asked.promise is not None and not no_guardrail
+        ),
+        "a requirement is for the verdict on a guardrail; give the guardrail, too": (
+            no_guardrail and asked.requirement is not None
+        ),
+        "answers to calibrate on are drawn uniformly: a report counts them alike, and drawn by a "
+        "guess and weighed, a threshold of the same promise and cost was measured to need 1.8 to "
+        f"3.5 times as many labels; leave out {active}, or give the guardrail to certify": (
+            no_guardrail and not uniform
+        ),
+        "labels made elsewhere are for the verdict on a guardrail; give the guardrail, or "
+        "calibrate on the file itself": no_guardrail and options.elsewhere is not None,
+        "fresh says that the answers did not set the threshold of a guardrail; give it, too": (
+            no_guardrail and options.fresh
+        ),
+        f"{guess} decides how often answers are labelled; add {active}": (
+            options.guess is not None and uniform
+        ),
+    }
+    for refusal, holds in refusals.items():
+        if holds:
+            raise InputError(refusal)
 
 
 def open_traces(
@@ -237,27 +226,22 @@ def file_states(traces: Source, reading: ReadOptions) -> tuple[str, ...]:
 def limits(guardrail: Guardrail, requirement: Requirement | None) -> Requirement:
     """Return the requirement with the coverage and the FPR that are meant where it leaves them."""
     requirement = optional(requirement, Requirement, "requirement")
-    kept = {risk.name: risk.level for risk in map(parse_risk, _risks(guardrail))}
+    levels = {risk.name: risk.level for risk in map(parse_risk, guardrail.config.requirement.risks)}
     if requirement.risks:
         raise InputError("a verdict at any time is about max_fpr and min_coverage; leave out risks")
-    max_fpr = kept.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
+    max_fpr = levels.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
     if max_fpr is None:
         raise InputError(
             f"{spell_option(Requirement, 'max_fpr')} must be given: how many faithful answers "
-            f"may be "
-            "held back?"
+            "may be held back?"
         )
     coverage = requirement.min_coverage
     if coverage is None:
         promised = guardrail.config.promise
-        coverage = kept.get("recall") if kept else requirement.coverage(promised)
+        coverage = levels.get("recall") if levels else requirement.coverage(promised)
     if coverage is None:
         raise InputError("min_coverage must be given: this guardrail promises none")
     return replace(requirement, max_fpr=max_fpr, min_coverage=coverage)
-
-
-def _risks(guardrail: Guardrail) -> tuple[str, ...]:
-    return tuple(guardrail.config.requirement.risks)
 
 
 def read_again(
@@ -289,13 +273,13 @@ def frozen_guardrail(folder: Path, plan: SessionPlan, given: Guardrail | None) -
         return given
     if given is not None and given.config.digest == plan.guardrail:
         return given
-    kept = Guardrail.load(folder / GUARDRAIL)
-    if kept.config.digest != plan.guardrail:
+    copy = Guardrail.load(folder / GUARDRAIL)
+    if copy.config.digest != plan.guardrail:
         raise DataError(
             f"{folder / GUARDRAIL} is not the guardrail that the labels were begun with "
             f"({plan.guardrail[:19]}...); restore it from a copy"
         )
-    return kept
+    return copy
 
 
 def refuse_another(
@@ -320,12 +304,8 @@ def refuse_another(
         raise InputError(
             f"the labels in {folder} are for {is_for}, not for {asked_for}: go on so, {anew}"
         )
-    others = []
-    if asked.guardrail is not None and asked.guardrail.config.digest != plan.guardrail:
-        others.append(
-            f"the guardrail is another one ({str(plan.guardrail)[:19]}... then, "
-            f"{asked.guardrail.config.digest[:19]}... now)"
-        )
+    given = asked.guardrail
+    others = [] if given is None else [*other_guardrail(plan, given.config)]
     if requirement is not None and frozen is not None:
         requirement = limits(frozen, requirement)
     records: list[tuple[Record | None, Record | None]] = [
@@ -336,10 +316,10 @@ def refuse_another(
     for now, then in records:
         if now is not None:
             others += changes(type(now), plain(now), {} if then is None else plain(then))
-    said = {name: getattr(options, name) for name in ("seed", "shared", "guess")}
+    settings = {name: getattr(options, name) for name in ("seed", "shared", "guess")}
     if options.elsewhere is not None:
-        said["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
-    others += changes(LabelOptions, said, plan.to_dict())
+        settings["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
+    others += changes(LabelOptions, settings, plan.to_dict())
     if asked.reading is not None:
         others += changes(
             ReadOptions, plain(changed(asked.reading)), plain(plan.reading.get("settings", {}))
@@ -349,6 +329,13 @@ def refuse_another(
             f"the labels in {folder} were begun otherwise: {'; '.join(others)}. Leave that out to "
             f"go on as they were begun, {anew}"
         )
+
+
+def other_guardrail(plan: SessionPlan, config: FrozenConfig) -> Iterator[str]:
+    """Say that the guardrail is not that of the labels, where it is not."""
+    if config.digest != plan.guardrail:
+        then, now = str(plan.guardrail)[:19], config.digest[:19]
+        yield f"the guardrail is another one ({then}... then, {now}... now)"
 
 
 def changes(kind: Any, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
@@ -399,7 +386,7 @@ def refuse_changed(
         )
 
 
-#: So many answers in a row on which the detector fails are no accident of one answer.
+#: From so many failures in a row on, the detector is at fault, and not one answer.
 _FAILING: Final = 4
 
 
@@ -496,8 +483,8 @@ def label(
     file = None if origin is None else str(origin.path)
     asked = LabelRequest(requirement, frozen, promise, drawing, options, reading, file)
     # Whoever comes second waits until the first one has read the traces.
-    with made(folder), Lock(folder / LOCK)():
-        if begun(folder):
+    with prepared_folder(folder), Lock(folder / LOCK)():
+        if has_labels(folder):
             plan = read_plan(folder)
             frozen = frozen_guardrail(folder, plan, frozen)
             refuse_another(folder, plan, asked, frozen)
@@ -568,8 +555,8 @@ def look_first(
         return None, []
     looks = looks_beside(plan, guardrail)
     earlier = begin_look(labels, looks)
-    said = [begun_before(earlier)] if earlier else []
-    return looks, [*said, *known_at_start(plan)]
+    notes = [begun_before(earlier)] if earlier else []
+    return looks, [*notes, *known_at_start(plan)]
 
 
 def verdict_of_labels(

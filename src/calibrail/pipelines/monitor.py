@@ -1,11 +1,7 @@
-"""Monitor(): read a log on, keep state."""
-
-from __future__ import annotations
+"""The monitor command: reads a decision log on, and keeps the state of the watch."""
 
 import json
-import os
 import re
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +30,7 @@ from calibrail.guardrail.decision_log.reader import (
 )
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.labelling.store import Lock
 from calibrail.monitoring.monitor import Monitor, log_status, status
 from calibrail.monitoring.rows import Rows
 from calibrail.options import Requirement, fields
@@ -136,12 +133,14 @@ class Watch(Shown):
 
     def _stands_in(self, folder: Path, status: bytes, *, page: bool) -> bool:
         """Return whether a folder holds the same watch, and a page of it where one is wanted."""
-        state, said, shown = (folder / name for name in (STATE, STATUS, PAGE))
-        if not all(path.exists() for path in (state, said, *([shown] if page else []))):
+        state_file, status_file, page_file = (folder / name for name in (STATE, STATUS, PAGE))
+        if not all(
+            path.exists() for path in (state_file, status_file, *([page_file] if page else []))
+        ):
             return False
-        if page and shown.stat().st_mtime_ns < said.stat().st_mtime_ns:
+        if page and page_file.stat().st_mtime_ns < status_file.stat().st_mtime_ns:
             return False
-        return state.read_bytes() == self.state and said.read_bytes() == status
+        return state_file.read_bytes() == self.state and status_file.read_bytes() == status
 
     @staticmethod
     def save_state(state: bytes, folder: Path) -> None:
@@ -453,19 +452,19 @@ class MonitorLoop:
             "reference_log": None if reference is None else [str(item) for item in reference],
         }
         digest = watched.config.digest
-        found = None
+        watch_file = None
         if folder is not None:
-            found = WatchFile.read(folder / STATE, watched.config, asked)
-        if found is None:
+            watch_file = WatchFile.read(folder / STATE, watched.config, asked)
+        if watch_file is None:
             tally = LogCounts()
             rows = None if reference is None else _read_rows(watched.config, reference, tally)
             monitor = Monitor(watched.config, options, reference=rows)
             # What was wrong with the reference is wrong with the watch.
             named = LogCounts(found=tally.found, findings=tally.findings)
-            found = WatchFile(digest, asked, monitor, tally=named)
+            watch_file = WatchFile(digest, asked, monitor, tally=named)
         if folder is not None:
-            found.refuse_other_labels(folder / STATE, labels.digest)
-        self._file = found
+            watch_file.refuse_other_labels(folder / STATE, labels.digest)
+        self._file = watch_file
 
     @property
     def n_lines(self) -> int:
@@ -496,7 +495,7 @@ class MonitorLoop:
         saved = time.monotonic()
         for _ in self.read():
             if self._folder is not None and time.monotonic() - saved > _ON_THE_WAY:
-                self._save_state(self._folder)
+                Watch.save_state(self._file.to_bytes(), self._folder)
                 saved = time.monotonic()
         if (why := none_used(self._file.tally, self._watched.config)) is not None:
             raise DataError(why)
@@ -565,9 +564,6 @@ class MonitorLoop:
                 self._labels.refuse(error)
         return True
 
-    def _save_state(self, folder: Path) -> None:
-        Watch.save_state(self._file.to_bytes(), folder)
-
 
 class _Written:
     """When a watch was last written into its folder."""
@@ -613,18 +609,10 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
     missing = [item for item in (folder, *folder.parents) if not item.exists()]
     with file_errors(f"cannot write into {folder}", "; name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    busy = f"another process keeps its watch in {folder}; end it, or name another folder"
     try:
-        if sys.platform != "win32":
-            import fcntl
-
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise DataError(
-                    f"another process keeps its watch in {folder}; end it, or name another folder"
-                ) from error
-        yield
+        with Lock(folder / _LOCK)(busy):
+            yield
     except BaseException:
         # Where nothing was written, nothing is left behind.
         if missing and [item.name for item in folder.iterdir()] == [_LOCK]:
@@ -633,8 +621,6 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
                 for item in missing:
                     item.rmdir()
         raise
-    finally:
-        os.close(handle)
 
 
 Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]

@@ -23,7 +23,7 @@ from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, L
 from calibrail.guardrail.decision_rule import frozen_rule
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on
-from calibrail.labelling.log_sampling import LabelledSample, audited
+from calibrail.labelling.log_sampling import LabelledSample, read_sample
 from calibrail.monitoring import promise as draws
 from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
 from calibrail.monitoring.promise import promise_status
@@ -36,7 +36,7 @@ from calibrail.report.documents.guardrail import skipped
 
 _LARGEST: Final = sys.float_info.max
 
-#: Guardrails that are named with the number of their decisions.
+#: Guardrails, rows and problems that are named; all are counted.
 _NAMED: Final = 20
 
 
@@ -75,25 +75,20 @@ class _Judge:
         self._thresholds = {*self._groups} or {float(self._rule.thresholds(1)[0])}
 
     def usable(self, lines: Sequence[Logged], tally: LogCounts) -> list[Logged]:
-        kept = [line for line in lines if self._is_own(line, tally)]
-        scored = [line for line in kept if line.content["score"] is not None]
-        outcomes = self._outcomes(scored)
-        wrong = {
-            id(line): outcome
-            for line, outcome in zip(scored, outcomes, strict=True)
-            if line.content["outcome"] != outcome
-        }
-        for line in kept:
-            if line.content["score"] is None:
-                due = self._without_score(line.content)
-                if due != line.content["outcome"]:
-                    wrong[id(line)] = due
-        for line in kept:
-            if id(line) in wrong:
-                given = {name: line.content[name] for name in ("score", "outcome")}
-                tally.refuse("outcome", line.file, line.number, **given, rule=wrong[id(line)])
-        tally.used += len(kept) - len(wrong)
-        return [line for line in kept if id(line) not in wrong]
+        decisions = [line for line in lines if self._is_own(line, tally)]
+        scored = [line for line in decisions if line.content["score"] is not None]
+        due = dict(zip(map(id, scored), self._outcomes(scored), strict=True))
+        own = []
+        for line in decisions:
+            content = line.content
+            rule = due[id(line)] if id(line) in due else self._without_score(content)
+            if rule == content["outcome"]:
+                own.append(line)
+                continue
+            given = {name: content[name] for name in ("score", "outcome")}
+            tally.refuse("outcome", line.file, line.number, **given, rule=rule)
+        tally.used += len(own)
+        return own
 
     def _is_own(self, line: Logged, tally: LogCounts) -> bool:
         content = line.content
@@ -110,7 +105,7 @@ class _Judge:
             isinstance(content.get("id"), str)
             and isinstance(content.get("outcome"), str)
             and isinstance(content.get("reason"), str)
-            and (score is None or _is_number(score))
+            and (score is None or is_number(score))
         ):
             with suppress(InputError):
                 cause = parse_cause(content)
@@ -131,7 +126,7 @@ class _Judge:
         threshold = content.get("threshold")
         if threshold is None and self._groups and cause.code == "row_unusable":
             return True
-        return (threshold is None or _is_number(threshold)) and _edge(threshold) in self._thresholds
+        return (threshold is None or is_number(threshold)) and _edge(threshold) in self._thresholds
 
     def _outcomes(self, lines: Sequence[Logged]) -> list[str]:
         """Return what the frozen rule says of the scores of lines."""
@@ -146,7 +141,7 @@ class _Judge:
         if isinstance(name := content.get("group"), str):
             return name
         threshold = content.get("threshold")
-        if threshold is not None and not _is_number(threshold):
+        if threshold is not None and not is_number(threshold):
             return ""
         return self._groups.get(_edge(threshold), "")
 
@@ -215,7 +210,7 @@ def rows_of(lines: Sequence[Logged]) -> Rows:
         question_length=_numbers(traffic, "question"),
         response_length=_numbers(traffic, "response"),
         chunks=_numbers(traffic, "chunks"),
-        language=[_text(item.get("language")) for item in traffic],
+        language=[text_in(item.get("language")) for item in traffic],
         ref=[(line.chain, line.seq, line.content["id"]) for line in lines],
     )
 
@@ -236,28 +231,25 @@ def _traffic(content: Any) -> Any:
 def _numbers(traffic: Sequence[Any], name: str) -> NDArray[np.float64]:
     values = (item.get(name) for item in traffic)
     return np.array(
-        [value if _is_number(value) and value >= 0 else math.nan for value in values],
+        [value if is_number(value) and value >= 0 else math.nan for value in values],
         np.float64,
     )
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     """Return whether a value is a number that a float holds, and finite."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return known and -_LARGEST <= value <= _LARGEST
 
 
-def _text(value: Any) -> str | None:
+def text_in(value: Any) -> str | None:
+    """Return a text; None where the value is none."""
     return value if isinstance(value, str) else None
 
 
 def _edge(threshold: float | None) -> float:
     """Return a threshold as rules have it; none at all flags everything."""
     return -math.inf if threshold is None else float(threshold)
-
-
-#: Rows that are named; all are counted.
-_WATCH_JUDGE_NAMED: Final = 20
 
 
 class JudgeLabels:
@@ -331,9 +323,9 @@ class JudgeLabels:
             named = _problems(quarantine)
         named += [
             f"judge's labels: {name} is labelled 1 and 0, and neither counts; leave one"
-            for name in islice(contradicting, _WATCH_JUDGE_NAMED)
+            for name in islice(contradicting, _NAMED)
         ]
-        self._refused, self._n_contradicting = named[:_WATCH_JUDGE_NAMED], len(contradicting)
+        self._refused, self._n_contradicting = named[:_NAMED], len(contradicting)
         self._n_refused = rows.n_quarantined + len(contradicting)
         self._labels = {name: labels[name] for name in labels if name not in contradicting}
         self._begin_anew()
@@ -365,7 +357,7 @@ class JudgeLabels:
             "n_contradicting": self._n_contradicting,
             "trouble": trouble,
             "n_problems": self._n_refused + (trouble is not None),
-            "problems": problems[:_WATCH_JUDGE_NAMED],
+            "problems": problems[:_NAMED],
         }
 
 
@@ -373,7 +365,7 @@ def _problems(quarantine: Path) -> list[str]:
     if not quarantine.exists():
         return []
     with quarantine.open(encoding="utf-8") as file:
-        rows = [json.loads(line) for _, line in zip(range(_WATCH_JUDGE_NAMED), file, strict=False)]
+        rows = [json.loads(line) for _, line in zip(range(_NAMED), file, strict=False)]
     return [f"judge's labels, row {row['row']}: {row['field']}: {row['reason']}" for row in rows]
 
 
@@ -387,21 +379,17 @@ def audited_labels(folder: Path, config: FrozenConfig) -> LabelledSample:
     InputError
         The answers are another guardrail's, or were not drawn from a log.
     """
-    found = audited(folder)
-    if found.guardrail != config.digest:
+    sample = read_sample(folder)
+    if sample.guardrail != config.digest:
         raise InputError(
             f"the labels in {folder} are about another guardrail: their digest is "
-            f"{found.guardrail[:19]}..., and that of the one given {config.digest[:19]}...; name "
+            f"{sample.guardrail[:19]}..., and that of the one given {config.digest[:19]}...; name "
             f"that one ({folder / 'guardrail.json'} is a copy), or draw answers of this one into "
             "another folder"
         )
-    groups = found.group.tolist()
-    refuse_other_flags(config, found.score, found.flagged, groups, folder / "draws.jsonl")
-    return found
-
-
-#: Problems of labels that are named; all are counted.
-_WATCH_LABELS_NAMED: Final = 20
+    groups = sample.group.tolist()
+    refuse_other_flags(config, sample.score, sample.flagged, groups, folder / "draws.jsonl")
+    return sample
 
 
 class WatchLabels:
@@ -490,15 +478,15 @@ class WatchLabels:
         logs : sequence of object
             What is called the log.
         """
-        found, self._elsewhere, self._none_read = self._audited, None, None
-        if found is None or found.line is None:
+        sample, self._elsewhere, self._none_read = self._audited, None, None
+        if sample is None or sample.line is None:
             return
-        read = np.array([cursor.has_read(*line) for line in found.line.tolist()], np.bool_)
-        self._used = draws.take_rows(found, read)
+        read = np.array([cursor.has_read(*line) for line in sample.line.tolist()], np.bool_)
+        self._used = draws.take_rows(sample, read)
         if read.all():
             return
         place = int(np.argmin(read))
-        chain, seq = found.line[place]
+        chain, seq = sample.line[place]
         n, where = int(np.count_nonzero(~read)), f"{self.folder}/draws.jsonl, line {place + 1}"
         self._elsewhere = (
             f"{where}: number {seq} of the chain {chain} is not in the log that is watched; it "
@@ -547,23 +535,23 @@ class WatchLabels:
         """Return what became of the labels; None without a folder."""
         if self.folder is None:
             return None
-        found = self._audited
+        sample = self._audited
         trouble = None if self._trouble is None else str(self._trouble)
         problems = [*filter(None, [trouble, self._elsewhere])]
-        problems += [] if found is None else found.problems
-        n_drawn, n_used = (0 if item is None else len(item) for item in (found, self._used))
-        handed_out = 0 if found is None else int(found.handed_out.sum())
-        settled = 0 if found is None else int((found.settled & found.handed_out).sum())
+        problems += [] if sample is None else sample.problems
+        n_drawn, n_used = (0 if item is None else len(item) for item in (sample, self._used))
+        handed_out = 0 if sample is None else int(sample.handed_out.sum())
+        settled = 0 if sample is None else int((sample.settled & sample.handed_out).sum())
         return {
             "n_drawn": n_drawn,
             "n_not_in_log": n_drawn - n_used,
             "n_handed_out": handed_out,
             "n_settled": settled,
-            "n_disagreements": 0 if found is None else found.n_disagreements,
-            "design": None if found is None else found.drawing.design,
+            "n_disagreements": 0 if sample is None else sample.n_disagreements,
+            "design": None if sample is None else sample.drawing.design,
             "trouble": trouble,
             "n_problems": len(problems),
-            "problems": problems[:_WATCH_LABELS_NAMED],
+            "problems": problems[:_NAMED],
             "judge": None if self._judge is None else self._judge.status(),
         }
 
@@ -577,7 +565,7 @@ class WatchLabels:
                     f"there are no labels in {self.folder}; name the folder that `calibrail "
                     "audit-sample` made"
                 )
-            audited = draws.checked(audited_labels(self.folder, self._config))
+            audited = draws.watchable(audited_labels(self.folder, self._config))
             self.digest = agreed_on(self.folder)
         except CalibrailError as error:
             self._trouble = error
@@ -587,10 +575,10 @@ class WatchLabels:
 
     def _files(self) -> dict[str, tuple[int, int]]:
         """Return the size of each file of the folder, and when it was written."""
-        found: dict[str, tuple[int, int]] = {}
+        states: dict[str, tuple[int, int]] = {}
         if self.folder is not None:
             with suppress(OSError):
                 for path in self.folder.glob("*.json*"):
                     state = path.stat()
-                    found[path.name] = state.st_size, state.st_mtime_ns
-        return found
+                    states[path.name] = state.st_size, state.st_mtime_ns
+        return states

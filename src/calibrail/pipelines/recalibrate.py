@@ -1,4 +1,4 @@
-"""Recalibrate()."""
+"""The recalibrate command: a new threshold from audited answers."""
 
 import hashlib
 import json
@@ -39,6 +39,7 @@ from calibrail.pipelines.data_reuse import TestSetFingerprint
 from calibrail.pipelines.monitor_inputs import audited_labels, none_used, rows_of, usable
 from calibrail.pipelines.run import frozen_config, write_page
 from calibrail.report.documents import recalibrate as words
+from calibrail.serialization import plain
 
 #: Files of a folder of labels that say what the labels are.
 _FILES: Final = ("draws.jsonl", "labels.jsonl")
@@ -52,7 +53,7 @@ class AuditedPart:
     ----------
     folder : Path
         That ``calibrail audit-sample`` made.
-    found : Audited
+    sample : LabelledSample
         Everything drawn, n answers.
     taken : ndarray of bool, shape (n,)
         Which of them take part.
@@ -63,7 +64,7 @@ class AuditedPart:
     """
 
     folder: Path
-    found: LabelledSample
+    sample: LabelledSample
     taken: Bools
     answers: AuditedScores
     since: str | None
@@ -79,30 +80,30 @@ class AuditedPart:
         InputError
             The labels are about another guardrail, or no answer takes part.
         """
-        found = audited_labels(folder, config)
-        taken = _taken(found, since)
+        sample = audited_labels(folder, config)
+        taken = _taken(sample, since)
         names = ("flagged", "label", "handed_out", "probability", "guess")
         within = shown_within(config.score.tolerance)
         answers = AuditedScores(
-            score=found.score[taken] - within,
-            **{name: getattr(found, name)[taken] for name in names},
-            drawing=found.drawing,
+            score=sample.score[taken] - within,
+            **{name: getattr(sample, name)[taken] for name in names},
+            drawing=sample.drawing,
             threshold=Rule.from_dict(vars(config)).calibration.threshold,
             tolerance=config.score.tolerance,
             spread=2.0 * within,
         )
-        return cls(folder, found, taken, answers, since)
+        return cls(folder, sample, taken, answers, since)
 
     def counted(self) -> dict[str, Any]:
         """Return how many answers there are of each kind."""
-        found, taken = self.found, self.taken
-        label, times = found.label[taken], found.time[taken]
-        waiting = found.handed_out[taken] & np.isnan(label)
-        unsure = found.unsure[taken]
+        sample, taken = self.sample, self.taken
+        label, times = sample.label[taken], sample.time[taken]
+        waiting = sample.handed_out[taken] & np.isnan(label)
+        unsure = sample.unsure[taken]
         known = times[~np.isnan(times)]
         return {
             "folder": str(self.folder),
-            "design": found.drawing.design,
+            "design": sample.drawing.design,
             "since": self.since,
             "from": float(known.min()) if len(known) else None,
             "to": float(known.max()) if len(known) else None,
@@ -112,24 +113,24 @@ class AuditedPart:
             "n_faithful": int(np.sum(label == 0.0)),
             "n_waiting": int(np.sum(waiting & ~unsure)),
             "n_unsure": int(np.sum(unsure)),
-            "n_disagreements": found.n_disagreements,
-            "problems": list(found.problems),
+            "n_disagreements": sample.n_disagreements,
+            "problems": list(sample.problems),
         }
 
     def record(self, config: FrozenConfig, verdict: str) -> DataRecord:
         """Return which answers set the new threshold, and that they were looked at."""
-        folder, found = self.folder, self.found
+        folder, sample = self.folder, self.sample
         pool = Pool(folder / POOL_FILE)
         pool.refresh()
         known, looked, digests, threshold = KnownBy(), TestSetFingerprint(), [], set()
-        rows = np.flatnonzero(self.taken & ~np.isnan(found.label))
+        rows = np.flatnonzero(self.taken & ~np.isnan(sample.label))
         for row in rows.tolist():
-            label, score = int(found.label[row]), float(found.score[row])
+            label, score = int(sample.label[row]), float(sample.score[row])
             example = replace(pool[row].example, label=label)
             known.add(example)
             looked.add(example, None if np.isnan(score) else score)
             digests.append(int(example.digest(), 16))
-            if label == 1 or found.drawing.design == "active":
+            if label == 1 or sample.drawing.design == "active":
                 threshold.add(example.digest())
         look = replace(looked.look(assumed=False), verdict=verdict, reported=True)
         hasher = hashlib.sha256()
@@ -141,7 +142,7 @@ class AuditedPart:
             format="audit",
             sha256=hasher.hexdigest(),
             n_examples=len(rows),
-            n_hallucinated=int(np.sum(found.label[rows] == 1.0)),
+            n_hallucinated=int(np.sum(sample.label[rows] == 1.0)),
             n_quarantined=0,
             seed=read_plan(folder).seed,
             calibration_examples=sorted(threshold),
@@ -151,12 +152,12 @@ class AuditedPart:
         )
 
 
-def _taken(found: LabelledSample, since: str | None) -> Bools:
+def _taken(sample: LabelledSample, since: str | None) -> Bools:
     """Return which answers take part."""
     if since is None:
-        return np.ones(len(found), np.bool_)
+        return np.ones(len(sample), np.bool_)
     moment = seconds(since)
-    taken = found.time >= (-np.inf if moment is None else moment)
+    taken = sample.time >= (-np.inf if moment is None else moment)
     if not taken.any():
         raise InputError(f"no audited answer was logged since {since}; name an earlier time")
     return np.asarray(taken)
@@ -310,8 +311,8 @@ def recalibrate(
         "before": config.promise.to_dict(),
         "labels": part.counted(),
         "threshold": {
-            "old": _finite(rule.calibration.threshold),
-            "new": _finite(calibration.threshold),
+            "old": plain(float(rule.calibration.threshold)),
+            "new": plain(float(calibration.threshold)),
         },
         "rank": calibration.rank,
         "n": calibration.n,
@@ -360,7 +361,7 @@ def _comparison(part: AuditedPart, calibration: Calibration, level: float) -> di
     the shares of either class that change.
     """
     answers = part.answers
-    ids, scores = part.found.id[part.taken], part.found.score[part.taken]
+    ids, scores = part.sample.id[part.taken], part.sample.score[part.taken]
     old = answers.flagged
     new = _decided(answers, calibration.threshold)
     changed = old != new
@@ -401,12 +402,12 @@ def _logged(
     cursor, tally = Cursor(), LogCounts()
     n, old, new = 0, 0, 0
     for lines in read_on(log_sources(logs), cursor, tally):
-        if not (kept := usable(lines, config, tally)):
+        if not (own_lines := usable(lines, config, tally)):
             continue
-        rows = rows_of(kept)
+        rows = rows_of(own_lines)
         score = rows.score - answers.spread / 2.0
         as_logged = replace(answers, score=score, flagged=rows.flagged)
-        n += len(kept)
+        n += len(own_lines)
         old += int(np.count_nonzero(rows.flagged))
         new += int(np.count_nonzero(_decided(as_logged, calibration.threshold)))
     if not n:
@@ -451,7 +452,3 @@ def _frozen(
     )
     # Through the bytes and back, so that what is returned is what a file holds.
     return FrozenConfig.from_bytes(made.to_bytes())
-
-
-def _finite(threshold: float) -> float | None:
-    return float(threshold) if np.isfinite(threshold) else None

@@ -8,33 +8,29 @@ address holds, and comes under a name of this machine, which a foreign name that
 Python counts code points; JavaScript counts UTF-16 code units, two for what lies beyond U+FFFF,
 such as most emoji. Half of a pair, which is no character, is one of both.
 
-Help for a person who reads: words alone, nothing that a detector says.
-
 Nothing but what an annotator may see leaves this file: no score, no verdict, nobody else's label.
 """
 
-import contextlib
 import hashlib
 import hmac
 import json
 import os
 import secrets
-import signal
 import socket
 import sys
 import threading
 import webbrowser
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.resources import files
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import PlainTextResponse
@@ -43,11 +39,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from calibrail.errors import CalibrailError
 from calibrail.labelling.progress import UNSURE, Counts, Task
 from calibrail.labelling.session import Session
-from calibrail.scores.entailment import filled_places, nearest
-from calibrail.text.sentences import sentences
-from calibrail.text.words import content_words
+from calibrail.ui.terminal import nearest_quote, sentence_places
 
-#: Of every answer. Nothing is stored, framed, or fetched from elsewhere, and no text becomes code.
+#: Headers of every response: nothing is stored, framed or fetched from elsewhere, no text runs.
 HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -96,7 +90,8 @@ class Access:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        opened = _same(self._asked_token(scope), self._token)
+        token = QueryParams(scope.get("query_string", b"")).get("token", "")
+        opened = _same(token, self._token)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -130,9 +125,6 @@ class Access:
                 name == self._cookie and _same(value, self._pass) for name, _, value in named
             )
         return None if allowed else PlainTextResponse(_NO_TOKEN, 403)
-
-    def _asked_token(self, scope: Scope) -> str:
-        return QueryParams(scope.get("query_string", b"")).get("token", "")
 
 
 def _same(given: str, secret: str) -> bool:
@@ -181,33 +173,6 @@ class Places:
         place = unit - before
         inside = before > 0 and self._wide_units[before - 1] + 1 == unit
         return place + 1 if inside and up else place
-
-
-class ChunkQuote(NamedTuple):
-    """A part of a chunk, in code points."""
-
-    chunk: int
-    start: int
-    end: int
-
-
-def sentence_places(response: str) -> list[Place]:
-    """Return where the sentences of an answer stand, in code points."""
-    return [(item.start, item.end) for item in sentences(response)]
-
-
-def nearest_quote(sentence: str, contexts: Sequence[str]) -> ChunkQuote | None:
-    """Return the sentence of all chunks that shares most words with one of the answer.
-
-    None where no chunk shares any.
-    """
-    if not filled_places(contexts):
-        return None
-    item = nearest(sentence, contexts)
-    chunk, start, end = (int(str(item[f"chunk{name}"])) for name in ("", "_start", "_end"))
-    wanted = {word.text for word in content_words(sentence)}
-    shared = wanted & {word.text for word in content_words(contexts[chunk][start:end])}
-    return ChunkQuote(chunk, start, end) if shared else None
 
 
 #: What an annotator may know of how far the labels are: not what they say.
@@ -274,25 +239,27 @@ class Page:
 
     def label(self, given: LabelBody) -> dict[str, Any]:
         """Put a label on disk and return what comes next."""
-        with self._lock:
-            if not self._on_screen(given):
-                return self._state(stale=True)
-            assert self._task is not None and self._places is not None
-            if any(not 0 <= a < b <= self._places.units for a, b in given.spans):
+
+        def put(task: Task, places: Places) -> None:
+            if any(not 0 <= a < b <= places.units for a, b in given.spans):
                 raise CalibrailError("a marked place lies outside of the answer; mark it again")
-            text = self._task.response
-            places = self._places.from_browser(given.spans)
-            spans = [(start, end, text[start:end]) for start, end in places]
-            self._session.put(self._annotator, given.order, given.label, spans)
-            self._look()
-            return self._state()
+            marked = places.from_browser(given.spans)
+            spans = [(start, end, task.response[start:end]) for start, end in marked]
+            self._session.put(self._annotator, task.order, given.label, spans)
+
+        return self._act(given, put)
 
     def skip(self, asked: AnswerRequest) -> dict[str, Any]:
         """Leave an answer for the end of the round and return what comes next."""
+        return self._act(asked, lambda task, _: self._session.skip(self._annotator, task.order))
+
+    def _act(self, asked: AnswerRequest, action: Callable[[Task, Places], None]) -> dict[str, Any]:
+        """Do something to the answer on screen and return what comes next."""
         with self._lock:
             if not self._on_screen(asked):
                 return self._state(stale=True)
-            self._session.skip(self._annotator, asked.order)
+            assert self._task is not None and self._places is not None
+            action(self._task, self._places)
             self._look()
             return self._state()
 
@@ -376,24 +343,21 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
     stop : callable
         Ends the server once the request that asks for it is answered.
     """
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        docs_url=None, redoc_url=None, openapi_url=None, default_response_class=_AsciiJson
+    )
     static = {
         item.name: (item.read_bytes(), _KINDS[item.name.rpartition(".")[2]])
         for item in files("calibrail.ui").joinpath("page").iterdir()
         if item.name.rpartition(".")[2] in _KINDS
     }
 
-    @app.exception_handler(CalibrailError)
-    def refused(_: Request, error: Exception) -> Response:
-        return _said({"message": str(error)}, 409)
-
-    @app.exception_handler(OSError)
-    def unwritten(_: Request, error: Exception) -> Response:
-        return _said({"message": f"nothing was saved: {error}"}, 507)
-
-    @app.exception_handler(RequestValidationError)
-    def misread(_: Request, error: Exception) -> Response:
-        return _said({"message": "this request is none of the page's own"}, 422)
+    for kind, status, message in (
+        (CalibrailError, 409, "{}"),
+        (OSError, 507, "nothing was saved: {}"),
+        (RequestValidationError, 422, "this request is none of the page's own"),
+    ):
+        app.add_exception_handler(kind, _refusal(status, message))
 
     @app.get("/")
     def start() -> Response:
@@ -407,42 +371,33 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         content, kind = static[name]
         return Response(content, media_type=kind)
 
-    @app.get("/api/state")
-    def state() -> Response:
-        return _said(page.state())
-
-    @app.post("/api/label")
-    def label(given: LabelBody) -> Response:
-        return _said(page.label(given))
-
-    @app.post("/api/skip")
-    def skip(asked: AnswerRequest) -> Response:
-        return _said(page.skip(asked))
-
-    @app.post("/api/undo")
-    def undo() -> Response:
-        return _said(page.undo())
-
-    @app.post("/api/sentences")
-    def sentences(asked: AnswerRequest) -> Response:
-        return _said(page.sentences(asked))
-
-    @app.post("/api/nearest")
-    def nearest(asked: AskedSentence) -> Response:
-        return _said(page.nearest(asked))
-
-    @app.post("/api/stop")
-    def end() -> Response:
+    def end() -> dict[str, Any]:
         stop()
-        return _said(page.ended())
+        return page.ended()
 
+    app.get("/api/state", response_model=None)(page.state)
+    actions = (page.label, page.skip, page.undo, page.sentences, page.nearest)
+    for name, action in ((action.__name__, action) for action in actions):
+        app.post(f"/api/{name}", response_model=None)(action)
+    app.post("/api/stop", response_model=None)(end)
     return app
 
 
-def _said(content: Any, status: int = 200) -> Response:
-    """Return JSON in ASCII: halves of surrogate pairs, which no UTF-8 holds, come through too."""
-    body = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return Response(body, status, media_type="application/json")
+def _refusal(status: int, message: str) -> Callable[[Request, Exception], Response]:
+    """Return what answers a request that raised an error."""
+
+    def refuse(_: Request, error: Exception) -> Response:
+        return _AsciiJson({"message": message.format(error)}, status)
+
+    return refuse
+
+
+class _AsciiJson(JSONResponse):
+    """JSON in ASCII: halves of surrogate pairs, which no UTF-8 holds, come through, too."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
 #: Seconds that requests under way get when the server ends.
@@ -497,7 +452,7 @@ def serve(
             # Some browsers answer only when they are closed.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         # uvicorn ends in good order first, and then raises Ctrl-C again.
-        with contextlib.suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
 
 
@@ -505,74 +460,3 @@ def _has_a_screen() -> bool:
     """Return whether a browser would have a window: one in the terminal would take it over."""
     screens = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
     return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in screens)
-
-
-def sit(
-    session: Session,
-    annotator: str,
-    tell: Callable[[str], None],
-    *,
-    terminal: bool = False,
-    browser: bool = True,
-) -> None:
-    """Label, in the terminal or on the page, until somebody stops by a key, Ctrl-C or SIGTERM.
-
-    Parameters
-    ----------
-    session : Session
-        Hands out answers and takes labels.
-    annotator : str
-        Who labels.
-    tell : callable
-        Takes what is said besides, a line at a time.
-    terminal : bool
-        Label in the terminal rather than on the page.
-    browser : bool
-        Open the page in the browser.
-    """
-    with suppress(KeyboardInterrupt), _ended_in_order():
-        if terminal:
-            _in_terminal(session, annotator)
-        else:
-            _on_page(session, annotator, tell, browser=browser)
-
-
-def _in_terminal(session: Session, annotator: str) -> None:
-    from rich.console import Console
-
-    from calibrail.ui.terminal import Terminal, open_keys
-
-    with open_keys() as keys:
-        Terminal(session, annotator, keys, Console(stderr=True, highlight=False)).run()
-
-
-def _on_page(
-    session: Session, annotator: str, tell: Callable[[str], None], *, browser: bool
-) -> None:
-
-    watched = sys.stderr.isatty()
-
-    def address(place: str) -> None:
-        tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
-
-    def progress(counts: Counts) -> None:
-        if watched:
-            line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
-            print(line, end="", file=sys.stderr, flush=True)
-
-    serve(session, annotator, address, progress, browser=browser)
-    if watched:
-        tell("")
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end what goes on as Ctrl-C does, with all that is said at the end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

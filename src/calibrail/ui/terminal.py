@@ -5,8 +5,8 @@ import re
 import select
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final, Literal, Protocol, TextIO
+from contextlib import contextmanager, suppress
+from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from rich.console import Console
 from rich.rule import Rule
@@ -17,26 +17,15 @@ from calibrail.formatting import count
 from calibrail.labelling.progress import UNSURE, Task
 from calibrail.labelling.session import Session
 from calibrail.report.text import clean, excerpt, short
-from calibrail.ui.server import nearest_quote, sentence_places
+from calibrail.scores.entailment import filled_places, nearest
+from calibrail.text.sentences import sentences
+from calibrail.text.words import content_words
 
-#: What arrows and their like send, which means nothing here.
+#: Escape sequences, such as those of the arrow keys: no command here.
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
 
 #: Seconds after which Ctrl-C is looked for while no key comes.
-_GLANCE: Final = 0.2
-
-
-class Keys(Protocol):
-    """Where keys come from."""
-
-    #: Whether somebody watches: then long texts are shown page by page.
-    watched: bool
-
-    def read(self) -> str | None:
-        """Return the next key, or a word; None where there is no further one."""
-
-    def line(self, prompt: str) -> str:
-        """Return a line of text; nothing where there is no further one."""
+_SIGNAL_CHECK: Final = 0.2
 
 
 class PipedKeys:
@@ -83,7 +72,7 @@ class TerminalKeys:
             Ctrl-C.
         """
         while not self._typed:
-            typed = _typed()
+            typed = _pressed()
             if typed in ("", "\x04", "\x1a"):
                 return None
             self._typed = _SEQUENCE.sub("", typed)
@@ -91,12 +80,14 @@ class TerminalKeys:
         return key
 
     def line(self, prompt: str) -> str:
-        """Return a line that is typed."""
-        try:
-            with _with_enter():
-                return input(prompt).strip()
-        except EOFError:
-            return ""
+        """Return a line that is typed, seen and corrected as usual."""
+        with suppress(EOFError), _terminal_mode(single_keys=False):
+            return input(prompt).strip()
+        return ""
+
+
+#: Where keys come from; with ``watched`` somebody looks on, and long texts are shown page by page.
+Keys: TypeAlias = PipedKeys | TerminalKeys
 
 
 @contextmanager
@@ -104,53 +95,72 @@ def open_keys() -> Iterator[Keys]:
     """Read keys from standard input; a terminal gives each of them at once until the end."""
     if not sys.stdin.isatty():
         yield PipedKeys(sys.stdin)
-    elif sys.platform == "win32":
+        return
+    with _terminal_mode(single_keys=True):
         yield TerminalKeys()
-    else:
-        import termios
-        import tty
-
-        stream = sys.stdin.fileno()
-        before = termios.tcgetattr(stream)
-        try:
-            tty.setcbreak(stream, termios.TCSANOW)
-            yield TerminalKeys()
-        finally:
-            termios.tcsetattr(stream, termios.TCSADRAIN, before)
-
-
-def _typed() -> str:
-    """Wait for a key, and return all that it sends."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        key = msvcrt.getwch()
-        if key == "\x03":
-            raise KeyboardInterrupt
-        return "\x1b" + msvcrt.getwch() if key in "\x00\xe0" else key
-    stream = sys.stdin.fileno()
-    # A signal that falls just before a wait without end would be noticed with the next key only.
-    while not select.select([stream], [], [], _GLANCE)[0]:
-        pass
-    return os.read(stream, 64).decode("utf-8", "replace")
 
 
 @contextmanager
-def _with_enter() -> Iterator[None]:
-    """Let a line be typed as usual, seen and corrected."""
+def _terminal_mode(*, single_keys: bool) -> Iterator[None]:
+    """Let the terminal give each key at once, or a line with Enter, within the block."""
     if sys.platform == "win32":
         yield
         return
     import termios
+    import tty
 
     stream = sys.stdin.fileno()
-    single = termios.tcgetattr(stream)
-    usual = [*single[:3], single[3] | termios.ICANON | termios.ECHO, *single[4:]]
+    before = termios.tcgetattr(stream)
     try:
-        termios.tcsetattr(stream, termios.TCSADRAIN, usual)
+        if single_keys:
+            tty.setcbreak(stream, termios.TCSANOW)
+        else:
+            flags = before[3] | termios.ICANON | termios.ECHO
+            termios.tcsetattr(stream, termios.TCSADRAIN, [*before[:3], flags, *before[4:]])
         yield
     finally:
-        termios.tcsetattr(stream, termios.TCSADRAIN, single)
+        termios.tcsetattr(stream, termios.TCSADRAIN, before)
+
+
+def _pressed() -> str:
+    """Wait for a key, and return all that it sends."""
+    if sys.platform == "win32":
+        from typer import getchar
+
+        key = getchar()
+        return f"\x1b{key[1:]}" if key[0] in "\x00\xe0" else key
+    stream = sys.stdin.fileno()
+    # A signal that falls just before a wait without end would be noticed with the next key only.
+    while not select.select([stream], [], [], _SIGNAL_CHECK)[0]:
+        pass
+    return os.read(stream, 64).decode("utf-8", "replace")
+
+
+class ChunkQuote(NamedTuple):
+    """A part of a chunk, in code points."""
+
+    chunk: int
+    start: int
+    end: int
+
+
+def sentence_places(response: str) -> list[tuple[int, int]]:
+    """Return where the sentences of an answer stand, in code points."""
+    return [(item.start, item.end) for item in sentences(response)]
+
+
+def nearest_quote(sentence: str, contexts: Sequence[str]) -> ChunkQuote | None:
+    """Return the sentence of all chunks that shares most words with one of the answer.
+
+    None where no chunk shares any.
+    """
+    if not filled_places(contexts):
+        return None
+    item = nearest(sentence, contexts)
+    chunk, start, end = (int(str(item[f"chunk{name}"])) for name in ("", "_start", "_end"))
+    wanted = {word.text for word in content_words(sentence)}
+    shared = wanted & {word.text for word in content_words(contexts[chunk][start:end])}
+    return ChunkQuote(chunk, start, end) if shared else None
 
 
 _LABELS: Final = {"f": 0, "h": 1, "u": None}
@@ -173,7 +183,7 @@ c  clear the marks
 q  stop; every label is on disk already"""
 
 #: What a key leads to.
-_Then = Literal["next", "stay", "stop"]
+_NextStep = Literal["next", "stay", "stop"]
 
 
 class Terminal:
@@ -200,25 +210,25 @@ class Terminal:
 
     def run(self) -> None:
         """Label until there is nothing to do, the data has decided, or somebody stops."""
-        told = False
+        announced = False
         while True:
             task = self._session.next(self._annotator)
             decided = self._session.counts(self._annotator).decided
-            if task is None or (decided and not told):
-                told = told or decided
+            if task is None or (decided and not announced):
+                announced = announced or decided
                 if not self._goes_on(task is not None):
                     return
                 continue
             self._show(task)
-            then: _Then = "stay"
-            while then == "stay":
+            step: _NextStep = "stay"
+            while step == "stay":
                 self._ask()
                 try:
-                    then = self._do(task, self._keys.read())
+                    step = self._do(task, self._keys.read())
                 except CalibrailError as error:
                     self._say(f"Not saved: {error}")
-                    then = "next"
-            if then == "stop":
+                    step = "next"
+            if step == "stop":
                 return
 
     def _goes_on(self, more: bool) -> bool:
@@ -235,7 +245,7 @@ class Terminal:
             case _:
                 return False
 
-    def _do(self, task: Task, key: str | None) -> _Then:
+    def _do(self, task: Task, key: str | None) -> _NextStep:
         """Do what a key says."""
         match key:
             case "f" | "h" | "u":
@@ -267,7 +277,7 @@ class Terminal:
                 self._say(f"No key does {short(key, 20)!r}; ? shows those that do something.")
         return "stay"
 
-    def _label(self, task: Task, label: int | None) -> _Then:
+    def _label(self, task: Task, label: int | None) -> _NextStep:
         if label == 0 and self._marks:
             self._say("Words are marked that nothing supports: c clears them, h is hallucinated.")
             return "stay"
@@ -276,7 +286,7 @@ class Terminal:
         self._say(f"Saved as {_NAMES[label]}; z takes it back.")
         return "next"
 
-    def _undo(self) -> _Then:
+    def _undo(self) -> _NextStep:
         task = self._session.undo(self._annotator)
         self._say("There is nothing to undo." if task is None else "Taken back; it is open again.")
         return "stay" if task is None else "next"

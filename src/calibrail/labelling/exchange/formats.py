@@ -1,4 +1,4 @@
-"""CSV, JSONL, Label Studio, Argilla.
+"""File formats of labels: CSV, JSON lines, Label Studio, Argilla.
 
 The format is that of ``Record.to_dict`` in Argilla 2, which ``dataset.records.to_json`` writes and
 ``from_json`` reads: fields, suggestions, and for each question the responses of several users.
@@ -21,7 +21,7 @@ from calibrail.data.rows import RowProblem
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError
 from calibrail.labelling.progress import Task
-from calibrail.labelling.store import Span, encoded
+from calibrail.labelling.store import Span, json_line
 from calibrail.options.data import SKIP
 
 #: What annotators can say.
@@ -158,7 +158,7 @@ def spans_of(given: ImportedLabel, response: str) -> tuple[Span, ...]:
     InputError
         It does not stand in the response.
     """
-    found = []
+    spans = []
     for item in given.marked:
         if isinstance(item, str):
             start = response.find(item)
@@ -166,11 +166,11 @@ def spans_of(given: ImportedLabel, response: str) -> tuple[Span, ...]:
                 raise InputError(
                     f"{item!r:.60} does not stand in the response; copy what is marked from it"
                 )
-            found.append((start, start + len(item), item))
+            spans.append((start, start + len(item), item))
             continue
         start, stop, text = item
-        found.append(_located(start, stop, text, response))
-    return tuple(sorted(set(found)))
+        spans.append(_located(start, stop, text, response))
+    return tuple(sorted(set(spans)))
 
 
 def _located(start: int, stop: int, text: str, response: str) -> Span:
@@ -207,18 +207,12 @@ _FIELDS: Final = ("question", "contexts", "response")
 
 def write_argilla(tasks: Iterable[Task]) -> bytes:
     """Return the records as a JSON list, without suggestions: annotators are to be blind."""
-    content = [
-        {
-            "id": task.alias,
-            "fields": texts_of(task),
-            "metadata": {},
-            "suggestions": {},
-            "responses": {},
-            "vectors": {},
-            "_server_id": None,
-        }
-        for task in tasks
-    ]
+    empty: dict[str, Any] = {"metadata": {}, "suggestions": {}, "responses": {}, "vectors": {}}
+    empty["_server_id"] = None
+    return _json_list([{"id": task.alias, "fields": texts_of(task), **empty} for task in tasks])
+
+
+def _json_list(content: Sequence[Any]) -> bytes:
     return json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
 
 
@@ -229,8 +223,7 @@ def is_record(content: Mapping[str, Any]) -> bool:
 
 def argilla_labels(content: Mapping[str, Any], where: str) -> Iterator[ImportedLabel]:
     """Yield the response of each user to the question about the label."""
-    responses, fields = content.get("responses") or {}, content["fields"]
-    texts = {name: fields[name] for name in _FIELDS if isinstance(fields.get(name), str)}
+    responses, texts = content.get("responses") or {}, _texts(content["fields"])
     marked = {
         str(item.get("user_id")): item["value"] for item in responses.get(ARGILLA_SPANS) or ()
     }
@@ -273,10 +266,9 @@ INTERFACE: Final = f"""<View>
 """
 
 
-def write(tasks: Iterable[Task]) -> bytes:
+def write_label_studio(tasks: Iterable[Task]) -> bytes:
     """Return the tasks as a JSON list, without predictions: annotators are to be blind."""
-    content = [{"data": {ID: task.alias, **texts_of(task)}} for task in tasks]
-    return json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
+    return _json_list([{"data": {ID: task.alias, **texts_of(task)}} for task in tasks])
 
 
 def is_task(content: Mapping[str, Any]) -> bool:
@@ -298,14 +290,14 @@ def label_studio_labels(content: Mapping[str, Any], where: str) -> Iterator[Impo
         results = annotation.get("result") or ()
         choices = [item for item in results if item.get("type") == "choices"]
         named = [item for item in choices if item.get("from_name") == LABEL] or choices
-        said = [word for item in named for word in item.get("value", {}).get("choices", ())]
+        words = [word for item in named for word in item.get("value", {}).get("choices", ())]
         marked = tuple(
             _label_studio_span(item["value"])
             for item in results
             if item.get("type") == "labels" and item.get("to_name") == "response"
         )
         by = _person(annotation.get("completed_by"))
-        label = None if not said else said[0] if len(set(said)) == 1 else said
+        label = None if not words else words[0] if len(set(words)) == 1 else words
         yield ImportedLabel(place, key, label, by, marked, texts, annotation)
 
 
@@ -313,20 +305,12 @@ def _flat(content: Mapping[str, Any], where: str) -> Iterator[ImportedLabel]:
     marked = tuple(
         _label_studio_span(item) for item in content.get(SPANS) or () if isinstance(item, Mapping)
     )
-    yield ImportedLabel(
-        where,
-        str(content[ID]),
-        content.get(LABEL),
-        _person(content.get("annotator")),
-        marked,
-        _texts(content),
-        content,
-    )
+    key, by = str(content[ID]), _person(content.get("annotator"))
+    yield ImportedLabel(where, key, content.get(LABEL), by, marked, _texts(content), content)
 
 
 def _texts(data: Mapping[str, Any]) -> dict[str, str]:
-    names = ("question", "contexts", "response")
-    return {name: data[name] for name in names if isinstance(data.get(name), str)}
+    return {name: data[name] for name in _FIELDS if isinstance(data.get(name), str)}
 
 
 def _label_studio_span(value: Mapping[str, Any]) -> tuple[int, int, str]:
@@ -346,7 +330,7 @@ def _person(by: object) -> str | None:
 def write_json_lines(tasks: Iterable[Task]) -> bytes:
     """Return one object a line; ``label`` is to be added: 1, 0, a word, or null for unsure."""
     return b"".join(
-        encoded(
+        json_line(
             {
                 "id": task.alias,
                 "question": task.question,
@@ -374,7 +358,7 @@ def json_lines_labels(content: dict[str, Any], where: str) -> Iterator[ImportedL
     }
     if isinstance(contexts, list):
         texts["contexts"] = joined([str(chunk) for chunk in contexts])
-    said = content.get("label")
+    label = content.get("label")
     try:
         spans = tuple((int(a), int(b), str(c)) for a, b, c in content.get("spans") or ())
     except (TypeError, ValueError) as error:
@@ -384,7 +368,7 @@ def json_lines_labels(content: dict[str, Any], where: str) -> Iterator[ImportedL
     yield ImportedLabel(
         where,
         str(content["id"]),
-        "unsure" if said is None and "label" in content else said,
+        "unsure" if label is None and "label" in content else label,
         content.get("annotator"),
         spans,
         {name: str(text) for name, text in texts.items()},
@@ -435,7 +419,7 @@ def kept_as_text(text: str, *, id: bool = False) -> str:
     return text
 
 
-def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
+def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
     """Yield the rows of a CSV file.
 
     Parameters
@@ -452,8 +436,8 @@ def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
     """
     for item in csv_rows(path, _delimiter(path)):
         if isinstance(item, RowProblem):
-            said = f"{item.reason} ({item.detail or item.value}); {item.remedy}"
-            yield ImportedLabel(f"{path}, row {item.row}", "", None, problem=said)
+            problem = f"{item.reason} ({item.detail or item.value}); {item.remedy}"
+            yield ImportedLabel(f"{path}, row {item.row}", "", None, problem=problem)
             continue
         where = f"{path}, row {item.number}"
         cells = {name.strip().lower(): value for name, value in item.values.items()}
@@ -470,11 +454,7 @@ def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
             cells[label.lower()],
             str(cells["annotator"]).strip() if cells.get("annotator") else None,
             tuple(_text(part.strip()) for part in marked if part.strip()),
-            {
-                name: _text(cells[name])
-                for name in ("question", "contexts", "response")
-                if cells.get(name) is not None
-            },
+            {name: _text(cells[name]) for name in _FIELDS if cells.get(name) is not None},
             cells,
         )
 

@@ -1,39 +1,30 @@
-"""Export_answers, import_labels."""
+"""Export of answers to other labelling programs, and import of their labels."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from calibrail.data.labels import LabelReader
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.exchange import formats
-from calibrail.labelling.exchange.formats import (
-    ImportedLabel,
-    LabelWords,
-    changed_text,
-    spans_of,
-)
+from calibrail.labelling.exchange.formats import ImportedLabel, LabelWords, changed_text, spans_of
 from calibrail.labelling.plan import Lots
 from calibrail.labelling.progress import Task
 from calibrail.labelling.session import Session
 from calibrail.options import ReadOptions, fields
 from calibrail.options.fields import cli_or_python, one_of, optional
-from calibrail.serialization import plain
+from calibrail.serialization import Record
 
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
 
-_BY_SUFFIX: Final[Mapping[str, Format]] = {
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-}
+_BY_SUFFIX: Final[Mapping[str, Format]] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _WRITE: Final[Mapping[str, Callable[[Iterable[Task]], bytes]]] = {
     "csv": formats.write_spreadsheet,
     "jsonl": formats.write_json_lines,
-    "label-studio": formats.write,
+    "label-studio": formats.write_label_studio,
     "argilla": formats.write_argilla,
 }
 
@@ -49,15 +40,15 @@ def format_of(path: Path, given: str | None = None) -> Format:
     if given is not None:
         named: Format = one_of(given, Format, "export_as")
         return named
-    found = _BY_SUFFIX.get(path.suffix.lower())
-    if found is None:
+    named_by_suffix = _BY_SUFFIX.get(path.suffix.lower())
+    if named_by_suffix is None:
         names = ", ".join(get_args(Format))
         raise InputError(
             f"the name {path.name!r} does not say in which format to write; end it in .csv or "
             f".jsonl, or name the format ({cli_or_python('--export-as', 'export_as=')} one of "
             f"{names})"
         )
-    return found
+    return named_by_suffix
 
 
 def write(path: Path, tasks: Iterable[Task], format: Format) -> list[Path]:
@@ -96,7 +87,7 @@ def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
     with file_errors(f"cannot read {path}", "; name a file that holds labels"):
         raw = path.read_bytes()
     if raw.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] not in (b"[", b"{"):
-        yield from formats.read(path, label)
+        yield from formats.read_spreadsheet(path, label)
         return
     for where, content in _objects(path, raw):
         try:
@@ -145,7 +136,7 @@ def _objects(path: Path, raw: bytes) -> Iterator[tuple[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Record):
     """What became of the rows of a file.
 
     Attributes
@@ -166,10 +157,7 @@ class Imported:
     blank: int
     problems: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what ``calibrail label --import --json`` prints."""
-        values = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
-        return {"schema": "calibrail.imported/1"} | values
+    schema: ClassVar = "calibrail.imported/1"
 
 
 def take_labels(
@@ -236,29 +224,25 @@ def _take(
             f"the {text} of {row.id!r} is another one than was handed out, so the label may be "
             f"about something else; restore it, or empty that cell to say that it is the same"
         )
+    there = session.labels_of(order).get(name)
     if (before := first.setdefault((order, name), row.where)) != row.where:
-        given = session.labels_of(order).get(name)
-        if given is None or given.label != label:
+        if there is None or there.label != label:
             raise InputError(
                 f"a second label of {name!r} for {row.id!r}, another one than in {before}; keep one"
             )
         return "again"
-    there = session.labels_of(order).get(name)
     if there is not None:
         if there.label == label:
             return "again"
         raise InputError(
-            f"{name!r} has labelled {row.id!r} otherwise already (as {_said(there.label)}); undo "
+            f"{name!r} has labelled {row.id!r} otherwise already (as {_WORDS[there.label]}); undo "
             "that label to change it, or take the row out"
         )
     session.put(name, order, label, spans_of(row, task.response))
     return "unsure" if label is None else "labelled"
 
 
-def _said(label: int | None) -> str:
-    return {1: "hallucinated", 0: "faithful", None: "unsure"}[label]
-
-
+_WORDS: Final = {1: "hallucinated", 0: "faithful", None: "unsure"}
 #: Who labelled where a file does not say so.
 ELSEWHERE: Final = "elsewhere"
 
