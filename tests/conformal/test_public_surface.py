@@ -211,7 +211,7 @@ MORE: Mapping[tuple[str, str], list[Any]] = {
 }
 
 #: What is given, not what is found.
-WITHOUT_JSON = {"Counts", "VerdictProbabilities", "CandidateSearch"}
+WITHOUT_JSON = {"ClassCounts", "VerdictProbabilities", "CandidateSearch"}
 
 #: Tested where several of them are at work together.
 ELSEWHERE = {"promise", "requirement", "assumption", "search", "calibration_share", "withhold"}

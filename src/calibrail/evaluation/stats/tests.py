@@ -192,7 +192,7 @@ def moments(values: Floats) -> ClassMoments:
     Examples
     --------
     >>> moments(np.array([1.0, 2.0, 3.0, np.nan]))
-    Moments(n=3, mean=2.0, sd=1.0)
+    ClassMoments(n=3, mean=2.0, sd=1.0)
     """
     defined = values[~np.isnan(values)]
     if len(defined) == 0:
