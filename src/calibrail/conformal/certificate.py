@@ -621,7 +621,8 @@ def certify_trimming(
     Examples
     --------
     >>> required = Requirement(min_coverage=0.8, min_kept=0.5)
-    >>> certify_trimming(ClassCounts(95, 100, 60, 100), [1.0, 0.5, 0.75, 1.0] * 50, required).verdict
+    >>> counts = ClassCounts(95, 100, 60, 100)
+    >>> certify_trimming(counts, [1.0, 0.5, 0.75, 1.0] * 50, required).verdict
     'certified'
     >>> certify_trimming(ClassCounts(100, 100, 100, 100), [0.0] * 200, required).verdict
     'rejected'
