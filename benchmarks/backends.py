@@ -50,7 +50,6 @@ KINDS: dict[str, dict[str, str]] = {
     "torch float32": {},
     "torch bfloat16": {"dtype": "bfloat16"},
     "onnx float32": {"backend": "onnx"},
-    "onnx int8": {"backend": "onnx", "dtype": "int8"},
     "openvino float32": {"backend": "openvino"},
 }
 ALPHA = 0.1

@@ -4,8 +4,7 @@ Per size, ``numpy.sort`` and each operation run in turn in one process, as often
 allows. An operation whose next size is likely to exceed ``LIMIT`` is skipped there, and the page
 says so. Goals: at most 1.5 times the sort for threshold and certificate, 2 times for p-values, and
 at least 50 times faster than MAPIE's ``BinaryClassificationController`` (its default grid of 100
-thresholds, recall and FPR) at 10^5 labelled scores. Where p-values cost more than 2 sorts, rows of
-the steps that merging sorted runs needs say why. Streams: ``conformal_streams.py``.
+thresholds, recall and FPR) at 10^5 labelled scores.
 ``python benchmarks/conformal_speed.py [LARGEST]``.
 """
 
@@ -43,7 +42,6 @@ from calibrail.conformal.bounds import local_level
 from calibrail.conformal.power import Assumption, plan
 from calibrail.conformal.risk_control import control_risks
 from calibrail.conformal.selection import shared_level
-from calibrail.conformal.threshold import RankTable, nearly_ascending, search
 from calibrail.options import Promise, Requirement
 
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
@@ -54,11 +52,6 @@ BUDGET, LIMIT = 1.0, 60.0
 #: The most repeats, and the fewest where one takes less than the budget.
 MOST, FEWEST = 200, 3
 GROUPS, CLUSTER = 10, 5
-#: What p-values by merging sorted runs take at the least, and what may stand for the merge.
-SORTING = "sorting N values so that each remembers its position"
-MERGING = "merging two sorted runs of N (`numpy.sort`, stable)"
-BACK = "putting N counts back into the values' order"
-SEARCHING = "in place of the merge: `searchsorted`, both sides ascending"
 
 Floats = NDArray[np.float64]
 Operation = Callable[[], object]
@@ -101,11 +94,6 @@ def main() -> None:
         "not grow with the sort. The first Berk-Jones band of an n finds its level once, "
         'which is then kept, and so do the bounds on discoveries: "first" includes it.',
         "",
-        "p-values by merging would take three of these steps, so many sorts of N together: "
-        + "; ".join(f"{together(seconds, sorting, n):.1f} at {n:,}" for n in sizes)
-        + ". That is the least: which of the merged numbers are values the merge alone does not "
-        "say.",
-        "",
         f"Against MAPIE at {MAPIE_SIZE:,} labelled scores (goal: at least 50 times faster):",
         "",
         "| what | seconds | MAPIE / calibrail |",
@@ -131,25 +119,13 @@ def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
     clusters, weights = np.arange(n) // CLUSTER, np.exp(rng.normal(0.0, 0.5, n))
     weighted = calibrate_weighted(scores, weights, ALPHA)
     p = p_values(calibration.scores, fresh)
-    table, ascending = RankTable(calibration.scores), np.sort(fresh)
-    runs, order = np.append(calibration.scores, ascending), nearly_ascending(fresh)
-    counts, back = table.count(ascending), np.empty(n, dtype=np.int64)
     crowded, among = np.sort(rng.beta(0.1, 0.1, n)), rng.beta(0.1, 0.1, n)
     found: dict[str, Operation] = {
         "numpy.sort": lambda: np.sort(scores),
         "threshold, marginal": lambda: calibrate_threshold(scores, Promise(ALPHA)),
         "threshold, pac": lambda: calibrate_threshold(scores, Promise(ALPHA, "pac", DELTA)),
         "p-values of N against N": lambda: p_values(calibration.scores, fresh),
-        "of that, the table of the scores": lambda: RankTable(calibration.scores),
-        "of that, looking the values up": lambda: table.count(fresh),
-        "the same by binary search in ascending order": lambda: search(calibration.scores, fresh),
         "p-values where scores crowd (beta 0.1, 0.1)": lambda: p_values(crowded, among),
-        SORTING: lambda: nearly_ascending(fresh),
-        "the same by `numpy.argsort`": lambda: np.argsort(fresh),
-        MERGING: lambda: np.sort(runs, kind="stable"),
-        # Faster than `put`.
-        BACK: lambda: back.__setitem__(order, counts),
-        SEARCHING: lambda: calibration.scores.searchsorted(ascending, side="right"),
         "certificate": lambda: certificate(fresh, hallucinated, both),
         f"thresholds of {GROUPS} groups": lambda: calibrate_groups(scores, names, Promise(ALPHA)),
         f"clusters of {CLUSTER}, marginal": lambda: calibrate_clusters(
@@ -247,11 +223,6 @@ def cell(found: dict[int, float], sorting: dict[int, float], n: int) -> str:
     if n in found:
         return f"{found[n] / sorting[n]:.3g}"
     return f"skipped (about {expected(found, n):,.0f} s)"
-
-
-def together(seconds: dict[str, dict[int, float]], sorting: dict[int, float], n: int) -> float:
-    """Return the sorts of n that the steps of merging take, measured at this very n."""
-    return sum(seconds[step][n] for step in (SORTING, MERGING, BACK)) / sorting[n]
 
 
 def mapie_rows(rng: np.random.Generator) -> list[str]:

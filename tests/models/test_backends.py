@@ -1,4 +1,4 @@
-"""The same models by torch, onnxruntime and OpenVINO: equal in float32, another score in int8."""
+"""The same models by torch, onnxruntime and OpenVINO: equal but for rounding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models import hardware, onnx
 from calibrail.models.embeddings import LocalEncoder, load_encoder
 from calibrail.models.hardware import Runtime, n_threads
-from calibrail.models.loading import DEFAULT_MODEL, TOLERANCES
+from calibrail.models.loading import TOLERANCES
 from calibrail.models.nli import EntailmentModel
 from calibrail.scores.provenance import Reranker
 from tests.installed import need
@@ -28,7 +28,6 @@ from tests.tiny_models import (
     CLASSIFIERS,
     make_classifier,
     make_hhem,
-    make_matcher,
     make_minicheck,
 )
 
@@ -76,43 +75,18 @@ class TestEncoder:
             assert np.abs(ours.words(text) - torch.words(text)).max(initial=0.0) < 1e-5
         assert ours.cut(TEXTS) == torch.cut(TEXTS)
 
-    def test_int8_is_another_encoder_near_by(self) -> None:
-        ours, torch = load_encoder(backend="onnx", dtype="int8"), load_encoder()
-        similar = (ours.sentences(TEXTS) * torch.sentences(TEXTS)).sum(axis=1)
-        assert 1e-4 < 1.0 - similar.min() < 0.1
-
-    def test_int8_of_a_text_does_not_depend_on_its_neighbours(self) -> None:
-        encoder = LocalEncoder(DEFAULT_MODEL, None, "", "int8", "onnx")
-        together = encoder.sentences(TEXTS)
-        for text, vector in zip(TEXTS, together, strict=True):
-            encoder.forget()
-            assert np.array_equal(encoder.sentences([text])[0], vector)
-
-    def test_a_graph_in_int8_that_computes_something_else_is_refused(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        rounded = onnx.rounded
-
-        def reversed_scales(weights: Any) -> Any:
-            numbers, scales = rounded(weights)
-            return numbers[::-1], 2.0 * scales
-
-        monkeypatch.setattr(onnx, "rounded", reversed_scales)
-        with pytest.raises(ModelError, match=r"int8 gives values far .* use dtype=float32"):
-            LocalEncoder(DEFAULT_MODEL, None, "", "int8", "onnx").sentences(["river"])
-        assert not list((tmp_path / "calibrail" / "graphs").iterdir())
-
     def test_a_graph_that_differs_by_more_than_scores_tolerate_is_refused(
         self, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         assert TOLERANCES["float32"] >= onnx.AGREEMENT
 
+        read = onnx.read_graph
+
         def nearly(path: Path) -> Any:
             from onnx import numpy_helper
 
-            graph = onnx.read_graph(path)
+            graph = read(path)
             for item in graph.graph.initializer:
                 values = numpy_helper.to_array(item)
                 if values.dtype == np.float32 and values.size > 100:
@@ -157,11 +131,6 @@ class TestPairs:
         expected = Reranker(folder).relevance(PAIRS)
         assert np.abs(Reranker(folder, backend=backend).relevance(PAIRS) - expected).max() < 1e-4
 
-    def test_int8_still_knows_entailment(self, tmp_path: Path) -> None:
-        model = EntailmentModel(str(make_matcher(tmp_path / "m")), dtype="int8", backend="onnx")
-        follows, lacks = model.judge([PAIRS[0], ("the sea", "the tower rings")])
-        assert follows.entailment > 0.9 > 0.1 > lacks.entailment
-
 
 class TestRuntime:
     @pytest.mark.parametrize(
@@ -169,12 +138,14 @@ class TestRuntime:
         [
             ({"backend": "tensorrt"}, "backend must be one of torch, onnx, openvino"),
             ({"backend": 1}, "backend must be one of torch"),
-            ({"dtype": "int8"}, "float16 with backend=torch; got 'int8'; int8 needs backend=onnx"),
-            ({"backend": "onnx", "dtype": "bfloat16"}, "one of float32, int8 with backend=onnx"),
-            ({"backend": "openvino", "dtype": "int8"}, "must be one of float32 with backend=openv"),
+            ({"dtype": "int8"}, "no longer offered.*use backend=onnx .* calibrate .* export a new"),
+            ({"backend": "onnx", "dtype": "int8"}, "dtype=int8 is no longer offered"),
+            (
+                {"backend": "onnx", "dtype": "bfloat16"},
+                "float32 with backend=onnx; got 'bfloat16'; bfloat16 needs backend=torch",
+            ),
             ({"device": "tpu"}, "device must be one of cpu, cuda, mps with backend=torch"),
             ({"backend": "openvino", "device": "cuda"}, "one of cpu with backend=openvino"),
-            ({"backend": "onnx", "dtype": "int8", "device": "cuda"}, "on the processor only"),
         ],
     )
     def test_what_is_not_offered_names_what_is(self, wrong: dict[str, Any], message: str) -> None:
@@ -184,8 +155,8 @@ class TestRuntime:
     def test_each_is_pinned_as_a_model_of_its_own(self) -> None:
         kinds: list[dict[str, Any]] = [
             *({"dtype": dtype} for dtype in ("float32", "bfloat16", "float16")),
-            *({"backend": "onnx", "dtype": dtype} for dtype in ("float32", "int8")),
-            *({"backend": "openvino"}, {"device": "cpu"}, {"backend": "onnx", "device": "cpu"}),
+            *({"backend": "onnx"}, {"backend": "openvino"}),
+            *({"device": "cpu"}, {"backend": "onnx", "device": "cpu"}),
         ]
         pinned = [json.dumps(load_encoder(**kind).fingerprint(), sort_keys=True) for kind in kinds]
         assert len(set(pinned)) == len(kinds)
@@ -245,24 +216,22 @@ class TestCache:
 
     @pytest.mark.parametrize("damage", ["model.onnx", "tokenizer/tokenizer.json", "manifest.json"])
     def test_a_damaged_entry_is_made_anew(self, empty: Path, tiny: Path, damage: str) -> None:
-        first = LocalEncoder(str(tiny), None, "", "int8", "onnx").sentences(["river"])
+        first = LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
         (entry,) = empty.iterdir()
         raw = (entry / damage).read_bytes()
         (entry / damage).write_bytes(raw[: len(raw) // 2])
-        again = LocalEncoder(str(tiny), None, "", "int8", "onnx").sentences(["river"])
+        again = LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
         assert np.array_equal(first, again)
         assert list(empty.iterdir()) == [entry] and onnx.is_whole(entry)
 
-    @pytest.mark.parametrize(
-        ("backend", "dtype"), [("onnx", "float32"), ("openvino", "float32"), ("onnx", "int8")]
-    )
+    @pytest.mark.parametrize("backend", ["onnx", "openvino"])
     def test_weights_that_one_file_cannot_hold_lie_beside_it(
-        self, empty: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, backend: str, dtype: str
+        self, empty: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, backend: str
     ) -> None:
-        expected = LocalEncoder(str(tiny), None, "", dtype, backend).sentences(["river"])
+        expected = LocalEncoder(str(tiny), None, "", "float32", backend).sentences(["river"])
         shutil.rmtree(empty)
         monkeypatch.setattr(onnx, "LARGEST", 100)
-        found = LocalEncoder(str(tiny), None, "", dtype, backend).sentences(["river"])
+        found = LocalEncoder(str(tiny), None, "", "float32", backend).sentences(["river"])
         assert np.array_equal(found, expected)
         (entry,) = empty.iterdir()
         weights = entry / "model.onnx.weights"

@@ -236,8 +236,8 @@ class TestSpecification:
         ("wrong", "message"),
         [
             (
-                {"dtype": "int8"},
-                "dtype must be one of float32, bfloat16, float16 with backend=torch; got 'int8'",
+                {"dtype": "int4"},
+                "dtype must be one of float32, bfloat16, float16 with backend=torch; got 'int4'",
             ),
             ({"window": 0}, "window must be at least 1"),
             ({"window": True}, "window must be a number of tokens"),

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from calibrail import calibrate
-from calibrail.errors import GuardrailError, InputError
+from calibrail.errors import InputError
 from calibrail.guardrail import Guardrail
+from calibrail.guardrail.file import content_digest, render
 from calibrail.models import hardware
 from calibrail.models.loading import LocalModel
 from calibrail.scores import build, key_of, parse_spec
@@ -53,9 +54,9 @@ def test_a_default_is_not_said_and_anything_else_is(name: str) -> None:
 
 def test_all_models_of_a_score_are_computed_alike() -> None:
     for name in LOCAL:
-        score = build(parse_spec(f"{name}:backend=onnx,dtype=int8"))
+        score = build(parse_spec(f"{name}:backend=onnx"))
         assert isinstance(score, LocalScore)
-        assert {(model.backend, model.dtype) for model in score.models} == {("onnx", "int8")}
+        assert {model.backend for model in score.models} == {"onnx"}
 
 
 def test_every_score_whose_models_run_here_takes_them() -> None:
@@ -100,16 +101,13 @@ def test_a_frozen_guardrail_decides_as_it_was_certified(
     assert 'pip install "calibrail[models,onnx]"' in " ".join(refused.stderr.split())
 
 
-def test_another_quantisation_is_not_what_was_frozen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_frozen_in_int8_is_refused_with_a_remedy(tmp_path: Path) -> None:
     data, path = write(tmp_path / "data.jsonl", rows(60)), tmp_path / "guardrail.json"
-    calibrate(str(data), "rad:backend=onnx,dtype=int8", alpha=0.2).freeze().save(path)
+    calibrate(str(data), "rad:backend=onnx", alpha=0.2).freeze().save(path)
     content = json.loads(path.read_bytes())
-    pinned = content["score"]["fingerprint"]
-    assert {"backend", "graph", "quantisation", "onnxruntime"} <= set(pinned)
-    monkeypatch.setattr(hardware, "INT8", "another scheme")
-    with pytest.raises(GuardrailError, match=r"quantisation: frozen 'calibrail-int8/1"):
+    content["score"]["params"]["dtype"] = "int8"
+    path.write_bytes(render({**content, "digest": content_digest(content)}))
+    with pytest.raises(InputError, match=r"int8 is no longer offered.* export a new guardrail"):
         Guardrail.load(path)
 
 

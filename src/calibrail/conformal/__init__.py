@@ -61,13 +61,8 @@ from calibrail.conformal.sequential.importance_weighted import to_label as to_la
 from calibrail.conformal.sequential.test import SequentialCertificate as SequentialCertificate
 from calibrail.conformal.sequential.test import SequentialTest as SequentialTest
 from calibrail.conformal.sequential.test import UnsureTest as UnsureTest
-from calibrail.conformal.streamed import BandStream as BandStream
-from calibrail.conformal.streamed import CountStream as CountStream
-from calibrail.conformal.streamed import PValueStream as PValueStream
-from calibrail.conformal.streamed import ThresholdStream as ThresholdStream
 from calibrail.conformal.threshold import GUARANTEES as GUARANTEES
 from calibrail.conformal.threshold import Calibration as Calibration
-from calibrail.conformal.threshold import Threshold as Threshold
 from calibrail.conformal.threshold import WeightedCalibration as WeightedCalibration
 from calibrail.conformal.threshold import calibrate_threshold as calibrate_threshold
 from calibrail.conformal.threshold import calibrate_weighted as calibrate_weighted

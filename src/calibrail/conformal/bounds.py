@@ -33,7 +33,7 @@ from scipy.special import betainccinv, betaincinv, betaln, gammaln, xlogy
 
 from calibrail.conformal import _validation
 from calibrail.conformal._validation import Bools, Floats, Ints
-from calibrail.conformal.threshold import Calibration, Threshold
+from calibrail.conformal.threshold import Calibration
 from calibrail.errors import InputError
 from calibrail.options.fields import one_of
 from calibrail.serialization import Record
@@ -407,7 +407,7 @@ def _wins(shares: Floats, bets: Floats, limit: float, tail: float) -> bool:
 
 
 def coverage_band(
-    calibration: Calibration | Threshold | tuple[int, int], m: int, confidence: float
+    calibration: Calibration | tuple[int, int], m: int, confidence: float
 ) -> tuple[int, int]:
     """Return the lowest and highest plausible number of caught hallucinations among m.
 
@@ -417,7 +417,7 @@ def coverage_band(
 
     Parameters
     ----------
-    calibration : Calibration, Threshold or (int, int)
+    calibration : Calibration or (int, int)
         The threshold, or its rank and n.
     m : int
         Hallucinated test examples.

@@ -27,7 +27,7 @@ from calibrail.conformal.bounds import (
     mean_bound,
     proof_level,
 )
-from calibrail.conformal.threshold import Calibration, Threshold, decimal, rank
+from calibrail.conformal.threshold import Calibration, decimal, rank
 from calibrail.errors import InputError
 from calibrail.formatting import listed, percent
 from calibrail.options.guarantee import Requirement
@@ -78,7 +78,7 @@ def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipToleran
 
     Examples
     --------
-    >>> flip_tolerance(Counts(290, 300, 20, 400), Requirement(min_coverage=0.9, max_fpr=0.1))
+    >>> flip_tolerance(ClassCounts(290, 300, 20, 400), Requirement(min_coverage=0.9, max_fpr=0.1))
     FlipTolerance(flips=10, n=700, share=0.014285714285714285, weakest='fpr')
     """
     required = _validation.rate(requirement.min_coverage, "min_coverage")
@@ -95,7 +95,7 @@ def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipToleran
 
 
 def joint_flip_tolerance(
-    calibration: Calibration | Threshold, counts: ClassCounts, requirement: Requirement
+    calibration: Calibration, counts: ClassCounts, requirement: Requirement
 ) -> FlipTolerance | None:
     """Return ``flip_tolerance`` for ``joint_certificate``: coverage rests on calibration labels.
 
@@ -233,11 +233,11 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
     Examples
     --------
     >>> required = Requirement(min_coverage=0.9, max_fpr=0.1)
-    >>> certify_counts(Counts(290, 300, 20, 400), required).verdict
+    >>> certify_counts(ClassCounts(290, 300, 20, 400), required).verdict
     'certified'
-    >>> certify_counts(Counts(290, 300, 200, 400), required).verdict
+    >>> certify_counts(ClassCounts(290, 300, 200, 400), required).verdict
     'rejected'
-    >>> open_one = certify_counts(Counts(28, 30, 2, 40), required)
+    >>> open_one = certify_counts(ClassCounts(28, 30, 2, 40), required)
     >>> open_one.verdict, dict(open_one.needed)
     ('inconclusive', {'hallucinated': 209, 'faithful': 76})
     """
@@ -249,7 +249,7 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
 
 
 def joint_certificate(
-    calibration: Calibration | Threshold, counts: ClassCounts, requirement: Requirement
+    calibration: Calibration, counts: ClassCounts, requirement: Requirement
 ) -> Certificate:
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
@@ -259,7 +259,7 @@ def joint_certificate(
 
     Parameters
     ----------
-    calibration : Calibration or Threshold
+    calibration : Calibration
         With ``guarantee="pac"`` or ``"anytime"``.
     counts : Counts
         On hallucinated test examples, and on faithful examples that had no part in the threshold.
@@ -323,15 +323,15 @@ def smallest_limit(
 
     Examples
     --------
-    >>> limit, level = smallest_limit(Counts(290, 300, 20, 400), 0.9, 0.95)
+    >>> limit, level = smallest_limit(ClassCounts(290, 300, 20, 400), 0.9, 0.95)
     >>> round(limit, 4), level
     (0.0718, 0.95)
-    >>> smallest_limit(Counts(270, 300, 20, 400), 0.9, 0.95)
+    >>> smallest_limit(ClassCounts(270, 300, 20, 400), 0.9, 0.95)
     (None, 0.95)
-    >>> limit, level = smallest_limit(Counts(270, 300, 20, 400), 0.9, 0.95, delta=0.05)
+    >>> limit, level = smallest_limit(ClassCounts(270, 300, 20, 400), 0.9, 0.95, delta=0.05)
     >>> round(limit, 4), round(level, 3)
     (0.0762, 0.925)
-    >>> smallest_limit(Counts(240, 300, 20, 400), 0.9, 0.95, delta=0.05)[0] is None
+    >>> smallest_limit(ClassCounts(240, 300, 20, 400), 0.9, 0.95, delta=0.05)[0] is None
     True
     """
     required = _validation.rate(min_coverage, "min_coverage")
@@ -498,7 +498,7 @@ def certify_groups(
     Examples
     --------
     >>> verdicts = certify_groups(
-    ...     {"easy": Counts(300, 300, 5, 300), "hard": Counts(200, 300, 5, 300)},
+    ...     {"easy": ClassCounts(300, 300, 5, 300), "hard": ClassCounts(200, 300, 5, 300)},
     ...     Requirement(min_coverage=0.9, max_fpr=0.1),
     ... )
     >>> [(name, item.certificate.verdict) for name, item in verdicts.items()]
@@ -621,11 +621,12 @@ def certify_trimming(
     Examples
     --------
     >>> required = Requirement(min_coverage=0.8, min_kept=0.5)
-    >>> certify_trimming(Counts(95, 100, 60, 100), [1.0, 0.5, 0.75, 1.0] * 50, required).verdict
+    >>> counts = ClassCounts(95, 100, 60, 100)
+    >>> certify_trimming(counts, [1.0, 0.5, 0.75, 1.0] * 50, required).verdict
     'certified'
-    >>> certify_trimming(Counts(100, 100, 100, 100), [0.0] * 200, required).verdict
+    >>> certify_trimming(ClassCounts(100, 100, 100, 100), [0.0] * 200, required).verdict
     'rejected'
-    >>> open_one = certify_trimming(Counts(17, 20, 3, 20), [1.0, 0.5] * 10, required)
+    >>> open_one = certify_trimming(ClassCounts(17, 20, 3, 20), [1.0, 0.5] * 10, required)
     >>> open_one.verdict, dict(open_one.needed)
     ('inconclusive', {'hallucinated': 173, 'faithful': 0, 'answers': 0})
     """

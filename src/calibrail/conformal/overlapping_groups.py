@@ -7,14 +7,15 @@ to there, so it is found with that variable fixed, by one linear program in whic
 
     threshold = max x b  over the b that minimise  sum_i rho_alpha(s_i - x_i b) + (1 - alpha) x b.
 
+scipy's HiGHS solves its dual; the scores whose dual variables lie between their bounds are those
+through which the fit goes. Rounding only lowers a threshold.
+
 Which groups have enough examples is asked of all n + 1 answers, so that asking does not spoil the
 promise of ``overlapping``: for each vector of groups as if the new answer were one of the
 calibration part.
 
-With F the functions that are additive over the groups, the thresholds of Gibbs, Cherian and Candès
-("Conformal prediction with conditional guarantees", JRSS-B 2025) are found in
-``calibrail.conformal.quantile_fit``. For a new hallucinated answer that is exchangeable with those
-of the calibration part, and every group G that has its own indicator,
+For a new hallucinated answer that is exchangeable with those of the calibration part, and every
+group G that has its own indicator,
 
     E[1{in G} (1{missed} - alpha)] <= 0,   that is   P(missed | in G) <= alpha,
 
@@ -60,18 +61,24 @@ from calibrail.options.fields import spell_option
 from calibrail.options.guarantee import Promise
 from calibrail.serialization import Record
 
-#: Scores are compared by integers of so many steps; what is closer is taken for a tie. Sums of a
-#: thousand of them are floats without rounding.
-_STEPS: Final = 1 << 40
 #: A threshold that is no score is lowered by this share of the scores' range: rounding never
 #: passes an answer.
 _SLACK: Final = 1e-9
-#: Far more steps than any problem has taken.
-_MOST_STEPS: Final = 20_000
+#: By so much the new answer's dual variable lies above its lowest value: less than any difference
+#: between sums of dual variables, which are multiples of alpha's last digit.
+_ABOVE: Final = 1e-6
+#: Presolving takes most of the time with a few equations and many variables.
+_OPTIONS: Final[Any] = {
+    "presolve": False,
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-10,
+}
+#: What HiGHS says where the equations of the groups cannot be met.
+_INFEASIBLE: Final = 2
 
 
 class QuantileFit:
-    """Fits of one set of scores; each starts where the last one ended.
+    """Fits of one set of scores by scipy's HiGHS.
 
     Parameters
     ----------
@@ -83,30 +90,14 @@ class QuantileFit:
 
     def __init__(self, scores: Floats, design: Ints) -> None:
         finite = np.isfinite(scores)
-        self._above, self._below = scores == math.inf, scores == -math.inf
-        self._scores = scores
-        known = scores[finite]
-        self._low = float(known.min()) if len(known) else 0.0
-        self._range = float(known.max()) - self._low if len(known) else 0.0
-        steps = np.zeros(len(scores))
-        if self._range > 0.0:
-            steps[finite] = np.floor((known / self._range - self._low / self._range) * _STEPS)
-        # Ties are broken as if each score had a random infinitesimal part, so that no more scores
-        # lie on a fit than it has terms. The threshold depends on no such part: it is continuous
-        # in the scores.
-        parts = np.random.default_rng(0).integers(_STEPS, size=len(scores))
-        self._q = np.column_stack([steps.astype(np.int64), parts])
-        self._finite = finite
-        cells, self._cell = np.unique(design, axis=0, return_inverse=True)
-        known_cells, first = np.unique(self._cell[finite], return_index=True)
-        self._kept = _pivots(cells[known_cells])
-        self._cells = cells[:, self._kept]
-        self._basis = np.flatnonzero(finite)[first[_pivots(self._cells[known_cells].T)]]
-        self._total = design[:, self._kept].sum(axis=0)
-        # What the other columns are made of, on the scores: a new answer may differ there.
-        floats = self._cells.astype(np.float64)
-        self._made = np.linalg.lstsq(floats, cells.astype(np.float64))[0] if cells.size else floats
-        self._spread = _same(floats @ self._made, cells)
+        self._scores, self._design = scores[finite], design[finite].astype(np.float64)
+        self._above = design[scores == math.inf].sum(axis=0)
+        self._below = design[scores == -math.inf].sum(axis=0)
+        self._low = float(self._scores.min(initial=math.inf))
+        self._range = float(self._scores.max(initial=-math.inf)) - self._low
+        # Halves first: the range of finite scores may be no finite number.
+        half = np.ptp(self._scores / 2.0) if finite.any() else 0.0
+        self._unit = (self._scores / 2.0 - self._low / 2.0) / half if half > 0.0 else None
 
     def threshold(self, member: Ints, alpha: Fraction) -> float:
         """Return the threshold of a new answer; ``-inf`` where its groups do not settle one.
@@ -118,109 +109,50 @@ class QuantileFit:
         alpha : Fraction
             Tolerated miss rate.
         """
-        new = member[self._kept]
-        if not self._spread or not len(new) or not _same(new @ self._made, member):
+        # Importing it takes longer than all else that a guardrail needs of scipy.
+        from scipy.optimize import linprog
+        from scipy.sparse import csc_array
+
+        if not len(self._scores):
             return -math.inf
-        for _ in range(_MOST_STEPS):
-            square = self._cells[self._cell[self._basis]]
-            adjugate, det = _inverse(square)
-            fits = self._cells @ (adjugate @ self._q[self._basis])
-            residuals = det * self._q - fits[self._cell]
-            lower = (residuals[:, 0] < 0) | ((residuals[:, 0] == 0) & (residuals[:, 1] < 0))
-            below = lower & self._finite | self._below
-            below[self._basis] = False
-            others = self._total - square.sum(axis=0) + new
-            lows = np.bincount(self._cell[below], minlength=len(self._cells)) @ self._cells + new
-            best = self._descent(adjugate, det, others, lows, new, alpha)
-            if best is None:
-                return self._lowered(new @ adjugate, det)
-            leaving, sign, slope, rising = best
-            step = sign * (self._cells @ adjugate[:, leaving])[self._cell]
-            entering = self._entering(residuals, step, below, slope, rising, alpha.denominator)
-            if entering is None:
-                return -math.inf
-            self._basis[leaving] = entering
-        raise CalibrailError("the quantile regression of the groups found no end; report this")
+        share = float(alpha)
+        cost = np.zeros(len(self._scores)) if self._unit is None else -self._unit
+        # Of fits that are equally good, the highest one: the new answer's variable is a little
+        # above its lowest value. Where alpha has too many digits to tell them apart, the lowest.
+        above = min(_ABOVE, 1.0 / (64.0 * alpha.denominator))
+        new = 1.0 - share - (above if above > _ABOVE / 100.0 else -_ABOVE)
+        total = new * member - share * self._above + (1.0 - share) * self._below
+        # The types of scipy know dense equations only.
+        sparse: Any = csc_array(self._design.T)
+        solved: Any = linprog(
+            cost,
+            A_eq=sparse,
+            b_eq=total,
+            bounds=(share - 1.0, share),
+            method="highs-ds",
+            options=_OPTIONS,
+        )
+        if solved.status == _INFEASIBLE:
+            return -math.inf
+        if solved.status != 0:
+            raise CalibrailError(
+                f"the quantile regression of the groups was not solved ({solved.message}); "
+                "name fewer groups"
+            )
+        between = (solved.x > share - 1.0 + _ABOVE / 2e3) & (solved.x < share - _ABOVE / 2e3)
+        return self._lowered(between, member)
 
-    def _descent(
-        self, adjugate: Ints, det: int, others: Ints, lower: Ints, new: Ints, alpha: Fraction
-    ) -> tuple[int, int, int, bool] | None:
-        """Return the steepest edge downwards: its column, sign, slope and whether x b rises.
-
-        Slopes are whole numbers, those of the objective times ``det`` and alpha's denominator.
-        """
-        counts, lows = (others @ adjugate).tolist(), (lower @ adjugate).tolist()
-        gains, (missed, whole) = (new @ adjugate).tolist(), alpha.as_integer_ratio()
-        best: tuple[int, int, int, bool] | None = None
-        for column, (count, low, gain) in enumerate(zip(counts, lows, gains, strict=True)):
-            along = whole * low - missed * count
-            for sign, slope in ((1, along + (whole - missed) * det), (-1, missed * det - along)):
-                rising = sign * gain > 0
-                # Of fits that are equally good, the one with the highest x b.
-                falls = slope < 0 or (slope == 0 and rising)
-                if falls and (best is None or slope < best[2]):
-                    best = column, sign, slope, rising
-        return best
-
-    def _entering(
-        self, residuals: Ints, step: Ints, below: Bools, slope: int, rising: bool, whole: int
-    ) -> int | None:
-        """Return the score at which the objective stops falling along an edge."""
-        met = np.where(below, step < 0, step > 0) & self._finite
-        met[self._basis] = False
-        rows = np.flatnonzero(met)
-        first, second = (residuals[rows] / step[rows, np.newaxis]).T
-        sort = np.argsort(first, kind="stable")
-        if (np.diff(first[sort]) == 0.0).any():
-            sort = np.lexsort((second, first))
-        order = rows[sort]
-        passed = np.cumsum(np.abs(step[order]))
-        # Where the slope is 0 after a score, it goes on as long as x b rises.
-        ceiling = -(slope // whole) + (rising and slope % whole == 0)
-        place = int(np.searchsorted(passed, ceiling))
-        return int(order[place]) if place < len(order) else None
-
-    def _lowered(self, weights: Ints, det: int) -> float:
-        """Return the value of the fit, or the lowest score that it cannot be told from."""
-        terms = zip(weights.tolist(), self._scores[self._basis].tolist(), strict=True)
-        value = math.fsum(weight * score for weight, score in terms) / det
+    def _lowered(self, between: Bools, member: Ints) -> float:
+        """Return the value of the fit through scores, or the lowest that it cannot be told from."""
+        weights = np.linalg.lstsq(self._design[between].T, member.astype(np.float64))[0]
+        if not np.allclose(weights @ self._design[between], member, rtol=0.0, atol=1e-6):
+            return -math.inf
+        whole = np.rint(weights)
+        weights = whole if np.allclose(weights, whole, rtol=0.0, atol=1e-6) else weights
+        value = math.fsum((weights * self._scores[between]).tolist())
         lowest = value - _SLACK * self._range
         near = self._scores[(self._scores >= lowest) & (self._scores <= value)]
         return float(near.min()) + 0.0 if len(near) else lowest
-
-
-def _inverse(square: Ints) -> tuple[Ints, int]:
-    """Return the adjugate and the determinant of a matrix of integers, the latter positive."""
-    det = round(float(np.linalg.det(square.astype(np.float64))))
-    adjugate: Ints = np.rint(np.linalg.inv(square.astype(np.float64)) * det).astype(np.int64)
-    # Sums of so many scores, counted in steps, are still exact.
-    wide = np.abs(adjugate).sum(axis=1).max() > 1 << 10
-    if det == 0 or wide or (square @ adjugate != det * np.eye(len(square), dtype=np.int64)).any():
-        raise CalibrailError("the groups overlap in too many ways to compute with; name fewer")
-    return (adjugate, det) if det > 0 else (-adjugate, -det)
-
-
-def _same(values: Floats, whole: Ints) -> bool:
-    """Return whether numbers are those integers, but for rounding."""
-    return bool(np.allclose(values, whole, rtol=0.0, atol=1e-6))
-
-
-def _pivots(matrix: NDArray[np.int64]) -> Ints:
-    """Return the first columns of a matrix of integers that span all of them."""
-    rest = [[Fraction(value) for value in row] for row in matrix.tolist()]
-    pivots: list[int] = []
-    for column in range(matrix.shape[1]):
-        top = len(pivots)
-        found = next((at for at in range(top, len(rest)) if rest[at][column]), None)
-        if found is None:
-            continue
-        rest[top], rest[found] = rest[found], rest[top]
-        pivot = rest[top]
-        for at in range(top + 1, len(rest)):
-            if share := rest[at][column] / pivot[column]:
-                rest[at] = [a - share * b for a, b in zip(rest[at], pivot, strict=True)]
-        pivots.append(column)
-    return np.array(pivots, dtype=np.int64)
 
 
 def coded(members: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> Ints:
@@ -554,7 +486,7 @@ def calibrate_overlapping(
             "undefined must be 'flag' or 'review' where all answers of some groups are flagged for "
             "lack of examples; got 'pass', which would let undefined scores through"
         )
-    # The lower of a level's and all higher ones': a p-value then says what a threshold decides.
+    # Make thresholds monotone in alpha, so that p <= alpha exactly where an answer passes.
     table = np.minimum.accumulate(table[:, ::-1], axis=1)[:, ::-1].copy()
     return OverlappingCalibration(
         columns,

@@ -16,13 +16,6 @@ k:
 - ``paper``: k = ceil((n + 1) alpha), the rank of "The Semantic Illusion" (arXiv 2512.15068). It
   under-covers and serves to reproduce its tables.
 
-The range of the scores is cut into equal cells, two for each score, and a table says how many
-scores lie in the cells before. A subtraction and a product tell a value's cell. Rounding never
-reverses the order of two values, so that every score of an earlier cell is smaller than the value;
-from there on scores are compared one by one until one is larger. The few values that are still open
-after some steps are searched for, and all of them where scores are so unevenly spread that many
-share a cell. How scores are distributed decides about speed alone: the count is exact.
-
 Under covariate shift the answers come from other questions, but a given kind of question is
 answered as before: the distribution of the features changes, that of the score given the features
 does not. If w(x), the ratio of the two densities of the features, were known, weighting the
@@ -198,156 +191,8 @@ def _not_tiny(alpha: float, guarantee: Guarantee) -> float:
     return alpha
 
 
-#: With fewer values or fewer scores than this, neither a table nor putting values in order pays.
-MANY: Final = 4096
-#: Cells for each score.
-_CELLS: Final = 2
-#: Values at a time, so that what is made of them stays in a processor's cache.
-_BLOCK: Final = 2**14
-#: Scores that are compared after the first of a cell, before a search takes over.
-_STEPS: Final = 5
-#: In how many parts of equal size the spread is looked at, and which share may be crowded.
-_PARTS, _CROWDED = 512, 0.05
-#: Values put in order at a time: what a processor's cache about holds.
-_CHUNK: Final = 2**20
-_NOT_SIGN: Final = np.int64(2**63 - 1)
-
-
-class RankTable:
-    """Counts the scores at most as large as each of many values.
-
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n,)
-        Sorted ascending, no NaN.
-
-    Notes
-    -----
-    Holds 16 bytes for each distinct score beside the scores.
-    """
-
-    def __init__(self, scores: Floats) -> None:
-        self._scores = scores
-        self._upto: Ints | None = None
-        fresh = np.empty(len(scores), dtype=np.bool_)
-        fresh[:1] = True
-        np.not_equal(scores[1:], scores[:-1], out=fresh[1:])
-        if np.count_nonzero(fresh) < len(scores) - len(scores) // 8:
-            # Tied scores stand side by side; one of each is compared.
-            self._upto = np.append(np.flatnonzero(fresh), len(scores))
-            scores = scores[fresh]
-        self._top = _CELLS * len(scores) - 1.0
-        self._low, self._scale = _grid(scores, self._top)
-        if not self._scale:
-            return
-        # Nothing is at least as large as NaN: comparing ends after the last score.
-        self._distinct = np.append(scores, np.nan)
-        kind = np.int32 if _CELLS * len(scores) < 2**31 else np.int64
-        counts = np.zeros(_CELLS * len(scores) + 1, dtype=kind)
-        for start in range(0, len(scores), _BLOCK):
-            cells = self._cells(scores[start : start + _BLOCK])
-            repeats = np.bincount(cells - cells[0])
-            into = counts[cells[0] + 1 : cells[0] + 1 + len(repeats)]
-            np.add(into, repeats, out=into, casting="unsafe")
-        self._before = np.cumsum(counts, out=counts)
-
-    def count(self, values: Floats) -> Ints:
-        """Return for each value how many of the scores are at most as large.
-
-        Parameters
-        ----------
-        values : ndarray of float64, shape (m,)
-            No NaN.
-
-        Returns
-        -------
-        ndarray of int64, shape (m,)
-        """
-        if not self._scale:
-            return search(self._scores, values)
-        counted = np.empty(len(values), dtype=np.int64)
-        still_open = [np.empty(0, dtype=np.int64)]
-        for start in range(0, len(values), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            reached, left = self._reached(values[block])
-            counted[block] = reached if self._upto is None else self._upto.take(reached)
-            still_open.append(start + left)
-        rest = np.concatenate(still_open)
-        if len(rest):
-            counted[rest] = search(self._scores, values[rest])
-        return counted
-
-    def _reached(self, values: Floats) -> tuple[Ints, Ints]:
-        """Return counts of distinct scores, and the positions of the values that are still open."""
-        reached = self._before.take(self._cells(values)).astype(np.int64, copy=False)
-        left = np.flatnonzero(self._distinct.take(reached) <= values)
-        place, wanted = reached.take(left), values.take(left)
-        for _ in range(_STEPS):
-            place += 1
-            reached[left] = place
-            larger = np.flatnonzero(self._distinct.take(place) <= wanted)
-            left, place, wanted = left.take(larger), place.take(larger), wanted.take(larger)
-            if not len(left):
-                break
-        return reached, left
-
-    def _cells(self, values: Floats) -> Ints:
-        # An infinite value, or one so far away that the difference is, lies in the last cell.
-        with np.errstate(over="ignore"):
-            cells = values - self._low
-            cells *= self._scale
-        return np.clip(cells, 0.0, self._top, out=cells).astype(np.int64)
-
-
-def _grid(scores: Floats, top: float) -> tuple[float, float]:
-    """Return where the cells begin and how many there are per unit, 0 where cells do not serve.
-
-    Single scores far away from the others lie outside, so that they do not widen every cell.
-    """
-    sample = scores[:: max(1, len(scores) // _PARTS)]
-    if len(sample) < _PARTS:
-        return 0.0, 0.0
-    low, high = float(sample[1]), float(sample[-2])
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        scale = np.float64(top) / (high - low)
-        wide = np.diff(sample[1:-1]) * scale * _STEPS >= len(scores) / len(sample)
-    serves = 0.0 < scale < np.inf and np.mean(wide) >= 1.0 - _CROWDED
-    return low, float(scale) if serves else 0.0
-
-
-def search(scores: Floats, values: Floats) -> Ints:
-    """Return for each value how many of the scores are at most as large, by binary search.
-
-    Searches for values in random order wait for memory at every step; in ascending order neighbours
-    share the way. The order serves speed alone, the count is exact in any order.
-    """
-    if min(len(values), len(scores)) < MANY:
-        return scores.searchsorted(values, side="right").astype(np.int64, copy=False)
-    counted = np.empty(len(values), dtype=np.int64)
-    for start in range(0, len(values), _CHUNK):
-        part = np.ascontiguousarray(values[start : start + _CHUNK])
-        order = nearly_ascending(part)
-        counted[start : start + _CHUNK][order] = scores.searchsorted(part[order], side="right")
-    return counted
-
-
-def nearly_ascending(values: Floats) -> Ints:
-    """Return positions that put values in ascending order but for their last digits.
-
-    A float's bits, with all but the sign flipped where it is negative, are an integer of the same
-    order. Its lowest bits make room for the position, and one plain integer sort, several times
-    faster than ``argsort``, orders both.
-    """
-    room = (len(values) - 1).bit_length()
-    bits = values.view(np.int64)
-    keys = bits ^ ((bits >> 63) & _NOT_SIGN)
-    keys = ((keys >> room) << room) | np.arange(len(values))
-    keys.sort()
-    return keys & ((1 << room) - 1)
-
-
-#: So many scores for each value, and more, make a table of them cost more than searches.
-_WORTH: Final = 8
+#: Fewer values, or fewer scores, than this are looked up in the order in which they come.
+_MANY: Final = 4096
 
 
 def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> Floats:
@@ -414,84 +259,17 @@ def count_at_most(scores: Floats, values: Floats) -> Ints:
     -------
     ndarray of int64, shape (m,)
     """
-    if len(scores) < MANY or len(values) < max(MANY, len(scores) // _WORTH):
-        return search(scores, values)
-    return RankTable(scores).count(values)
+    if min(len(values), len(scores)) < _MANY:
+        return scores.searchsorted(values, side="right").astype(np.int64, copy=False)
+    # Searches for values in random order wait for memory at every step; neighbours share the way.
+    order = np.argsort(values)
+    counted = np.empty(len(values), dtype=np.int64)
+    counted[order] = scores.searchsorted(values[order], side="right")
+    return counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Promised(Record):
-    """A threshold with its promise, whatever is kept of the scores that it came from."""
-
-    threshold: float
-    rank: int
-    n: int
-    alpha: float
-    guarantee: Guarantee
-    delta: float | None
-    n_undefined: int
-    undefined: Undefined
-    flag_all: bool
-
-    #: What there is too little of where everything is flagged.
-    counted: ClassVar[str] = "examples"
-
-    def flags(self, values: ArrayLike, tolerance: float = 0.0) -> Bools:
-        """Return which responses are not passed; an undefined score (NaN) follows the policy."""
-        return flags_under(self.undefined, values, self.threshold, tolerance)
-
-    @classmethod
-    def _of(
-        cls, n: int, missing: int, promise: Promise, k: int, threshold: float, **more: Any
-    ) -> Self:
-        """Return the threshold of rank k among n; at rank 0 it flags everything."""
-        if k == 0 and promise.undefined == "pass":
-            raise InputError(
-                "undefined must be 'flag' or 'review' where everything is flagged for lack of "
-                f"{cls.counted}; got 'pass', which would let undefined scores through"
-            )
-        return cls(
-            threshold,
-            k,
-            n,
-            _validation.share(promise.alpha, "alpha"),
-            promise.guarantee,
-            float(promise.delta) if promise.of_this_threshold else None,
-            missing,
-            promise.undefined,
-            k == 0,
-            **more,
-        )
-
-    @property
-    def share_below(self) -> float:
-        """Share of new hallucinated examples that lies below the threshold, on average."""
-        return self.rank / (self.n + 1.0)
-
-    @property
-    def promise(self) -> Promise:
-        """What the threshold was calibrated for; ``delta`` is 0.1 where it plays no part."""
-        delta = 0.1 if self.delta is None else self.delta
-        return Promise(self.alpha, self.guarantee, delta, self.undefined, self.flag_all)
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold(_Promised):
-    """A threshold with its promise, without the scores that it came from.
-
-    Attributes
-    ----------
-    threshold, rank, n, alpha, guarantee, delta, n_undefined, undefined, flag_all
-        As in ``Calibration``.
-    missed : int
-        Calibration examples below the threshold, undefined ones among them under ``pass``.
-    """
-
-    missed: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Calibration(_Promised):
+class Calibration(Record):
     """A threshold with its promise and the scores that it came from.
 
     Attributes
@@ -519,7 +297,34 @@ class Calibration(_Promised):
         Defined calibration scores, sorted ascending, read-only.
     """
 
+    threshold: float
+    rank: int
+    n: int
+    alpha: float
+    guarantee: Guarantee
+    delta: float | None
+    n_undefined: int
+    undefined: Undefined
+    flag_all: bool
     scores: Floats
+
+    #: What there is too little of where everything is flagged.
+    counted: ClassVar[str] = "examples"
+
+    def flags(self, values: ArrayLike, tolerance: float = 0.0) -> Bools:
+        """Return which responses are not passed; an undefined score (NaN) follows the policy."""
+        return flags_under(self.undefined, values, self.threshold, tolerance)
+
+    @property
+    def share_below(self) -> float:
+        """Share of new hallucinated examples that lies below the threshold, on average."""
+        return self.rank / (self.n + 1.0)
+
+    @property
+    def promise(self) -> Promise:
+        """What the threshold was calibrated for; ``delta`` is 0.1 where it plays no part."""
+        delta = 0.1 if self.delta is None else self.delta
+        return Promise(self.alpha, self.guarantee, delta, self.undefined, self.flag_all)
 
     def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> Floats:
         """Return the conformal p-values of defined scores; no NaN is accepted.
@@ -527,26 +332,40 @@ class Calibration(_Promised):
         Under ``marginal``, ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
         queries = add_tolerance(_validation.defined(values, "values"), tolerance)
-        return self.p_value_of_counts(count_at_most(self.scores, queries))
-
-    def p_value_of_counts(self, counts: Ints) -> Floats:
-        """Return the p-values of answers that so many defined scores do not exceed."""
         below = self.n_undefined if self.undefined == "pass" else 0
+        counts = count_at_most(self.scores, queries)
         return np.asarray((1.0 + below + counts) / (self.n + 1.0))
 
     @property
     def missed(self) -> int:
         """Calibration examples below the threshold, undefined ones among them under ``pass``."""
-        return _missed(self.scores, self.threshold, self.n_undefined, self.undefined)
+        below = int(np.searchsorted(self.scores, self.threshold))
+        return below + (self.n_undefined if self.undefined == "pass" else 0)
 
     @classmethod
     def build(
         cls, defined: Floats, missing: int, promise: Promise, k: int, threshold: float, **more: Any
     ) -> Self:
         """Return the calibration whose threshold has rank k; at rank 0 it flags everything."""
+        if k == 0 and promise.undefined == "pass":
+            raise InputError(
+                "undefined must be 'flag' or 'review' where everything is flagged for lack of "
+                f"{cls.counted}; got 'pass', which would let undefined scores through"
+            )
         defined.flags.writeable = False
-        n = len(defined) + missing
-        return cls._of(n, missing, promise, k, threshold, scores=defined, **more)
+        return cls(
+            threshold,
+            k,
+            len(defined) + missing,
+            _validation.share(promise.alpha, "alpha"),
+            promise.guarantee,
+            float(promise.delta) if promise.of_this_threshold else None,
+            missing,
+            promise.undefined,
+            k == 0,
+            scores=defined,
+            **more,
+        )
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -632,38 +451,11 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     # NaN sorts to the end.
     defined = ordered[: int(np.searchsorted(ordered, np.nan))]
     n_undefined = len(ordered) - len(defined)
-    k, threshold = _ranked(defined, len(ordered), n_undefined, promise)
-    return Calibration.build(defined, n_undefined, promise, k, threshold)
-
-
-def threshold_of_lowest(lowest: Floats, n: int, n_undefined: int, promise: Promise) -> Threshold:
-    """Return the threshold of n scores, of which only the lowest are given.
-
-    Parameters
-    ----------
-    lowest : ndarray of float64
-        Sorted ascending: all defined scores, or at least as many as the rank.
-    n, n_undefined : int
-        Hallucinated calibration examples, and those of them without a score.
-    promise : Promise
-        As for ``calibrate_threshold``, which gives the same and raises the same errors.
-    """
-    k, threshold = _ranked(lowest, n, n_undefined, promise)
-    missed = _missed(lowest, threshold, n_undefined, promise.undefined)
-    return Threshold._of(n, n_undefined, promise, k, threshold, missed=missed)
-
-
-def _ranked(lowest: Floats, n: int, n_undefined: int, promise: Promise) -> tuple[int, float]:
-    """Return rank and threshold of n scores."""
-    k = rank(n, promise.alpha, promise.guarantee, promise.delta)
+    k = rank(len(ordered), promise.alpha, promise.guarantee, promise.delta)
     if k == 0 and not promise.allow_flag_all:
-        raise _too_few(n, promise)
-    return k, at_rank(lowest, k, n_undefined, promise.undefined, n) if k else -math.inf
-
-
-def _missed(lowest: Floats, threshold: float, n_undefined: int, undefined: Undefined) -> int:
-    below = int(np.searchsorted(lowest, threshold))
-    return below + (n_undefined if undefined == "pass" else 0)
+        raise _too_few(len(ordered), promise)
+    threshold = at_rank(defined, k, n_undefined, promise.undefined) if k else -math.inf
+    return Calibration.build(defined, n_undefined, promise, k, threshold)
 
 
 def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> Bools:
@@ -704,18 +496,13 @@ def flags_under(
     return result
 
 
-def at_rank(
-    defined: Floats, k: int, n_undefined: int, undefined: Undefined, n: int | None = None
-) -> float:
-    """Return the k-th smallest score, undefined ones included at the end where they count.
-
-    ``defined`` may hold only the lowest of n scores.
-    """
+def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> float:
+    """Return the k-th smallest score, undefined ones included at the end where they count."""
     position = k - 1 - (n_undefined if undefined == "pass" else 0)
     if 0 <= position < len(defined):
         # Of -0.0 and 0.0, which are one score, chance says which is sorted first.
         return float(defined[position]) + 0.0
-    total = len(defined) + n_undefined if n is None else n
+    total = len(defined) + n_undefined
     what = (
         " and would be passed, more than alpha allows to miss; use undefined='flag', or"
         if undefined == "pass"

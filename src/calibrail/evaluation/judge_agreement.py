@@ -459,7 +459,7 @@ def melded_share(count: float, n: float, rng: np.random.Generator) -> Ends:
 
     Examples
     --------
-    >>> ends = share(10, 10, np.random.default_rng(0))
+    >>> ends = melded_share(10, 10, np.random.default_rng(0))
     >>> round(ends.interval(0.95)[0], 2), ends.interval(0.95)[1]
     (0.69, 1.0)
     """

@@ -16,7 +16,7 @@ from calibrail.models.hardware import Runtime
 from calibrail.models.llm.chat import ChatSession, Question, RemoteModel, read_tokens
 from calibrail.models.llm.transport import RefusedError, resolve_endpoint
 from calibrail.models.loading import DEFAULT_MODEL, LocalModel, full_name, take_into_memory
-from calibrail.models.onnx import Arrays, Exportable, GraphSession, ahead
+from calibrail.models.onnx import Arrays, Exportable, GraphSession
 from calibrail.models.windows import whole_characters
 from calibrail.text.words import WORDS_VERSION, content_words
 
@@ -368,7 +368,7 @@ class LocalEncoder(LocalModel, Encoder):
         Revision of a hub model.
     prompt : str
         Put before every text, e.g. ``"query: "`` for E5 used with prompts.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights. Another precision is another score.
     backend, device : str, str or None
         See ``Runtime``.
@@ -433,7 +433,7 @@ class LocalEncoder(LocalModel, Encoder):
         lengths = [len(encoded["input_ids"][window]) for window in windows]
         rows_together = partial(self.most_rows, on_gpu=opened.on_gpu)
         chosen = batches(lengths, rows_together)
-        for rows, (sentence, tokens) in ahead(compute, chosen, opened.n_workers):
+        for rows, (sentence, tokens) in map(compute, chosen):
             self.n_passes += 1
             for row, window in enumerate(rows):
                 text, wants_words = items[owner[window]]
@@ -502,8 +502,6 @@ class TorchEncoder:
         In evaluation mode.
     """
 
-    n_workers = 1
-
     def __init__(self, model: Any) -> None:
         self._model, self.tokenizer = model, model.tokenizer
 
@@ -535,11 +533,6 @@ class GraphEncoder:
 
     def __init__(self, session: GraphSession, tokenizer: Any) -> None:
         self._session, self.tokenizer = session, tokenizer
-
-    @property
-    def n_workers(self) -> int:
-        """How many batches are best computed at once."""
-        return self._session.n_workers
 
     @property
     def on_gpu(self) -> bool:
@@ -577,7 +570,7 @@ def load_encoder(
         Revision of a hub model.
     prompt : str
         Put before every text.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights.
     backend, device : str, str or None
         See ``Runtime``.

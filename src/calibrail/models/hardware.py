@@ -87,11 +87,6 @@ Forward = Callable[[Any, dict[str, Any]], tuple[Any, ...]]
 
 #: Another one goes up when the same weights would be exported as something else.
 GRAPH: Final = "calibrail-graph/1: ONNX opset 17 of the float32 weights, eager attention"
-#: How weights and activations become 8-bit numbers; see `calibrail.models.onnx`.
-INT8: Final = (
-    "calibrail-int8/1: products with weights; weights per output -63 to 63, activations per token "
-    "1 to 255 around 128; each input by itself"
-)
 
 
 class Offer(NamedTuple):
@@ -117,7 +112,7 @@ class Offer(NamedTuple):
 OFFERS: Final[Mapping[str, Offer]] = {
     "torch": Offer(("float32", "bfloat16", "float16"), ("cpu", "cuda", "mps"), (), INSTALL),
     "onnx": Offer(
-        ("float32", "int8"),
+        ("float32",),
         ("cpu", "cuda"),
         ("onnx", "onnxruntime"),
         'pip install "calibrail[models,onnx]"',
@@ -139,7 +134,7 @@ class Runtime:
     ----------
     backend : {"torch", "onnx", "openvino"}
         The library: torch, onnxruntime or OpenVINO.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         The precision.
     device : {"cpu", "cuda", "mps"}, optional
         None for a graphics processor where the backend finds one, else the processor.
@@ -158,6 +153,12 @@ class Runtime:
         backend, dtype, device = self.backend, self.dtype, self.device
         if not isinstance(backend, str) or backend not in OFFERS:
             raise InputError(f"backend must be one of {', '.join(OFFERS)}; got {backend!r}")
+        if dtype == "int8":
+            raise InputError(
+                "dtype=int8 is no longer offered, and what was frozen with it cannot be computed; "
+                "use backend=onnx or backend=openvino in float32, calibrate on the same answers, "
+                "and export a new guardrail"
+            )
         offer = OFFERS[backend]
         for name, value, known in (
             ("dtype", dtype, offer.dtypes),
@@ -171,8 +172,6 @@ class Runtime:
             raise InputError(
                 f"{name} must be one of {offered} with backend={backend}; got {value!r}{elsewhere}"
             )
-        if dtype == "int8" and device == "cuda":
-            raise InputError("dtype=int8 is computed on the processor only; use device=cpu")
 
     @property
     def is_torch(self) -> bool:
@@ -193,23 +192,13 @@ class Runtime:
         """Whether a CUDA device computes where there is one."""
         if self.device is not None or self.is_torch:
             return self.device in (None, "cuda")
-        return self.dtype != "int8" and self.version.startswith("onnxruntime-gpu ")
-
-    @property
-    def alone(self) -> bool:
-        """Whether each input runs by itself.
-
-        A rounding error of 1e-7, as another batch makes it, would flip an 8-bit number here and
-        there, and one that is flipped flips others in the next layer.
-        """
-        return self.dtype == "int8"
+        return self.version.startswith("onnxruntime-gpu ")
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what pins the computation beyond weights and precision; nothing for plain torch.
 
-        In float32 a library and its version differ by rounding, which the score's tolerance covers;
-        in int8 a rounding error grows, so that the version is pinned. A device is pinned where it
-        was named: it differs by rounding, too.
+        Libraries and their versions differ by rounding, which the score's tolerance covers. A
+        device is pinned where it was named.
 
         Raises
         ------
@@ -220,11 +209,7 @@ class Runtime:
         if self.is_torch:
             return pinned
         self.require()
-        pinned |= {"backend": self.backend, "graph": GRAPH}
-        if self.dtype == "int8":
-            release = ".".join(self.version.split(" ")[1].split(".")[:2])
-            pinned |= {"quantisation": INT8, "onnxruntime": release}
-        return pinned
+        return pinned | {"backend": self.backend, "graph": GRAPH}
 
     def require(self) -> None:
         """Refuse a library that is not installed.

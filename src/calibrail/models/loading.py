@@ -18,7 +18,6 @@ from calibrail.models.hardware import (
     GPU_TOKENS,
     GRAPH,
     INSTALL,
-    INT8,
     Runtime,
     torch_device,
 )
@@ -291,8 +290,8 @@ def _configures(path: Path) -> bool:
 
 
 #: How far a probability may move with the batch in which an input runs; measured on a six-layer
-#: model: 1.4e-6, 5e-3 and 7e-4. In int8 each input runs by itself.
-TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3, "int8": 1e-5}
+#: model: 1.4e-6, 5e-3 and 7e-4.
+TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 
 #: What files that are no model make a library raise.
 UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RuntimeError)
@@ -340,7 +339,7 @@ class LocalModel:
         Hub name or folder.
     revision : str or None
         Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights. Another precision is another score.
     window : int or None
         Most tokens of the long text a pass; None for what fits.
@@ -487,7 +486,7 @@ class LocalModel:
                 **self.verified(),
                 "purpose": purpose,
                 "graph": GRAPH,
-                "quantisation": INT8 if self.dtype == "int8" else None,
+                "quantisation": None,
                 "backend": self.backend,
                 "transformers": transformers.__version__,
             }
@@ -510,8 +509,6 @@ class LocalModel:
 
     def most_rows(self, length: int, *, on_gpu: bool) -> int:
         """Return how many inputs of so many tokens run together."""
-        if self.runtime.alone:
-            return 1
         return max(1, (GPU_TOKENS if on_gpu else BATCH_TOKENS) // length)
 
     @contextmanager

@@ -31,11 +31,6 @@ class Network:
     model: str
 
     @property
-    def n_workers(self) -> int:
-        """How many batches are best computed at once."""
-        return 1
-
-    @property
     def on_gpu(self) -> bool:
         """Whether a graphics processor computes."""
         return bool(self.module.device.type != "cpu")
@@ -81,11 +76,6 @@ class GraphNetwork:
     session: GraphSession
     tokenizer: Any
     model: str
-
-    @property
-    def n_workers(self) -> int:
-        """How many batches are best computed at once."""
-        return self.session.n_workers
 
     @property
     def on_gpu(self) -> bool:

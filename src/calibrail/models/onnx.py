@@ -1,8 +1,8 @@
-"""ONNX / OpenVINO through sentence-transformers/optimum.
+"""Export of models as float32 ONNX graphs, computed by onnxruntime or OpenVINO.
 
-Common dynamic quantisation takes one scale for all activations of a batch, so that the value of a
-text depends on what runs beside it. Here every token has a scale of its own. Only products with
-weights are computed in 8 bits; what follows them (normalisation, attention, pooling) stays float32.
+sentence-transformers exports by optimum, which asks for an older transformers than ours and knows
+no model that is read in another way than by its class (HHEM, MiniCheck, word vectors). So models
+are exported by torch itself, and a graph is used only where it computes what torch does.
 """
 
 import hashlib
@@ -11,20 +11,18 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
-from calibrail.models.fork_safety import leave_to_parent, renewed, waited_for
+from calibrail.models.fork_safety import leave_to_parent, renewed
 from calibrail.models.hardware import Forward, Runtime, n_threads
 from calibrail.models.llm.limits import cache_folder
 
@@ -134,123 +132,8 @@ def _take_place(beside: Path, entry: Path) -> None:
     raise OSError(f"{entry} is replaced by others again and again")
 
 
-#: Largest 8-bit number of an activation, around `_ZERO`.
-_ACTIVATION, _ZERO = 127, 128
-#: Largest one of a weight: the sum of two products then stays below 2^15, which older processors
-#: need (they add up pairs of products in 16 bits), so that all compute the same integers.
-_WEIGHT: Final = 63
 #: Bytes of weights that one file holds: ONNX files end at 2 GiB, and the graph takes some.
 LARGEST: int = 2**31 - 2**27
-#: Keeps a token whose activations are all 0 from being divided by 0.
-_TINY: Final = 1e-12
-
-
-def quantised(graph: Any) -> Any:
-    """Compute the products of a graph with constant matrices in 8 bits; the graph is changed.
-
-    Parameters
-    ----------
-    graph : onnx.ModelProto
-        Of opset 17, with weights inside.
-
-    Returns
-    -------
-    onnx.ModelProto
-        The same object.
-
-    Raises
-    ------
-    ModelError
-        If it holds no such product.
-    """
-    from onnx import numpy_helper
-
-    nodes, constants = [], _constants(graph.graph)
-    added: dict[str, NDArray[Any]] = {
-        "int8/step": np.array(1.0 / _ACTIVATION, dtype=np.float32),
-        "int8/tiny": np.array(_TINY, dtype=np.float32),
-        # Half more, since the conversion to integers cuts the fraction off.
-        "int8/middle": np.array(_ZERO + 0.5, dtype=np.float32),
-        "int8/zero": np.array(_ZERO, dtype=np.uint8),
-    }
-    known: dict[str, str] = {}
-    for node in graph.graph.node:
-        held = constants.get(node.input[1]) if node.op_type == "MatMul" else None
-        weights = None if held is None else numpy_helper.to_array(held)
-        if weights is None or weights.ndim != 2:
-            nodes.append(node)
-            continue
-        source, matrix = node.input[0], node.input[1]
-        if source not in known:
-            known[source] = f"int8/{len(known)}"
-            nodes += _tokens(source, known[source])
-        if f"{matrix}/int8" not in added:
-            added[f"{matrix}/int8"], added[f"{matrix}/scale"] = rounded(weights)
-        nodes += _product(node.output[0], known[source], matrix)
-    if not known:
-        raise ModelError("the exported model has no product with weights to compute in int8")
-    read = {name for node in nodes for name in node.input}
-    initializers = [item for item in graph.graph.initializer if item.name in read]
-    initializers += [numpy_helper.from_array(array, name) for name, array in added.items()]
-    del graph.graph.node[:], graph.graph.initializer[:]
-    graph.graph.node.extend(nodes)
-    graph.graph.initializer.extend(initializers)
-    return graph
-
-
-def rounded(weights: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Return weights as 8-bit numbers, shape (inputs, outputs), and each output's scale.
-
-    >>> rounded(np.array([[0.25, -2.0], [1.0, 0.0]]))[0].tolist()
-    [[16, -63], [63, 0]]
-    """
-    exact = weights.astype(np.float32)
-    scales = (np.abs(exact).max(axis=0) / np.float32(_WEIGHT)).astype(np.float32)
-    scales[scales == 0.0] = 1.0
-    numbers = np.clip(np.rint(exact / scales), -_WEIGHT, _WEIGHT).astype(np.int8)
-    return numbers, scales
-
-
-def _constants(graph: Any) -> dict[str, Any]:
-    """Return the tensors that are constant, by every name that they go by."""
-    found = {item.name: item for item in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant":
-            values = (item.t for item in node.attribute if item.name == "value")
-            found |= zip(node.output, values, strict=False)
-        elif node.op_type == "Identity" and node.input[0] in found:
-            found[node.output[0]] = found[node.input[0]]
-    return found
-
-
-def _tokens(source: str, name: str) -> list[Any]:
-    """Return the nodes that turn each token's activations into 8-bit numbers and a scale."""
-    from onnx import TensorProto
-    from onnx.helper import make_node
-
-    return [
-        make_node("Abs", [source], [f"{name}/abs"]),
-        make_node("ReduceMax", [f"{name}/abs"], [f"{name}/max"], axes=[-1], keepdims=1),
-        make_node("Mul", [f"{name}/max", "int8/step"], [f"{name}/plain"]),
-        make_node("Max", [f"{name}/plain", "int8/tiny"], [f"{name}/scale"]),
-        make_node("Div", [source, f"{name}/scale"], [f"{name}/divided"]),
-        make_node("Add", [f"{name}/divided", "int8/middle"], [f"{name}/moved"]),
-        make_node("Cast", [f"{name}/moved"], [f"{name}/int8"], to=TensorProto.UINT8),
-    ]
-
-
-def _product(output: str, tokens: str, matrix: str) -> list[Any]:
-    """Return the nodes that multiply in integers and scale the result back."""
-    from onnx import TensorProto
-    from onnx.helper import make_node
-
-    integers = [f"{tokens}/int8", f"{matrix}/int8", "int8/zero"]
-    return [
-        make_node("MatMulInteger", integers, [f"{output}/int32"]),
-        make_node("Cast", [f"{output}/int32"], [f"{output}/float"], to=TensorProto.FLOAT),
-        make_node("Mul", [f"{output}/float", f"{tokens}/scale"], [f"{output}/tokens"]),
-        make_node("Mul", [f"{output}/tokens", f"{matrix}/scale"], [output]),
-    ]
 
 
 def read_graph(path: Path) -> Any:
@@ -271,8 +154,6 @@ def write_graph(graph: Any, path: Path) -> None:
     )
 
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 Arrays = list[NDArray[Any]]
 Compute = Callable[[Mapping[str, NDArray[np.int64]]], Arrays]
 
@@ -289,9 +170,6 @@ class GraphSession:
 
     Attributes
     ----------
-    n_workers : int
-        How many batches are best computed at once: as many as there are threads in int8, where
-        each input runs by itself, else one.
     on_gpu : bool
         Whether a graphics processor computes.
     """
@@ -300,7 +178,6 @@ class GraphSession:
 
     def __init__(self, folder: Path, runtime: Runtime) -> None:
         self._path, self._runtime = folder / GRAPH_FILE, runtime
-        self.n_workers = n_threads() if runtime.alone else 1
         self._threads = n_threads()
         self._lock = Lock()
         self._compute: Compute | None = self._open()
@@ -325,7 +202,7 @@ class GraphSession:
         leave_to_parent(self._compute)
         self._compute, self._lock = None, Lock()
         # Where each core has a worker, one thread of its own is enough.
-        self.n_workers = self._threads = 1
+        self._threads = 1
 
     def _open(self) -> Compute:
         if self._runtime.backend == "openvino":
@@ -380,7 +257,7 @@ def _providers(runtime: Runtime, there: list[str]) -> list[Any]:
             "device=cuda is not there: this onnxruntime computes on "
             f"{', '.join(there)}; pip install onnxruntime-gpu in its place, or leave device out"
         )
-    wanted = has_cuda and runtime.device != "cpu" and runtime.dtype != "int8"
+    wanted = has_cuda and runtime.device != "cpu"
     return [*([cuda] if wanted else []), "CPUExecutionProvider"]
 
 
@@ -411,36 +288,11 @@ def _openvino(path: Path, threads: int) -> Compute:
     return compute
 
 
-def ahead(
-    work: Callable[[Item], Result], items: Iterable[Item], n_workers: int
-) -> Iterator[Result]:
-    """Yield the result of each item in their order, a few being computed ahead at the same time."""
-    if n_workers < 2:
-        yield from map(work, items)
-        return
-    waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(n_workers, initializer=waited_for) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > 2 * n_workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
 OPSET: Final = 17
 #: How far an exported value may lie from torch's, as a share of the largest one: what the tolerance
 #: of scores in float32 allows. Rounding makes less than 1e-6 of it in models of up to 22 million
 #: parameters, while a graph into which a length was traced misses by about 1.
 AGREEMENT: Final = 1e-5
-#: How far the values in int8 may lie from torch's, as a share of their length: 0.11 and less was
-#: measured, and 1 is what a graph of zeros would give.
-AGREEMENT_INT8: Final = 0.5
-
 # The exporter keeps its state in globals.
 _exporting = Lock()
 
@@ -495,10 +347,6 @@ def export(model: Exportable, folder: Path, runtime: Runtime, name: str) -> None
         _trace(model, path)
         _replace(read_graph(path), path)
         _compare(model, GraphSession(folder, Runtime(runtime.backend)), name)
-        if runtime.dtype == "int8":
-            # Read again: where weights were written beside the graph, it holds them no more.
-            _replace(quantised(read_graph(path)), path)
-            _compare_int8(model, GraphSession(folder, runtime), name)
 
 
 def _replace(graph: Any, path: Path) -> None:
@@ -563,20 +411,6 @@ def _compare(model: Exportable, session: GraphSession, name: str) -> None:
             raise ModelError(
                 f"{name}, exported, gives other values than torch ({part}, by {apart:.2g} of "
                 "the largest); use backend=torch"
-            )
-
-
-def _compare_int8(model: Exportable, session: GraphSession, name: str) -> None:
-    """Refuse a graph whose values in int8 are not near those of torch, all batches together."""
-    sums = {part: np.zeros(2) for part in model.outputs}
-    for part, ours, theirs in _beside(model, session, name):
-        sums[part] += (np.square(ours - theirs).sum(), np.square(theirs).sum())
-    for part, (apart, whole) in sums.items():
-        share = float(np.sqrt(apart / whole)) if whole else np.inf
-        if not share <= AGREEMENT_INT8:
-            raise ModelError(
-                f"{name} in int8 gives values far from those in float32 ({part}, by {share:.2g} "
-                "of their length); use dtype=float32"
             )
 
 

@@ -13,7 +13,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import batches
 from calibrail.models.loading import Architecture, Item, ReadingModel, Result
 from calibrail.models.network import AnyNetwork, GraphNetwork, padded
-from calibrail.models.onnx import Exportable, ahead
+from calibrail.models.onnx import Exportable
 from calibrail.models.windows import TokenPair, Window, cut, read
 
 
@@ -107,7 +107,7 @@ class WindowModel(ReadingModel[Item, Head, Result]):
 
         rows_together = partial(self.most_rows, on_gpu=network.on_gpu)
         chosen = batches([len(window.ids) for window in windows], rows_together)
-        for batch, rows in ahead(compute, chosen, network.n_workers):
+        for batch, rows in map(compute, chosen):
             if not all(np.isfinite(row).all() for row in rows):
                 raise ModelError(
                     f"{self.model} gives values that are no numbers in {self.dtype}; "

@@ -265,7 +265,7 @@ class Embedding(LocalScore):
         Revision of a hub model.
     prompt : str
         Put before every text.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights.
     backend, device
         See ``LocalScore``.

@@ -138,7 +138,7 @@ class Entailing(LocalScore):
         Hub name or folder of the model.
     revision : str or None
         Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights.
     window : int or None
         Most tokens of a premise a pass; None for what the model reads.

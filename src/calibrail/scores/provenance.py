@@ -115,7 +115,7 @@ class Provenance(LocalScore):
     relevance_model, relevance_revision : str or None
         Cross-encoder or sentence encoder; None for the paper's cross-encoder and the embedded
         encoder.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of all weights.
     window : int or None
         Most tokens of a chunk a pass; None for what each model reads.

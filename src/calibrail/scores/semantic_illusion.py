@@ -104,7 +104,7 @@ class CrossEncoder(LocalScore):
         Hub name or folder of a cross-encoder with one output.
     revision : str or None
         Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights.
     window : int or None
         Most tokens of a chunk a pass; None for what the model reads.
@@ -158,7 +158,7 @@ class Crg(Combined, LocalScore):
         Entailment model.
     gamma : float
         See ``Tfg``.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of all weights.
     window : int or None
         See ``Entailing``.

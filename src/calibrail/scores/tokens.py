@@ -36,7 +36,7 @@ class TokenScore(LocalScore):
         The output that means a hallucinated token; None where the outputs' names tell.
     aggregate : {"max", "mean"}
         Which of its tokens' probabilities is an answer's: the highest, or their mean.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights.
     window : int or None
         Most tokens of the contexts a pass; None for what the model reads.

@@ -216,7 +216,8 @@ def _item(example: Example, sentence: Example, row: int, scored: Scores) -> dict
 def shift_offsets(evidence: Mapping[str, JSON], by: int) -> dict[str, Any]:
     """Return a sentence's evidence with its places as those in the answer.
 
-    >>> moved({"kind": "words", "items": [{"text": "1853", "start": 3, "end": 7}]}, 10)["items"]
+    >>> evidence = {"kind": "words", "items": [{"text": "1853", "start": 3, "end": 7}]}
+    >>> shift_offsets(evidence, 10)["items"]
     [{'text': '1853', 'start': 13, 'end': 17}]
     """
     items = []

@@ -36,7 +36,7 @@ class Halt(Learning, LocalScore):
         The two models, both of which must know contradiction.
     strength : float
         Inverse strength of the logistic model's L2 penalty; above 0.
-    dtype : {"float32", "bfloat16", "float16", "int8"}
+    dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights.
     window : int or None
         Most tokens of a chunk a pass; None for what each model reads.
