@@ -11,7 +11,7 @@ from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_messages import VERDICTS
+from calibrail.report.documents.calibrate_messages import verdict_summary
 from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
 from calibrail.report.text import (
     bounds,
@@ -140,7 +140,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
-        summary=f"{VERDICTS[verdict]} {certificate['reason']}",
+        summary=verdict_summary(certificate),
         tiles=(
             _tile("Caught", lines[0], ends.get("coverage")),
             _tile("False alarms", lines[1], ends.get("fpr")),
