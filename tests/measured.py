@@ -20,7 +20,7 @@ from calibrail.evaluation import (
     evaluate,
 )
 from calibrail.options import Promise, Requirement
-from calibrail.report.fill_messages import worded
+from calibrail.report.documents.calibrate_messages import add_messages
 
 
 def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
@@ -30,7 +30,7 @@ def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
 
 def measure(sample: Sample, **options: Any) -> Report:
     """Evaluate, in words; the options are those of ``evaluated``."""
-    return worded(evaluated(sample, **options))
+    return add_messages(evaluated(sample, **options))
 
 
 def evaluated(
@@ -90,5 +90,5 @@ def compare(
         {name: ReportOrigin({"name": name, "params": {}}, **options) for name in columns},
         baselines={name: sample.with_scores(x) for name, x in (baselines or {}).items()},
     )
-    reports = tuple((name, worded(report)) for name, report in result.detectors)
+    reports = tuple((name, add_messages(report)) for name, report in result.detectors)
     return replace(result, detectors=reports)

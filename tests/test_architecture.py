@@ -279,12 +279,10 @@ READS_SENTENCES = {
     # Arrow raises one class for all that is invalid.
     "data/tables.py": {"in str(error)"},
     # These are codes: a name, and numbers behind colons or underscores.
-    "report/documents/measures.py": {"reason.split"},
+    "report/messages.py": {"reason.split"},
     "report/documents/guardrail.py": {"reason.replace"},
     # The first words of what a parser says are shown.
     "data/json_files.py": {"str(error).split"},
-    # To be mended: a report holds its reason in words alone, and the next step depends on it.
-    "report/documents/calibrate_messages.py": {"why.startswith"},
 }
 
 

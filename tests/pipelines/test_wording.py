@@ -11,8 +11,8 @@ import numpy as np
 
 from calibrail import evaluation
 from calibrail.evaluation import Report, Sample
-from calibrail.report.documents.measures import WORDS
-from calibrail.report.fill_messages import spelled, worded
+from calibrail.report.documents.calibrate_messages import add_messages
+from calibrail.report.messages import catalogue, spell_reasons
 from tests.measured import evaluated
 
 RNG = np.random.default_rng(0)
@@ -33,7 +33,8 @@ def report(**options: Any) -> Report:
 def numbers(report: Report) -> dict[str, Any]:
     """Return a report without its sentences."""
     content = report.to_dict()
-    content["warnings"] = [item["code"] for item in content["warnings"]]
+    for item in content["warnings"]:
+        del item["message"]
     for part in (content, content["certificate"]):
         del part["reason"]
     content["confounds"].pop("finding", None)
@@ -42,21 +43,21 @@ def numbers(report: Report) -> dict[str, Any]:
 
 def test_words_add_sentences_and_change_no_number() -> None:
     codes = report(max_fpr=0.2, baselines={"same": VALUES, "length": RNG.normal(size=1600)})
-    words = worded(codes)
-    assert codes.reason == "aims_at_the_requirement"
+    words = add_messages(codes)
+    assert codes.reason_code == "aims_at_the_requirement"
     warned = ["not_shown_to_beat_baseline", "clustered"]
     assert [item.code for item in codes.warnings] == warned
     assert not any(item.message for item in codes.warnings)
-    assert numbers(words) == spelled(numbers(codes))
-    assert words.reason == words.certificate["reason"] != codes.reason
+    assert numbers(words) == spell_reasons(numbers(codes))
+    assert words.reason == words.certificate["reason"] and not codes.reason
     sentences = (words.reason, *(item.message for item in words.warnings))
     assert all(text.endswith((".", ".)")) for text in (*sentences, words.confounds["finding"]))
-    assert worded(report()).confounds is None
+    assert add_messages(report()).confounds is None
 
 
 def test_answers_that_share_a_group_are_named_counted_or_not() -> None:
     def warnings(sample: Sample) -> dict[str, str]:
-        return {item.code: item.message for item in worded(evaluated(sample)).warnings}
+        return {item.code: item.message for item in add_messages(evaluated(sample)).warnings}
 
     counted = warnings(SHARING)
     assert "assumed_independent" not in counted
@@ -70,21 +71,21 @@ def test_why_a_measure_is_missing_is_put_into_words() -> None:
     """However deep it stands, as in the test part of a report without faithful answers."""
     codes = evaluated(Sample(VALUES, np.ones_like(LABELS), CODES, np.arange(1600)))
     assert codes.to_dict()["test"]["auroc"]["reason"] == "no_faithful"
-    words = worded(codes)
+    words = add_messages(codes)
     assert words.to_dict()["test"]["auroc"]["reason"] == "there is no faithful example"
     content = {"rows": ({"reason": "few_strata:10", "n": 3}, {"reason": None}), "n": codes}
-    assert spelled(content)["rows"] == (
+    assert spell_reasons(content)["rows"] == (
         {"reason": "fewer than two strata hold 10 answers of each class", "n": 3},
         {"reason": None},
     )
-    assert spelled(words) is words
+    assert spell_reasons(words) is words
 
 
 def test_every_code_of_a_missing_measure_has_words() -> None:
     """The codes that ``missing`` is called with, and those that are handed on to it."""
     room = Path(evaluation.__file__).parent
     # agree has words of its own.
-    files = [path for path in room.rglob("*.py") if "agree" not in path.parts]
+    files = [path for path in room.rglob("*.py") if path.stem != "judge_agreement"]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     codes = set(re.findall(r'missing\([^()]*?, f?"([^"]+)"', text))
     codes |= set(re.findall(r'(?:without_test|reason or)[ (]f?"([^"]+)"', text))
@@ -92,6 +93,7 @@ def test_every_code_of_a_missing_measure_has_words() -> None:
     named = {
         code.replace("{name}", name) for code in codes for name in ("faithful", "hallucinated")
     }
-    assert len(named) >= 10 and named <= set(WORDS)
-    stems = {re.sub("(faithful|hallucinated)$", "{name}", code) for code in WORDS}
+    known = {key.removeprefix("measure.") for key in catalogue() if key.startswith("measure.")}
+    assert len(named) >= 10 and named <= known
+    stems = {re.sub("(faithful|hallucinated)$", "{name}", code) for code in known}
     assert all(re.search(f'"{stem}[":]', text) for stem in map(re.escape, stems))

@@ -9,13 +9,13 @@ import pytest
 
 from calibrail.evaluation import Sample
 from calibrail.report.documents.calibrate_messages import (
-    TOO_CLOSE,
     assumptions,
     baselines_finding,
     label_anew,
     next_step,
     risks_reason,
 )
+from calibrail.report.messages import say
 from tests.measured import measure
 from tests.report.reports import report
 
@@ -159,7 +159,8 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
         "certificate": certificate,
     }
     assert next_step(report).startswith("Calibrate again with --guarantee pac, or require less")
-    assert label_anew(certificate, once=False) == ""
-    assert next_step({**report, "guarantee": "pac"}) == TOO_CLOSE
+    assert label_anew(certificate) is None
+    assert next_step({**report, "guarantee": "pac"}) == say("verdict.too_close")
     certificate["needed"] = {"hallucinated": 4_000, "faithful": 0}
-    assert "4,200 hallucinated answers" in label_anew(certificate, once=False)
+    code, parameters = label_anew(certificate) or ("", {})
+    assert code == "label_anew" and "4,200 hallucinated answers" in parameters["wanted"]

@@ -66,18 +66,14 @@ class ReportWarning(Record):
     code : str
         Stable short name, e.g. ``reversed_direction``.
     message : str
-        What was seen, and what can be done; ``workflow.wording`` fills it in.
+        What was seen, and what can be done; empty until the report's messages are added.
     values : mapping
-        Numbers of the message that stand nowhere else in the report. Not written.
+        Numbers of the message that stand nowhere else in the report.
     """
 
     code: str
     message: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return code and message."""
-        return {"code": self.code, "message": self.message}
 
 
 def findings(
@@ -195,7 +191,7 @@ class Report(Shown, Record):
     verdict : {"certified", "rejected", "inconclusive"}
         What the data shows about the requirements.
     reason : str
-        Why: a code of ``evaluation.verdict``, in plain words once ``workflow.wording`` was at it.
+        Why, in words: empty until the report's messages are added.
     score : mapping
         The score's specification: ``name`` and ``params``.
     promise : Promise
@@ -245,6 +241,9 @@ class Report(Shown, Record):
         Earlier looks at the same data, by size, seed and verdict; after one nothing is certified.
     confounds : mapping or None
         How trivial baselines rank beside the score (``calibrail.evaluation.sections``).
+    reason_code : str
+        Why: a code of ``evaluation.verdict``. Its parameters stand in ``test``, ``looks``,
+        ``data`` and ``risks``. Empty in reports of before.
     sentences : mapping or None
         Where sentences are removed: what of the test part, and what something simpler would do
         (``calibrail.evaluation.sentence_removal``). ``unit`` stands in the dictionary, too. Where
@@ -285,6 +284,7 @@ class Report(Shown, Record):
     attainable: Mapping[str, Any] | None = None
     confounds: Mapping[str, Any] | None = None
     looks: Sequence[Mapping[str, Any]] = ()
+    reason_code: str = ""
     sentences: Mapping[str, Any] | None = None
 
     later = ("sentences",)
@@ -471,7 +471,8 @@ def evaluate(
         threshold = calibration.threshold
     return Report(
         verdict=decision.verdict,
-        reason=decision.reason,
+        reason="",
+        reason_code=decision.reason,
         score=origin.score,
         promise=promise,
         requirement=requirement,

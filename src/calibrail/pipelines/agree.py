@@ -40,6 +40,7 @@ from calibrail.pipelines.calibration_overlap import Fresh
 from calibrail.pipelines.context import Context
 from calibrail.pipelines.loading import batches, open_source, source_name
 from calibrail.report.documents import agree as words
+from calibrail.report.messages import say
 from calibrail.scores.registry import build_column
 
 #: Index of the human and of the judge label in ``LabelCounts.cells``.
@@ -249,7 +250,7 @@ class JudgedRates(Shown):
         """Return what ``calibrail agree --json`` prints."""
         agreement = self.agreement.to_dict()
         for name in ("agreement", "sensitivity", "specificity"):
-            agreement[name]["reason"] = None if agreement[name]["n"] else words.WORDS[name]
+            agreement[name]["reason"] = None if agreement[name]["n"] else words.code_message(name)
         return {
             "schema": SCHEMA,
             "confidence": self.confidence,
@@ -395,7 +396,7 @@ def _in_words(name: RateName, rate: Rate) -> Rate:
                 item,
                 measure=replace(item.measure, reason=words.reason(name, item)),
                 assumption=words.assumption(name, method),
-                promise=words.PROMISES[method],
+                promise=words.promise(method),
             )
             for method, item in rate
         )
@@ -405,14 +406,14 @@ def _in_words(name: RateName, rate: Rate) -> Rate:
 def _agreement(counts: LabelCounts, level: float) -> Agreement:
     """Return the agreement with sentences in place of codes."""
     result = agreement(counts, level)
-    kappa = replace(result.kappa, reason=words.say(result.kappa.reason))
-    asymmetry = replace(result.asymmetry, reason=words.say(result.asymmetry.reason))
+    kappa = replace(result.kappa, reason=words.code_message(result.kappa.reason))
+    asymmetry = replace(result.asymmetry, reason=words.code_message(result.asymmetry.reason))
     return replace(result, kappa=kappa, asymmetry=asymmetry)
 
 
 def _tests(tests: tuple[ShareTest, ...]) -> tuple[ShareTest, ...]:
     """Return tests with words in place of codes."""
     return tuple(
-        replace(test, share=words.WORDS[test.share], reason=words.say(test.reason))
+        replace(test, share=say(f"agree.{test.share}"), reason=words.code_message(test.reason))
         for test in tests
     )

@@ -38,7 +38,7 @@ from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_usable, resolve_scores, score_source
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit_messages import with_sentences
-from calibrail.report.fill_messages import spelled
+from calibrail.report.messages import spell_reasons
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.detector import Embedding, learns
@@ -379,4 +379,4 @@ def audit(
     unused = [
         key for key, column in table.columns.items() if key not in keys and np.isnan(column).all()
     ]
-    return AuditRun(spelled(result), table.without(unused), scored.codes)
+    return AuditRun(spell_reasons(result), table.without(unused), scored.codes)

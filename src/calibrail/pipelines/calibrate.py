@@ -74,8 +74,8 @@ from calibrail.pipelines.scoring import (
     score_source,
 )
 from calibrail.pipelines.splitting import BySentence, by_sentence
+from calibrail.report.documents.calibrate_messages import add_messages
 from calibrail.report.documents.data import data_notes
-from calibrail.report.fill_messages import worded
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.detector import state_bytes
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, key_of
@@ -482,7 +482,7 @@ def calibrate(
     )
     tested = with_reuse_reported(scored, everyone=promise.of_this_threshold, verdict=report.verdict)
     return Run(
-        report=worded(report),
+        report=add_messages(report),
         rule=rule,
         spec=score_config(detector, promise.unit),
         data={**scored.data, "looked_at": tested.to_dict()},

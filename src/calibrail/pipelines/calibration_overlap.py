@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from calibrail.conformal import Certificate, GroupVerdict
 from calibrail.data.example import FAITHFUL, Example, n_repeated
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.report.documents.certify import DECLARED, withheld
+from calibrail.report.documents.certify import withheld
+from calibrail.report.messages import say
 from calibrail.scores.registry import ColumnScore
 
 #: What is known of the answers: that they are new, that they are those of the calibration, nothing
@@ -203,7 +204,7 @@ def without_proof(
         if item.verdict != "certified":
             return item
         if freshness == "declared":
-            return replace(item, reason=f"{item.reason} {DECLARED}")
+            return replace(item, reason=f"{item.reason} {say('certify.declared_fresh')}")
         reason = withheld(freshness)
         return replace(item, verdict="inconclusive", reason=reason, flips=None)
 

@@ -411,7 +411,8 @@ def certify(
         reason = risks_reason(verdict, measured)
         certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
     n_assumed = tally.n_sharing if requirement.assume_independent else 0
-    certificate = replace(certificate, reason=certificate.reason + assumed(n_assumed))
+    reason = " ".join(filter(None, (certificate.reason, assumed(n_assumed))))
+    certificate = replace(certificate, reason=reason)
     verdicts: Mapping[str, GroupVerdict] | None = None
     if by is not None:
         verdicts = (

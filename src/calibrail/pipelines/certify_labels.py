@@ -38,7 +38,7 @@ from calibrail.pipelines.data_reuse import (
 )
 from calibrail.pipelines.run import frozen_config, refuse_other_flags, write_page
 from calibrail.report.documents import label as words
-from calibrail.report.documents.agree import say
+from calibrail.report.documents.agree import code_message
 from calibrail.report.documents.label import doubts
 from calibrail.serialization import plain
 
@@ -382,7 +382,7 @@ def agreement(replayed: Replay) -> dict[str, Any] | None:
     return {
         "n": n,
         "agreed": exact_bound(int(np.trace(table)), n, 0.95).to_dict(),
-        "kappa": replace(measured, reason=say(measured.reason)).to_dict(),
+        "kappa": replace(measured, reason=code_message(measured.reason)).to_dict(),
         "unsure": unsure,
         "open": sum(item.standing == "disagreement" for item in replayed.answers),
         "settled": len(settled),

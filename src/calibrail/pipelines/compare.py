@@ -29,9 +29,10 @@ from calibrail.pipelines.data_reuse import (
 from calibrail.pipelines.independence import independent, settled, settled_report
 from calibrail.pipelines.run import cost_dict, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
+from calibrail.report.documents.calibrate_messages import add_messages
 from calibrail.report.documents.compare import finding
 from calibrail.report.documents.data import data_notes
-from calibrail.report.fill_messages import spelled, worded
+from calibrail.report.messages import spell_reasons
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import DEFAULT_SCORE
 
@@ -174,14 +175,14 @@ def compare(
             fingerprint_test_set(scored, name, promise, assumed=assumed), verdict=report.verdict
         )
         earlier[name] = history.record(SPLIT, look)
-        reports.append((name, worded(report_after_reuse(report, earlier[name]))))
+        reports.append((name, add_messages(report_after_reuse(report, earlier[name]))))
     if winner.certificate is not None and winner.name is not None:
         certificate = settled(winner.certificate, scored.data["n_alike"], assumed=assumed)
         winner = replace(
             winner, certificate=certificate_after_reuse(certificate, earlier[winner.name])
         )
     comparison = replace(comparison, winner=winner)
-    comparison = spelled(replace(comparison, detectors=tuple(reports)))
+    comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))
     return ComparisonRun(comparison, scored, samples[0].split)
 
 

@@ -427,7 +427,7 @@ def certificate_after_reuse(certificate: Mapping[str, Any], earlier: Earlier) ->
         return dict(certificate)
     looks = to_report_rows(earlier)
     if not exceeds_reuse_limit(earlier):
-        return {**certificate, "reason": certificate["reason"] + few_looked_before(looks)}
+        return {**certificate, "reason": f"{certificate['reason']} {few_looked_before(looks)}"}
     reason = looked_before(looks)
     return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}
 
@@ -462,7 +462,9 @@ def report_after_reuse(report: Report, earlier: Earlier) -> Report:
     if report.verdict != "certified" or not exceeds_reuse_limit(earlier):
         return report
     certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
-    return replace(report, verdict="inconclusive", reason="looked_before", certificate=certificate)
+    return replace(
+        report, verdict="inconclusive", reason_code="looked_before", certificate=certificate
+    )
 
 
 class TestSetFingerprint:

@@ -22,7 +22,8 @@ from calibrail.evaluation import Report, Sample
 from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import spell_option
 from calibrail.pipelines.scoring import Scored
-from calibrail.report.documents.calibrate_messages import alike, assumed_apart
+from calibrail.report.documents.calibrate_messages import assumed_apart
+from calibrail.report.messages import say
 from calibrail.scores.table import ScoreTable
 
 
@@ -41,10 +42,11 @@ def settled(certificate: Mapping[str, Any], n_alike: int, *, assumed: bool) -> d
     if not n_alike:
         return dict(certificate)
     if assumed:
-        return {**certificate, "reason": certificate["reason"] + assumed_apart(n_alike)}
+        return {**certificate, "reason": f"{certificate['reason']} {assumed_apart(n_alike)}"}
     if certificate["verdict"] == "inconclusive":
         return dict(certificate)
-    return {**certificate, "verdict": "inconclusive", "reason": alike(n_alike), "flips": None}
+    reason = say("verdict.rows_alike", n_alike=n_alike)
+    return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}
 
 
 def settled_certificates(
@@ -78,7 +80,9 @@ def settled_report(report: Report) -> Report:
     if report.verdict == "inconclusive":
         return report
     certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
-    return replace(report, verdict="inconclusive", reason="rows_alike", certificate=certificate)
+    return replace(
+        report, verdict="inconclusive", reason_code="rows_alike", certificate=certificate
+    )
 
 
 _AT_A_TIME: Final = 1 << 14

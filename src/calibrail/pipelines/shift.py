@@ -31,7 +31,7 @@ from calibrail.pipelines.loading import source_name
 from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
 from calibrail.report.documents.shift import document, finding, sentence
-from calibrail.report.fill_messages import spelled
+from calibrail.report.messages import spell_reasons
 from calibrail.scores.base import Scale
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.detector import learns
@@ -197,7 +197,7 @@ def shift(
         },
         "reproduce": context.reproduce(),
     }
-    return ShiftRun(spelled(content), scored)
+    return ShiftRun(spell_reasons(content), scored)
 
 
 def _refuse_unused(promise: Promise, requirement: Requirement) -> None:

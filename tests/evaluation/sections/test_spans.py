@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from calibrail.data import Example
 from calibrail.data.sentences import marked_characters, sentences_of
 from calibrail.evaluation.sentence_removal import FEWEST, find_spans
-from calibrail.report.documents.measures import spell
+from calibrail.report.messages import spell
 
 NAMES = ("precision", "recall", "f1")
 

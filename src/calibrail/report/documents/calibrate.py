@@ -9,18 +9,18 @@ from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures, sentence_removal
 from calibrail.report.documents.calibrate_messages import (
-    VERDICTS,
     assumptions,
     by_sentence,
     how_sure,
     next_step,
-    title,
+    verdict_summary,
 )
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.documents.sentence_removal import stopped_streams
 from calibrail.report.figures.scores import CURVE_RANGE, curve_svg, operating_points
+from calibrail.report.messages import title
 from calibrail.scores.base import Scale
 
 
@@ -50,7 +50,7 @@ def document(
         headline=report["verdict"].capitalize(),
         verdict=report["verdict"],
         warnings=[
-            parts.Bullet(item["message"], title(item["code"]).capitalize())
+            parts.Bullet(item["message"], title(f"warning.{item['code']}").capitalize())
             for item in report["warnings"]
         ],
         notes=report["notes"],
@@ -66,7 +66,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
     area, lines = report["test"]["auroc"], measures.of_test_part(report)
     return Document(
         "report for",
-        summary=f"{VERDICTS[report['verdict']]} {report['reason']}",
+        summary=verdict_summary(report),
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
             parts.Tile("False alarms", *lines[1][1:4]),

@@ -1,18 +1,25 @@
-"""Reasons, warnings, next steps (templates)."""
+"""Reasons, warnings and next steps of a report: which message, with which parameters."""
+
+from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.formatting import count, listed, percent
+from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit
 from calibrail.options.fields import spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report.document import Json
-from calibrail.report.text import share
+from calibrail.report.messages import is_known, say, spell_reasons
+from calibrail.report.text import capital
 from calibrail.scores.base import Scale
+
+if TYPE_CHECKING:
+    from calibrail.evaluation import Report
 
 #: Options that name detectors.
 _DETECTORS: Final = spellings(Detectors, without=("baselines",))
@@ -107,81 +114,6 @@ def _without(words: Sequence[str], names: Collection[str]) -> list[str]:
     return [word for place, word in enumerate(words) if place not in gone]
 
 
-class SentenceWarnings:
-    """What a report about removing sentences warns about, where answers have other words."""
-
-    report: Json
-    values: Json
-    test: Json
-
-    def reversed_direction(self) -> str:
-        """Say that supported sentences score as the more suspicious ones."""
-        area, scale = self.test["auroc"], Scale.of(self.report["score"])
-        remedy = "" if scale.column is None else " Check what a higher value means (--higher)."
-        return (
-            f"The score runs the wrong way: by sentence its AUROC is {area['estimate']:.3f} "
-            f"({area['lower']:.3f} to {area['upper']:.3f}), so supported sentences look more "
-            f"suspicious than unsupported ones. Nothing was flipped.{remedy}"
-        )
-
-    def flags_everything(self) -> str:
-        """Say that nearly every faithful answer loses a sentence, or every sentence goes."""
-        fpr, kept = self.test["fpr"], self.test["kept_supported"]
-        touched = f"{fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
-        if self.report["flag_all"]:
-            return (
-                "No threshold keeps the promise, so every sentence is removed. Label more "
-                "hallucinated answers or tolerate more misses."
-            )
-        return (
-            f"To free {percent(1 - self.report['alpha'])} of hallucinated answers the threshold "
-            f"takes sentences from {touched}, and keeps {share(kept)} of what is supported. Use a "
-            "score that ranks sentences better, or tolerate more misses (a larger --alpha)."
-        )
-
-    def baseline_beats_detector(self) -> str:
-        """Say which baseline keeps more."""
-        rows = {row["name"]: row for row in self.report["sentences"]["baselines"]}
-        better = [rows[row["name"]] for row in self.report["baselines"] if row["beats_detector"]]
-        best = max(better, key=lambda row: (row["kept_supported"]["estimate"], row["name"]))
-        return (
-            f"The baseline {best['name']} keeps {share(best['kept_supported'])} of supported "
-            f"sentences at the same target, this score {share(self.test['kept_supported'])}: more, "
-            "by a paired test. Either the data gives unsupported sentences away by surface "
-            "features, or the score adds nothing: check both before you use it."
-        )
-
-    def not_shown_to_beat_baseline(self) -> str:
-        """Say that no baseline keeps less for sure."""
-        return (
-            "The score has not been shown to keep more of what is supported than every baseline "
-            "does at the same target (the paired intervals do not all lie in its favour). Test on "
-            "more answers."
-        )
-
-    def coverage_outside_band(self) -> str:
-        """Say that what is freed is not what the promise predicts."""
-        freed, band = self.test["coverage"], self.test["coverage_band"]
-        side = "below" if freed["count"] < band["lowest"] else "above"
-        return (
-            f"The threshold frees {freed['count']:,} of "
-            f"{count(freed['n'], 'hallucinated test answer')}, {side} the {band['lowest']:,} to "
-            f"{band['highest']:,} that chance explains. Calibration and test answers do not seem "
-            "to come from the same source: check how they were split."
-        )
-
-    def undefined_scores(self) -> str:
-        """Say how many sentences have no score."""
-        n, policy = self.report["sentences"]["n_undefined"], self.report["undefined"]["policy"]
-        fate = {"flag": "are removed", "review": "send their answers to review"}
-        counted = f"{n:,}" if n else "none"
-        return (
-            f"The score is undefined for some sentences, {counted} of them in test answers that "
-            f"count; such sentences {fate.get(policy, 'are never removed')} (policy {policy}). "
-            "--undefined changes that."
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class UnitWords:
     """How a report names its classes, and what a threshold does to them.
@@ -252,510 +184,278 @@ def unit_words(content: Json) -> UnitWords:
 
 
 def reason(report: Json, n_assumed: int = 0) -> str:
-    """Return why a report has its verdict; ``report["reason"]`` is a code of ``evaluation``.
+    """Return why a report has its verdict, in words.
 
     ``n_assumed`` answers were taken as independent although they share groups.
     """
-    certificate, test = report["certificate"], report["test"]
-    text: str = certificate["reason"]
-    if report["reason"] == "risks":
-        text = risks_reason(report["verdict"], report["risks"]["measured"])
-    elif report["reason"] == "caught_too_few":
-        text = (
-            f"The bounds would certify it, but the test part {unit_words(report).caught} only "
-            f"{test['coverage']['count']:,} of {test['coverage']['n']:,} hallucinations, fewer "
-            f"than the {test['coverage_band']['lowest']:,} that chance explains."
-        )
-    elif report["reason"] == "looked_before":
-        text = looked_before(report["looks"])
-    elif report["reason"] == "rows_alike":
-        text = alike(report["data"]["n_alike"])
-    elif report["reason"] == "aims_at_the_requirement":
-        text += (
-            f" A {report['guarantee']} threshold aims at {percent(1 - report['alpha'])}, so about "
-            f"half of all draws lie below, and more labels do not change that: use --guarantee "
-            "pac on new answers, or require less with --min-coverage."
-        )
+    code, parts = report["reason_code"], [report["certificate"]["reason"]]
+    if code == "risks":
+        parts = [risks_reason(report["verdict"], report["risks"]["measured"])]
+    elif code == "caught_too_few":
+        parts = [say("verdict.caught_too_few", report, unit=unit_words(report))]
+    elif code == "looked_before":
+        parts = [looked_before(report["looks"])]
+    elif code == "rows_alike":
+        parts = [say("verdict.rows_alike", n_alike=report["data"]["n_alike"])]
+    elif code == "aims_at_the_requirement":
+        parts.append(say("verdict.aims_at_the_requirement", report))
     if report["verdict"] == "certified":
-        text += few_looked_before(report["looks"])
-    text += assumed(n_assumed)
+        parts.append(few_looked_before(report["looks"]))
+    parts.append(assumed(n_assumed))
     if report["requirement"]["assume_independent"]:
-        text += assumed_apart(report["data"].get("n_alike", 0))
+        parts.append(assumed_apart(report["data"].get("n_alike", 0)))
+    text = " ".join(filter(None, parts))
     # A bound on answers that are not passed is one on flags, and with a review on both.
     return text.replace("flags", "withholds") if report["three_way"] else text
 
 
 def looked_before(looks: Sequence[Json]) -> str:
-    """Say why a further look at the same data is no certificate."""
-    share = sum(look["shared"] for look in looks)
-    data = "this data was" if share > 0.995 else f"about {percent(share)} of this data was"
-    if any(look.get("same_traces") for look in looks):
-        data = "other labels of these traces were"
-    return (
-        f"The bounds would certify it, but {data} looked at before: {_looks(looks)}. The error "
-        "that a verdict may have holds for one look; who looks again has another chance to be "
-        "lucky. Certify the guardrail on new answers alone."
-    )
+    """Return why a further look at the same data is no certificate."""
+    same = any(look.get("same_traces") for look in looks)
+    return say("verdict.looked_before", **_looks(looks), same_traces=same)
 
 
 def few_looked_before(looks: Sequence[Json]) -> str:
-    """Say how few of the answers were looked at before; empty where none were."""
-    if not looks:
-        return ""
-    share = sum(look["shared"] for look in looks)
-    return (
-        f" About {percent(share)} of this data was looked at before ({_looks(looks)}), too little "
-        "to take the verdict back."
-    )
+    """Return how few of the answers were looked at before; empty where none were."""
+    return say("verdict.few_looked_before", **_looks(looks)) if looks else ""
 
 
-def _looks(looks: Sequence[Json]) -> str:
-    """Name looks by size, place, seed and verdict."""
-    return listed(
-        [
-            (count(look["n"], "answer") if look["n"] or not look.get("folder") else "labels begun")
-            + (f" in {look['folder']}" if look.get("folder") else "")
-            + (" by the guardrail's own report" if look["reported"] else "")
-            + ("" if look["seed"] is None else f" with seed {look['seed']}")
-            + f" ({look['verdict']})"
-            for look in looks
-        ]
-    )
+def _looks(looks: Sequence[Json]) -> dict[str, Any]:
+    """Return earlier looks by size, place, seed and verdict, and which share they saw."""
+    named = [say("verdict.look", look={"folder": "", **look}) for look in looks]
+    return {"looks": listed(named), "shared": sum(look["shared"] for look in looks)}
 
 
 def assumed(n: int) -> str:
-    """Say that answers were taken as independent that are not; empty where none were."""
-    if not n:
-        return ""
-    return (
-        f" This takes all answers as independent (--assume-independent), although "
-        f"{count(n, 'of them shares', 'of them share')} a group with another one of the same class."
-    )
-
-
-def alike(n: int) -> str:
-    """Say why there is no verdict on rows that cannot be told from one another."""
-    return (
-        f"There is no verdict, since {count(n, 'row is', 'rows are')} the same as another one: "
-        "scores alone do not tell copies of an answer from answers that are alike by chance. Name "
-        "a column of ids or of groups (--id-column, --group-column), or say that every row is an "
-        "answer of its own (--assume-independent)."
-    )
+    """Return that answers were taken as independent that are not; empty where none were."""
+    return say("verdict.assumed", n=n) if n else ""
 
 
 def assumed_apart(n: int) -> str:
-    """Say that rows that are alike were taken as answers of their own; empty without any."""
-    if not n:
-        return ""
-    return (
-        " This takes all answers as independent (--assume-independent), although "
-        f"{count(n, 'row is', 'rows are')} the same as another one."
-    )
+    """Return that equal rows were taken as answers of their own; empty without any."""
+    return say("verdict.assumed_apart", n=n) if n else ""
 
 
 def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
     """Return what the bounds of several risks show: those that decide the verdict."""
     state = {"rejected": "exceeded", "inconclusive": "open", "certified": "within"}[verdict]
-    text = ("; " if verdict == "certified" else " and ").join(
-        f"{item['name']} lies between {percent(item['test']['lower'])} and "
-        f"{percent(item['test']['upper'])}, where {item['relation']} {percent(item['level'])} is "
-        "asked"
-        for item in measured
-        if item["shown"] == state
+    shown = [say("verdict.risk", item) for item in measured if item["shown"] == state]
+    return f"{capital(('; ' if verdict == 'certified' else ' and ').join(shown))}."
+
+
+def add_messages(report: Report) -> Report:
+    """Return a report with the words of its codes: reasons, warnings, and its baselines."""
+    content = report.to_dict()
+    n_assumed = sum(item.values.get("n_sharing", 0) for item in report.warnings)
+    why, confounds = reason(content, n_assumed), report.confounds
+    return spell_reasons(
+        replace(
+            report,
+            reason=why,
+            certificate={**report.certificate, "reason": why},
+            warnings=tuple(
+                replace(item, message=message(item.code, content, item.values))
+                for item in report.warnings
+            ),
+            confounds=confounds and {**confounds, "finding": baselines_finding(confounds)},
+        )
     )
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def message(code: str, report: Json, values: Json) -> str:
     """Return what a warning says; ``values`` are the numbers that the report does not hold."""
-    kind = _SentenceWarnings if by_sentence(report) else _Warnings
-    text: str = getattr(kind(report, values), code)()
-    return text
+    topic = "warning"
+    if by_sentence(report) and is_known(f"sentence_warning.{code}"):
+        topic = "sentence_warning"
+    parameters = {"scale": Scale.of(report["score"]), "unit": unit_words(report), "values": values}
+    if code == "labels_look_inverted":
+        words = (report["data"].get("reading") or {}).get("turned")
+        parameters["areas"] = ", ".join(f"{name} {area:.3f}" for name, area in values.items())
+        parameters["turned"] = words and shlex.join(words)
+    elif code == "baseline_beats_detector":
+        parameters |= _better_baselines(report)
+    elif code == "not_shown_to_beat_baseline":
+        parameters["unclear"] = [
+            row["name"]
+            for row in report["baselines"]
+            if not (row["beats_detector"] or row["detector_beats"])
+        ]
+    elif code == "few_distinct_scores":
+        parameters["shares"] = [percent(k / report["n_calibration"]) for k in values["caught"]]
+        parameters["instead"] = _attainable_instead(report["attainable"], parameters)
+    return say(f"{topic}.{code}", report, **parameters)
 
 
-class _Warnings:
-    """What a report warns about: one method a code."""
-
-    def __init__(self, report: Json, values: Json) -> None:
-        self.report, self.values, self.test = report, values, report["test"]
-
-    def labels_look_inverted(self) -> str:
-        areas = ", ".join(f"{name} {area:.3f}" for name, area in self.values.items())
-        turned = (self.report["data"].get("reading") or {}).get("turned")
-        remedy = f"{shlex.join(turned)} reads them" if turned else "turn them"
-        return (
-            "The labels look inverted: answers read as faithful share less with their contexts "
-            f"than those read as hallucinated (AUROC {areas}, each below 0.5 with 99.9% "
-            f"confidence). Nothing was turned around. Where they are inverted, {remedy} the other "
-            "way round, and every number here is about the wrong class; they may be right where "
-            "hallucinated answers copy and faithful ones paraphrase."
-        )
-
-    def reversed_direction(self) -> str:
-        area, scale = self.test["auroc"], Scale.of(self.report["score"])
-        remedy = "" if scale.column is None else " Check what a higher value means (--higher)."
-        return (
-            f"The score runs the wrong way: AUROC is {area['estimate']:.3f} ({area['lower']:.3f} "
-            f"to {area['upper']:.3f}), so {scale.reversed}. Nothing was flipped: on this data the "
-            f"detector points away from hallucinations.{remedy}"
-        )
-
-    def flags_everything(self) -> str:
-        fpr = self.test["fpr"]
-        flagged = f"{fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
-        if self.report["flag_all"]:
-            return (
-                f"No threshold keeps the promise, so every answer is flagged ({flagged}). Label "
-                "more hallucinated examples or tolerate more misses."
-            )
-        return (
-            f"To catch {percent(1 - self.report['alpha'])} of hallucinations the threshold flags "
-            f"{flagged}: as a filter it is useless. Use a score that separates the classes better, "
-            "or tolerate more misses (a larger --alpha)."
-        )
-
-    def baseline_beats_detector(self) -> str:
-        better = [row for row in self.report["baselines"] if row["beats_detector"]]
-        best = max(better, key=lambda row: (row["auroc"]["estimate"], row["name"]))
-        area, fpr = self.test["auroc"]["estimate"], percent(self.test["fpr"]["estimate"])
-        others = [row["name"] for row in better if row is not best]
-        also = f" So {'do' if len(others) > 1 else 'does'} {listed(others)}." if others else ""
-        return (
-            f"The baseline {best['name']} beats the detector: AUROC "
-            f"{best['auroc']['estimate']:.3f} against {area:.3f}, and "
-            f"{percent(best['fpr']['estimate'])} false alarms against {fpr} at the same "
-            f"target.{also} Either the data gives the answer away by surface features, or the "
-            "detector adds nothing: check both before you use it."
-        )
-
-    def not_shown_to_beat_baseline(self) -> str:
-        rows = self.report["baselines"]
-        told_apart = ("beats_detector", "detector_beats")
-        names = [row["name"] for row in rows if not any(row[key] for key in told_apart)]
-        return (
-            f"The detector has not been shown to rank answers better than the {_baselines(names)} "
-            "(paired AUROC intervals do not lie in its favour). Test on more examples or on data "
-            "without such shortcuts."
-        )
-
-    def coverage_outside_band(self) -> str:
-        caught, band = self.test["coverage"], self.test["coverage_band"]
-        answers = count(caught["n"], "hallucinated test answer")
-        side = "below" if caught["count"] < band["lowest"] else "above"
-        return (
-            f"The threshold caught {caught['count']:,} of {answers}, {side} the "
-            f"{band['lowest']:,} to {band['highest']:,} that chance explains. Calibration and test "
-            "examples do not seem to come from the same source: check how they were split."
-        )
-
-    def near_duplicates(self) -> str:
-        found = self.report["data"]["near_duplicates"]
-        return (
-            f"{found['count']:,} of {count(found['n'], 'answer')} have a near-duplicate on the "
-            f"other side of the split ({found['exact']:,} identical), so that the threshold is "
-            "tested on what set it, or nearly so, and results look too good, the verdict among "
-            "them. Give answers that are alike one group (--group-column), or remove them."
-        )
-
-    def paper_rank_undercovers(self) -> str:
-        n, target = self.report["n_calibration"], percent(1.0 - self.report["alpha"])
-        return (
-            f"The paper's rank catches {percent(1.0 - self.report['rank'] / (n + 1))} of "
-            f"hallucinations on average at n = {n:,}, less than the {target} asked for. Use it "
-            "only to reproduce published tables; use --guarantee marginal or pac for decisions."
-        )
-
-    def few_distinct_scores(self) -> str:
-        offered, scale = self.report["attainable"], Scale.of(self.report["score"])
-        words = unit_words(self.report)
-        can_be_had = _can_be_had(offered, scale, words)
-        examples = count(self.values["n"], "hallucinated calibration example")
-        if offered["n_distinct"] > len(offered["steps"]):
-            return (
-                f"{self.values['n_tied']:,} of {examples} share the score "
-                f"{scale.text(self.report['threshold'])}. {can_be_had}Use a score that tells them "
-                "apart, such as mode=logprob of a judge."
-            )
-        shares = [percent(k / self.report["n_calibration"]) for k in self.values["caught"]]
-        some = listed(shares) if len(shares) <= 6 else f"{', '.join(shares[:3])}, ..., {shares[-1]}"
-        return (
-            f"The score takes only {count(offered['n_distinct'], 'distinct value')} on {examples}, "
-            f"so thresholds can only {words.catch} {some} of them. {can_be_had}Use a "
-            "finer score, such as a probability in place of a yes/no verdict (mode=logprob of a "
-            "judge)."
-        )
-
-    def too_few_examples(self) -> str:
-        test, parts = self.test, []
-        if few := self.values["fewer_than"]:
-            parts.append(
-                f"The test part has {test['n_hallucinated']:,} hallucinated and "
-                f"{test['n_faithful']:,} faithful examples, fewer than {few} of a class, so its "
-                "intervals are wide."
-            )
-        if self.values["low_rank"]:
-            scores = count(self.report["n_calibration"], "hallucinated calibration score")
-            parts.append(
-                f"The threshold is number {self.report['rank']} of only {scores} and would move a "
-                "lot with other data."
-            )
-        return " ".join([*parts, "Label more examples."])
-
-    def clustered(self) -> str:
-        aside, counted = self.values["n_set_aside"], self.values["n"]
-        kind = "group" if self.report["risks"] else "group and class"
-        threshold = "; the threshold counts each group once" if self.report["clustering"] else ""
-        return (
-            f"Answers of one group (a source, a question, copies of an answer) are not "
-            f"independent. So one answer of each {kind} counts: {counted:,} of "
-            f"{aside + counted:,}{threshold}. All measures, intervals and the verdict rest on "
-            "these. (--assume-independent counts every answer.)"
-        )
-
-    def assumed_independent(self) -> str:
-        examples = count(self.values["n"], "example")
-        return (
-            f"{self.values['n_sharing']:,} of {examples} share a group (a source or a question) "
-            "with another of their class, and every one counted, as --assume-independent asks: "
-            "threshold, intervals and verdict promise too much if answers of one group are alike."
-        )
-
-    def undefined_scores(self) -> str:
-        undefined = self.report["undefined"]
-        test, source, policy = undefined["test"], undefined["calibration"], undefined["policy"]
-        meaning = "passed as if faithful" if policy == "pass" else f"not released (policy {policy})"
-        return (
-            f"The score is undefined for {count(sum(test.values()), 'test answer')} "
-            f"({test['hallucinated']:,} hallucinated, {test['faithful']:,} faithful) and "
-            f"{count(sum(source.values()), 'calibration answer')} ({source['hallucinated']:,} "
-            f"hallucinated); they count as {meaning}. --undefined changes that."
-        )
+def _better_baselines(report: Json) -> dict[str, Any]:
+    """Return the baseline that beats the detector most, and the names of the others that do."""
+    better, measure = [row for row in report["baselines"] if row["beats_detector"]], "auroc"
+    names = [row["name"] for row in better]
+    if by_sentence(report):
+        measure = "kept_supported"
+        better = [row for row in report["sentences"]["baselines"] if row["name"] in names]
+    best = max(better, key=lambda row: (row[measure]["estimate"], row["name"]))
+    return {"best": best, "others": [name for name in names if name != best["name"]]}
 
 
-class _SentenceWarnings(SentenceWarnings, _Warnings):
-    """What a report about removing sentences warns about."""
-
-
-def _can_be_had(offered: Json, scale: Scale, words: UnitWords) -> str:
-    """Say that the target itself cannot be had, where that is so, and what can."""
+def _attainable_instead(offered: Json, parameters: Json) -> str:
+    """Return that the target itself cannot be had, where that is so, and what can."""
     if offered["is_attainable"]:
         return ""
-    text = f"{percent(offered['target'])} itself cannot be had"
-    for used in (step for step in offered["steps"] if step["is_used"]):
-        fpr = used["fpr"]
-        text += (
-            f": the threshold in use, {scale.text(used['threshold'])}, {words.catches} more than "
-            f"was asked and {words.flags} {fpr['count']:,} of "
-            f"{count(fpr['n'], 'faithful test answer')}"
-        )
     lower = [
-        f"{percent(step['promise'])} (at {percent(step['fpr']['estimate'])} {words.alarms})"
+        f"{percent(step['promise'])} (at {percent(step['fpr']['estimate'])} "
+        f"{parameters['unit'].alarms})"
         for step in offered["steps"]
         if 0.0 < step["promise"] < offered["target"] and step["fpr"]["estimate"] is not None
     ]
-    return f"{text}. Below it, {listed(lower[:3])} can be promised. " if lower else f"{text}. "
+    used = [step for step in offered["steps"] if step["is_used"]]
+    about = {"attainable": offered, "used_steps": used, "lower": lower[:3]}
+    return say("warning.target_not_attainable", parameters, about) + " "
 
 
 def baselines_finding(confounds: Json) -> str:
-    """Say which baselines rank as well, and with which one the score goes together most."""
-    rows, estimate = confounds["rows"], confounds["auroc"]["estimate"]
-    better, alike = (
-        [row["name"] for row in rows if row["ranks"] == how] for how in ("better", "as well")
-    )
-    area = "" if estimate is None else f" (AUROC {estimate:.3f})"
-    tested = f", as far as {count(confounds['n'], 'test answer')} can tell"
-    parts = []
-    if better:
-        parts.append(f"{_rank(better)} these answers better than this score{area}")
-    if alike and better:
-        parts.append(f"{listed(alike)} as well as it{tested}")
-    elif alike:
-        parts.append(f"{_rank(alike)} these answers as well as this score{area}{tested}")
-    text = "; ".join(parts) or f"This score{area} ranks these answers better than every baseline"
-    closeness = {
-        row["name"]: row["spearman"]["estimate"]
-        for row in rows
-        if row["spearman"]["estimate"] is not None
+    """Return which baselines rank as well, and with which one the score goes together most."""
+    rows = confounds["rows"]
+    names = {
+        key: [row["name"] for row in rows if row["ranks"] == ranks]
+        for key, ranks in (("better", "better"), ("alike", "as well"))
     }
-    if not closeness:
-        return f"{text}."
-    most = max(closeness, key=lambda name: abs(closeness[name]))
-    return f"{text}. The score goes together most with {most} (Spearman {closeness[most]:.2f})."
+    known = [row for row in rows if row["spearman"]["estimate"] is not None]
+    closest = max(known, key=lambda row: abs(row["spearman"]["estimate"]), default=None)
+    return say("verdict.baselines", confounds, **names, closest=closest)
 
 
-def _rank(names: Sequence[str]) -> str:
-    return f"The {_baselines(names)} {'ranks' if len(names) == 1 else 'rank'}"
+def verdict_summary(result: Json) -> str:
+    """Return what the verdict of a report or a certificate means, and why it is what it is."""
+    return f"{say('verdict.' + result['verdict'])} {result['reason']}"
 
-
-def _baselines(names: Sequence[str]) -> str:
-    return f"{'baseline' if len(names) == 1 else 'baselines'} {listed(list(names))}"
-
-
-#: What each verdict means, for a reader who has never seen one.
-VERDICTS: Final = {
-    "certified": "The data shows that the detector meets what was asked.",
-    "rejected": "The data shows that the detector does not meet what was asked.",
-    "inconclusive": "The data neither shows that the detector meets what was asked nor that it "
-    "does not.",
-}
-
-#: Warnings in a few words, where there is no room for the message and the code does not say it.
-_TITLES: Final = {
-    "reversed_direction": "the score runs the wrong way",
-    "flags_everything": "the threshold flags everything",
-    "baseline_beats_detector": "a baseline beats it",
-    "not_shown_to_beat_baseline": "not shown to beat every baseline",
-    "near_duplicates": "near-duplicates across the split",
-    "coverage_outside_band": "caught share outside its expected range",
-    "paper_rank_undercovers": "the paper's rank catches too few",
-    "clustered": "each group counts once",
-    "assumed_independent": "answers of one group taken as independent",
-    "undefined_scores": "some scores are undefined",
-}
 
 #: Advice to label asks for at most this many times the answers of a class, or so many.
 MOST_TIMES: Final = 20
 MOST_NEW: Final = 2_000
 
-#: What to do where no such number of new answers settles it.
-TOO_CLOSE: Final = (
-    "At the rates seen no number of answers that could be labelled settles it: the requirement "
-    "lies too close to what the detector does. Change the detector or the requirement."
-)
-
-#: What to do where no limit of false alarms was given.
-STATE_LIMIT: Final = "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
-
-
-def title(code: str) -> str:
-    """Return a warning in a few words."""
-    return _TITLES.get(code, code.replace("_", " "))
-
 
 def how_sure(report: Json, of_this: str) -> str:
-    """Say on what level a promise holds: on average, or for one threshold, which is named."""
-    guarantee = report["guarantee"]
-    if guarantee not in OF_THIS_THRESHOLD:
-        return f"on average over calibration draws (guarantee: {guarantee})"
-    which = "each" if report["by_group"] else of_this
-    if guarantee == "anytime":
-        which += " and all that come of more calibration answers"
-    confidence = percent(1.0 - (report["delta"] or 0.0))
-    return f"with {confidence} confidence {which} (guarantee: {guarantee})"
-
-
-def whatever_the_unit(report: Json) -> str:
-    """Say what to do where it does not matter what is flagged; empty where it does."""
-    if report["verdict"] == "certified":
-        return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
-    # A report holds its reason in words.
-    why, looks = report["reason"] or "", report.get("looks")
-    if looks and why.startswith(looked_before(looks)):
-        return (
-            "Freeze this detector (calibrail export RUN -o guardrail.json) and certify it on new "
-            "labelled answers alone (calibrail certify guardrail.json NEW)."
-        )
-    n_alike = report["data"].get("n_alike", 0)
-    if n_alike and why.startswith(alike(n_alike)):
-        return "Give every row its id (--id-column), or copies a common group (--group-column)."
-    return ""
+    """Return on what level a promise holds: on average, or for one threshold, which is named."""
+    if report["guarantee"] not in OF_THIS_THRESHOLD:
+        return say("verdict.on_average", report)
+    return say("verdict.with_confidence", report, threshold=of_this)
 
 
 def next_step(report: Json) -> str:
-    """Say what to do now."""
+    """Return what to do now."""
+    code, parameters = _next_step(report)
+    return say(f"verdict.{code}", **parameters)
+
+
+def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
+    """Return the code of what to do now, with its parameters."""
+    if report["verdict"] == "certified":
+        return "export", {}
+    if report.get("reason_code") == "looked_before":
+        return "certify_anew", {}
+    if report.get("reason_code") == "rows_alike":
+        return "name_rows", {}
+    if by_sentence(report):
+        return _sentences_next_step(report)
     codes = {item["code"] for item in report["warnings"]}
-    if step := whatever_the_unit(report):
-        return step
     if "reversed_direction" in codes:
         if report["score"]["name"] == "column":
-            again = turned(report)
-            return (
-                "Check what a higher value of the column means (--higher), and calibrate again"
-                f"{f', e.g. {again}' if again else '.'}"
-            )
-        return f"Use another detector for such answers; compare some: {for_several(report)}"
+            return "check_direction", {"command": turned(report)}
+        return "use_another", {"command": for_several(report)}
     if report["verdict"] == "rejected":
-        return (
-            "Accept more misses (--alpha) or more false alarms (--max-fpr), or try other scores on "
-            f"the same split: {for_several(report)}"
-        )
+        return "accept_more", {"command": for_several(report)}
     if report["risks"]:
-        return "Certify the guardrail on more answers that are new, or ask for less (--risk)."
+        return "certify_risks", {}
     if report["max_fpr"] is None:
-        return STATE_LIMIT
+        return "state_limit", {}
     caught, required = report["certificate"]["coverage"]["lower"], report["min_coverage"]
     loose = report["guarantee"] not in OF_THIS_THRESHOLD and caught < required
     if loose and report["by_group"] and required >= 1.0 - report["alpha"] - 1e-12:
         # It aims at what is required: more labels do not change that.
-        return "Calibrate again with --guarantee pac, or require less with --min-coverage."
+        return "use_pac_by_group", {}
     if loose and not report["by_group"]:
-        return (
-            "Calibrate again with --guarantee pac, which certifies coverage by construction; or "
-            "require less with --min-coverage."
-        )
-    once = any(item["code"] == "clustered" for item in report["warnings"])
-    return label_anew(report["certificate"], once=once) or TOO_CLOSE
+        return "use_pac", {}
+    return label_anew(report["certificate"], once="clustered" in codes) or ("too_close", {})
 
 
-def label_anew(certificate: Json, *, once: bool) -> str:
-    """Say how many new answers of each class would settle an inconclusive verdict, and how.
+def _sentences_next_step(report: Json) -> tuple[str, dict[str, Any]]:
+    certificate = report["certificate"]
+    if report["verdict"] == "rejected":
+        return "keep_less", {}
+    if report["requirement"].get("min_kept") is None:
+        return "state_kept", {}
+    short = certificate["coverage"]["lower"] < report["min_coverage"]
+    if report["guarantee"] not in OF_THIS_THRESHOLD and short:
+        return "use_pac_sentences", {}
+    return label_anew(certificate) or ("too_close", {})
+
+
+def label_anew(certificate: Json, *, once: bool = False) -> tuple[str, dict[str, Any]] | None:
+    """Return how many new answers of each class would settle an inconclusive verdict.
 
     Another look at the same answers with some more would be a second chance; new ones alone, of as
-    many as both together, are not. Where a group counts ``once``, so many groups are needed. Empty
+    many as both together, are not. Where a group counts ``once``, so many groups are needed. None
     where no number would, or one that nobody labels.
     """
-    needed, sides = certificate["needed"], {"hallucinated": "coverage", "faithful": "fpr"}
+    needed, sentences = certificate["needed"], bool(certificate.get("kept"))
     if None in needed.values() or not any(needed.values()):
-        return ""
-    rates = {label: certificate[side] for label, side in sides.items()}
-    if any(n > max(MOST_TIMES * rates[label]["n"], MOST_NEW) for label, n in needed.items()):
-        return ""
-    wanted = [count(rates[label]["n"] + n, f"{label} answer") for label, n in needed.items()]
-    missed = rates["hallucinated"]["estimate"] < certificate["min_coverage"]
-    alarms = rates["faithful"]["estimate"] > certificate["max_fpr"]
+        return None
+    sizes = {"hallucinated": certificate["coverage"]["n"], "faithful": certificate["fpr"]["n"]}
+    nouns = {label: (f"{label} answer", f"{label} answers") for label in sizes}
+    if sentences:
+        sizes["answers"] = certificate["kept"]["n"]
+        nouns["answers"] = "answer of either kind", "answers of either kind"
+    if any(n > max(MOST_TIMES * sizes[label], MOST_NEW) for label, n in needed.items()):
+        return None
+    wanted = [
+        count(sizes[label] + n, *nouns[label]) for label, n in needed.items() if n or not sentences
+    ]
+    if sentences:
+        return "label_sentences_anew", {"wanted": wanted}
+    missed = certificate["coverage"]["estimate"] < certificate["min_coverage"]
+    alarms = certificate["fpr"]["estimate"] > certificate["max_fpr"]
     verdict = "rejected" if missed or alarms else "certified"
-    groups = ", each of a group of its own" if once else ""
-    return (
-        f"Certify on about {' and '.join(wanted)} that are new{groups}: at the rates seen that "
-        f"settles it as {verdict}. (Looking at these again with some more is a second chance.)"
-    )
-
-
-def _refusable(report: Json) -> str:
-    """Name the promises that may be refused because undefined scores are what they forbid."""
-    if report["undefined"]["policy"] == "pass":
-        return "misses"
-    if report["three_way"] and report["undefined"]["policy"] == "flag":
-        return "false alarms"
-    return ""
+    return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
 
 
 def assumptions(report: Json) -> list[str]:
     """Return what the promise and the intervals rest on."""
-    policy = report["undefined"]["policy"]
-    released = "passed" if policy == "pass" else f"not released (policy: {policy})"
-    lines = [
-        "The hallucinations to be caught come from the same source as the hallucinated "
-        f"calibration examples (n = {report['n_calibration']:,}), in exchangeable order. Another "
-        "model, retriever, topic or language needs its own calibration.",
-        "The labels are right, and examples of one class are independent of each other"
-        f"{', but for those of one group' if report['promise']['clustered'] else ''}.",
-        f"Intervals hold at the {percent(report['confidence'])} level each, not all together. "
-        "The verdict rests on exact bounds (Clopper-Pearson): what it says is wrong with a "
-        f"probability of at most {percent(1.0 - report['certificate']['confidence'])}.",
-        f"An undefined score counts as {released}.",
-    ]
-    if refusable := _refusable(report):
-        lines.append(
-            f"The promise about {refusable} is an average over all calibrations, including those "
-            "that end without a threshold because too many scores are undefined. Where undefined "
-            "scores are nearly as frequent as the misses allowed, the thresholds that do come out "
-            "break it more often."
-        )
-    if report["risks"]:
-        lines.insert(
-            1,
-            "Faithful answers come from the same source, too, and in the same proportion to "
-            "hallucinated ones: precision, accuracy and abstention depend on it.",
-        )
-    return lines
+    if by_sentence(report):
+        codes = ["same_answers", "about_removed", "marks", "up_to_there", "tears"]
+        codes += ["undefined_sentence", "intervals_by_betting"]
+        return [say(f"assumption.{code}", report) for code in codes]
+    codes = ["same_source", *(["same_proportion"] if report["risks"] else [])]
+    codes += ["labels", "intervals", "undefined"]
+    refusable, policy = "", report["undefined"]["policy"]
+    if policy == "pass":
+        refusable = "misses"
+    elif report["three_way"] and policy == "flag":
+        refusable = "false alarms"
+    lines = [say(f"assumption.{code}", report) for code in codes]
+    return [*lines, *([say("assumption.refusable", promised=refusable)] if refusable else [])]
+
+
+def review_reasons() -> dict[str, str]:
+    """Return by code why an answer that would lose sentences goes to a person instead."""
+    tears = {str(code): words for code, words in TEARS.items()}
+    return {**tears, "undefined": say("removal.undefined")}
+
+
+def removal_summary(measured: Json) -> str:
+    """Return what removing sentences does: of ``test`` of a report, or of a certificate."""
+    return say("removal.in_short", {"failed": None}, measured)
+
+
+def reviewed_for(counts: Json) -> str:
+    """Return why answers go to review; empty where none do."""
+    reasons = review_reasons().items()
+    why = [f"{words} ({counts[code]:,})" for code, words in reasons if counts[code]]
+    return say("removal.reviewed_for", reasons=why) if why else ""
+
+
+def needed_auroc(report: Json) -> str:
+    """Return how well a score would have to rank sentences; empty where that is not known."""
+    needed, area = report["sentences"].get("needed_auroc"), report["test"]["auroc"]["estimate"]
+    if needed is None or area is None:
+        return ""
+    return say("removal.needed_auroc", needed=needed, area=area)

@@ -20,7 +20,8 @@ from calibrail.report.document import (
     texts,
 )
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_messages import VERDICTS, title
+from calibrail.report.documents.calibrate_messages import verdict_summary
+from calibrail.report.messages import title
 from calibrail.report.text import capital, group_label, group_of, plain, short
 from calibrail.scores.base import Scale
 
@@ -170,7 +171,7 @@ def document(card: Json) -> Document:
         guardrail.guardrail_document(config),
         title="card of the guardrail",
         subject=f"{plain(name)} ({detector(config)})",
-        summary=f"{VERDICTS[headline['verdict']]} {headline['reason']}",
+        summary=verdict_summary(headline),
         blocks=(
             listing("What it does", list(_does(card))),
             section("Thresholds of groups", _groups(config, Scale.of(config["score"]))),
@@ -189,7 +190,7 @@ def document(card: Json) -> Document:
             section("Its file", Facts(list(_file(card)))),
             section("Check it", Code(_commands(config, name))),
         ),
-        warnings=[Bullet(f"{capital(title(code))}.") for code in headline["warnings"]],
+        warnings=[Bullet(f"{capital(title(f'warning.{code}'))}.") for code in headline["warnings"]],
         footer="Every figure on this page is in the guardrail's file.",
     )
 

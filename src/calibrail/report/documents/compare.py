@@ -8,7 +8,6 @@ from calibrail.formatting import count, duration, listed, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import calibrate_messages
-from calibrail.report.documents.calibrate_messages import STATE_LIMIT, title
 from calibrail.report.documents.compare_tables import (
     all_scores,
     at_same_coverage,
@@ -18,6 +17,7 @@ from calibrail.report.documents.compare_tables import (
 )
 from calibrail.report.figures.comparison import forest_svg
 from calibrail.report.figures.plot import interval_lines
+from calibrail.report.messages import say, title
 from calibrail.report.text import capital, p_number, p_value, plain, share
 
 #: Detectors that a sentence names; of more it gives the number.
@@ -253,7 +253,7 @@ def _use(comparison: Json) -> str:
             "target as here), and freeze it with calibrail export."
         )
     if winner["certificate"]["max_fpr"] is None:
-        return STATE_LIMIT
+        return say("verdict.state_limit")
     return "Label more answers to settle the verdict, or ask for less (--min-coverage)."
 
 
@@ -374,7 +374,9 @@ def _warnings(comparison: Json) -> Iterator[parts.Block]:
     for code, messages in warned.items():
         named = [name for several in messages.values() for name in several]
         everyone = len(named) == len(detectors) > 1
-        headings[code] = f"{title(code)}: {'all detectors' if everyone else few(named)}"
+        headings[code] = (
+            f"{title(f'warning.{code}')}: {'all detectors' if everyone else few(named)}"
+        )
     yield parts.Bullets("Warnings", list(_in_brief(warned, names)), "warning", where="terminal")
     lists = (
         parts.folded(
@@ -398,7 +400,7 @@ def _in_brief(warned: Mapping[str, Mapping[str, list[str]]], names: list[str]) -
     alike: dict[frozenset[str], list[str]] = {}
     for code, messages in warned.items():
         who = frozenset(name for several in messages.values() for name in several)
-        alike.setdefault(who, []).append(title(code))
+        alike.setdefault(who, []).append(title(f"warning.{code}"))
     for who, titles in sorted(alike.items(), key=lambda item: -len(item[0])):
         others = [name for name in names if name not in who]
         said = few([name for name in names if name in who])

@@ -19,13 +19,13 @@ from calibrail.report.document import (
     note,
     section,
 )
+from calibrail.report.documents.calibrate_messages import review_reasons
 from calibrail.report.documents.guardrail import (
     all_items,
     chunk_place,
     evidence_block,
     objections,
 )
-from calibrail.report.documents.sentence_messages import REVIEWS
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 from calibrail.scores.base import Scale
 
@@ -296,7 +296,7 @@ def _trimmed_facts(item: Json, scale: Scale) -> Iterator[str]:
 def _withheld(item: Json) -> str:
     """Say why nothing is released; empty where something is."""
     if item["outcome"] == "review":
-        why = REVIEWS.get(item["why"], short(item["why"], 200))
+        why = review_reasons().get(item["why"], short(item["why"], 200))
         return f"Nothing is released: the answer goes to review{f', since {why}' if why else ''}."
     if all(sentence["removed"] for sentence in item["sentences"]):
         return "Nothing is released: every sentence was removed."

@@ -1,4 +1,4 @@
-"""Label."""
+"""Documents of label, of certificates from labels and of audit samples."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +11,9 @@ from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_messages import VERDICTS
+from calibrail.report.documents.calibrate_messages import verdict_summary
 from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
+from calibrail.report.messages import say
 from calibrail.report.text import (
     bounds,
     capital,
@@ -36,72 +37,30 @@ def more(certificate: Json) -> str:
 def foreseen(certificate: Json) -> str:
     """Say how many more labels to expect, or that nobody can."""
     if _at_an_end(certificate):
-        return "All answers of these traces are drawn, and the labels do not decide."
+        return say("label.at_an_end")
     expect = certificate["sequential"]["expect"]
     match expect["unforeseeable"]:
         case "decided":
             return ""
         case "few_hallucinated" | "few_faithful" as few:
-            return (
-                "How many more labels it takes cannot be foreseen yet: fewer than five "
-                f"{few.removeprefix('few_')} answers are labelled."
-            )
-    if expect["low"] is None:
-        return (
-            "How many more labels it takes cannot be foreseen: of futures that the labels so far "
-            f"leave possible {percent(expect['inconclusive'])} have no verdict within "
-            f"{count(expect['budget'], 'further label')}. The rates seem to lie close to what is "
-            "asked."
-        )
-    ends = f"from {expect['low']:,} "
-    ends += (
-        f"to more than {expect['budget']:,}" if expect["high"] is None else f"to {expect['high']:,}"
-    )
-    middle = (
-        f"more than {expect['budget']:,}"
-        if expect["median"] is None
-        else f"about {expect['median']:,}"
-    )
-    open_ = expect["inconclusive"]
-    left = f", {percent(open_)} in neither within {expect['budget']:,}" if open_ else ""
-    return (
-        f"To expect: {middle} more labels ({ends} in eight of ten futures that the labels so far "
-        f"leave possible). {percent(expect['certified'])} of them end in certified, "
-        f"{percent(expect['rejected'])} in rejected{left}."
-    )
+            return say("label.few_labelled", few=few.removeprefix("few_"))
+    return say("label.unforeseeable" if expect["low"] is None else "label.to_expect", expect)
 
 
 def next_step(certificate: Json) -> str:
     """Say what to do next."""
     verdict, found = certificate["verdict"], certificate["sequential"]
     if verdict == "certified":
-        return (
-            "Put this guardrail to use on answers from the same source: calibrail check GUARDRAIL "
-            "TRACES -o decisions.jsonl"
-        )
+        return say("certify.use")
     if verdict == "rejected":
-        return (
-            "Do not rely on this guardrail for what was asked; try another detector, or ask for "
-            "less (--min-coverage, --max-fpr) of new answers."
-        )
+        return say("label.do_not_rely")
     if found["withheld"]:
-        return (
-            "Label answers that no earlier look has seen: other traces, in another folder "
-            "(calibrail label NEW -o OTHER)"
-        )
+        return say("label.label_unseen")
     if certificate["freshness"] == "unknown" and found["verdict"] == "certified":
-        return (
-            "If these traces are new to the guardrail, say so (--fresh): calibrail certify "
-            "GUARDRAIL --labels LABELS --fresh"
-        )
+        return say("label.say_fresh")
     if found["held_up"]["disagreements"]:
-        return "Settle what annotators disagree about: calibrail label -o LABELS --settle"
-    if _at_an_end(certificate):
-        return (
-            "Label other traces, in another folder (calibrail label NEW -o OTHER), and more of "
-            "them: labels of this folder do not count there"
-        )
-    return "Go on labelling; what is there stays: calibrail label -o LABELS"
+        return say("label.settle")
+    return say("label.label_other_traces" if _at_an_end(certificate) else "label.go_on")
 
 
 def _at_an_end(certificate: Json) -> bool:
@@ -140,7 +99,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
-        summary=f"{VERDICTS[verdict]} {certificate['reason']}",
+        summary=verdict_summary(certificate),
         tiles=(
             _tile("Caught", lines[0], ends.get("coverage")),
             _tile("False alarms", lines[1], ends.get("fpr")),
@@ -205,30 +164,18 @@ def warnings(certificate: Json) -> list[str]:
             f"{'is' if held['open'] + held['disagreements'] == 1 else 'are'} {named}; label what "
             "is open (calibrail label), or settle (--settle)"
         )
-    if n := found["n_skipped"]:
-        texts.append(
-            f"{count(n, 'answer')} {'was' if n == 1 else 'were'} skipped and "
-            f"{'waits' if n == 1 else 'wait'} for a label"
-        )
+    if found["n_skipped"]:
+        texts.append(say("label.skipped", found))
     share_unsure = found["n_unsure"] / max(1, found["labelled"])
     if share_unsure > 0.05:
-        texts.append(
-            f"{percent(share_unsure)} of the labels are unsure, and count against either verdict: "
-            "say in the instructions what counts as hallucinated, and settle what can be"
-        )
+        texts.append(say("label.many_unsure", share=share_unsure))
     kappa = (found["agreement"] or {}).get("kappa") or {}
     if kappa.get("upper") is not None and kappa["upper"] < 0.6:
-        texts.append(
-            f"two annotators agree little beyond chance (kappa {estimate(kappa)}, "
-            f"{bounds(kappa)}): the verdict is about labels that another person would not give"
-        )
+        texts.append(say("label.low_kappa", kappa=kappa))
     if found["withheld"] and found["verdict"] == "inconclusive":
-        texts.append(
-            "these answers were looked at before, so nothing will be certified on them, however "
-            "labelling goes on; they may still show that the guardrail is rejected"
-        )
-    if n := certificate["n_undefined"]:
-        texts.append(f"the guardrail gave {count(n, 'answer')} no score")
+        texts.append(say("label.withheld"))
+    if certificate["n_undefined"]:
+        texts.append(say("label.without_score", certificate))
     return texts
 
 
@@ -387,12 +334,7 @@ _PLENTY = 4
 
 def unknown_origin() -> str:
     """Say that nobody can tell whether the traces set the threshold."""
-    return (
-        "it cannot be told whether these traces set the guardrail's threshold: they have neither "
-        "texts nor ids that its calibration had, too, and what they hold does not tell them apart. "
-        'Labels will not come to "certified" unless you say that they are new (--fresh, now or '
-        "with calibrail certify --labels)"
-    )
+    return say("label.unknown_origin")
 
 
 def too_few(

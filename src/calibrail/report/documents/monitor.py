@@ -1,4 +1,4 @@
-"""Watch: log, traffic, prevalence."""
+"""Document of monitor: log, labels, prevalence, traffic and promise."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ from calibrail.report.document import Bullet, Document, Json, Verdict
 from calibrail.report.documents import guardrail as log_document
 from calibrail.report.documents import monitor_messages as words
 from calibrail.report.figures import sequential as figures
+from calibrail.report.messages import is_known, say
 from calibrail.report.text import capital, excerpt, group_label, interval, plain, share, short
 
 #: What is found of a log beside what ``calibrail log verify`` finds, by its code.
@@ -171,9 +172,10 @@ def prevalence_section(status: Json) -> parts.Section:
 def _basis(way: Json, code: str) -> str:
     """Say what a way rests on; why it tells nothing; and what a judge has saved."""
     if reason := way.get("reason"):
-        return f"nothing follows: {words.REASONS.get(reason, plain(reason))}"
+        return f"nothing follows: {_message(f'reason_{reason}', reason)}"
+    assumption = say(f"monitor.assumes_{code}")
     if "saved" not in way:
-        return words.ASSUMPTIONS[code]
+        return assumption
     saved = way["saved"]
     spared = (
         "how many labels it saves cannot be told"
@@ -182,14 +184,19 @@ def _basis(way: Json, code: str) -> str:
         if saved
         else "it saves no label: people's alone give an interval as narrow"
     )
-    return f"{words.ASSUMPTIONS[code]}; {spared}"
+    return f"{assumption}; {spared}"
+
+
+def _message(code: str, otherwise: str) -> str:
+    """Return the message of a code; what a later version wrote, as it is."""
+    return say(f"monitor.{code}") if is_known(f"monitor.{code}") else plain(otherwise)
 
 
 def _notes(prevalence: Json) -> Iterator[str]:
     """Yield what else is to be known of a way's interval."""
     for name in _NAMES:
         for code in (prevalence.get(name) or {}).get("notes", ()):
-            yield words.NOTES.get(code, plain(code))
+            yield _message(f"note_{code}", code)
 
 
 #: Characters of a text that the page shows at most.

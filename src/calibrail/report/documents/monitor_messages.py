@@ -1,4 +1,4 @@
-"""Sentences of a watch."""
+"""The three answers of a monitor, and what they rest on."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Final
 
-from calibrail.formatting import count, listed, percent
+from calibrail.formatting import listed, percent
 from calibrail.report.document import Bullet, Json
-from calibrail.report.text import capital, group_label, interval, plain
+from calibrail.report.messages import is_known, say
+from calibrail.report.text import capital, group_label, plain
 from calibrail.scores.base import Scale
 
 #: What is watched, by its name in the file.
@@ -35,30 +36,6 @@ MEANS: Final[Mapping[str, str]] = {
     "response_length": "length of answers",
 }
 
-#: Why a way to tell how many there are tells nothing.
-REASONS: Final[Mapping[str, str]] = {
-    "not_told_apart": "as far as is known, as many are flagged where nothing is hallucinated",
-    "contradiction": "no mix of both classes gives what is seen: scores within them have changed",
-    "nothing_drawn": "no answer that was drawn for people is labelled yet",
-    "draws_not_judged": "the judge must label every drawn answer, also those that the lot passed "
-    "over (all of the log is best)",
-    "nothing_logged": "no answer was logged",
-}
-
-#: What else is to be known of an interval.
-NOTES: Final[Mapping[str, str]] = {
-    "clustered": "The held-out answers that coverage and FPR were frozen from came in groups. What "
-    "flags alone say takes each of them as independent, and so is too narrow.",
-    "bounds_as_frozen": "The intervals of coverage or FPR are taken as they were frozen, with the "
-    "confidence that they had then: no counts stand in the guardrail from which exact ones follow.",
-}
-
-#: Languages that are counted together.
-NEW: Final[Mapping[str, str]] = {
-    "other": "answers in languages that the first quarter of the reference lacks",
-    "rarer": "answers in the reference's rarer languages",
-}
-
 #: The two rates of a promise: what each is called, of which answers, and which end is asked.
 RATES: Final = {
     "coverage": ("caught", "hallucinated", "at least"),
@@ -67,16 +44,6 @@ RATES: Final = {
 
 #: What is wrong where a rate is beyond its limit.
 WRONG: Final = {"coverage": "too little is caught", "fpr": "too many false alarms"}
-
-#: Beside what each way to tell prevalence rests on.
-ASSUMPTIONS: Final[Mapping[str, str]] = {
-    "within_class_scores": "holds while the scores of hallucinated answers, and those of faithful "
-    "ones, are spread as they were on the held-out answers: only their mix may have changed",
-    "audited": "holds whatever has changed, since people labelled answers drawn by lot",
-    "judge": "holds while the judge errs among all flagged, and among all passed answers as often "
-    "as among those that people labelled, too",
-}
-
 
 #: Days below which an interval is shown to the minute.
 _HOURS_BELOW: Final = 3.0
@@ -143,7 +110,9 @@ def moved(alarm: Json, timeline: Sequence[Json] = (), scale: Scale | None = None
     named = FEATURES.get(feature, plain(feature))
     if "shares" in before:
         most, shares = _most_changed(before["shares"], after["shares"])
-        named, (old, new) = NEW.get(most, f"answers in {plain(most)}"), map(percent, shares)
+        known = is_known(f"monitor.language_{most}")
+        named = say(f"monitor.language_{most}") if known else f"answers in {plain(most)}"
+        old, new = map(percent, shares)
         if most == "other" and (came := _new_languages(alarm, timeline)):
             named += f" ({listed(came)})"
     elif "share" in before:
@@ -219,44 +188,27 @@ def _traffic(status: Json) -> str:
     if traffic["alarms"]:
         latest = traffic["alarms"][-1]
         change = moved(latest, timeline, scale_of(status))
-        more = traffic["n_alarms"]
-        others = f" It is the last of {more:,} changes." if more > 1 else ""
-        return (
-            f"changed since {since(latest)}: {change}.{others} That answers differ does not say "
-            "that the promise is broken; and while nothing changes, false alarms are "
-            f"{traffic['arl']:,} answers or more apart on average."
-        )
+        return say("monitor.changed", traffic, since=since(latest), change=change)
     if not reference["complete"]:
-        return (
-            f"too early to tell: later answers are compared with the first {reference['size']:,}, "
-            f"of which {reference['n']:,} are here."
-        )
+        return say("monitor.too_early", reference)
     seen = n if reference["given"] else n - reference["n"]
-    whom = "those of the reference" if reference["given"] else f"the first {reference['n']:,}"
-    return (
-        f"no change seen in {count(seen, 'answer')}, compared with {whom}. What is small or began "
-        "just now may not be seen yet."
-    )
+    return say("monitor.no_change", reference, seen=seen)
 
 
 def _promise(promise: Json) -> str:
     if not any(promise["limits"].values()):
-        return "nothing is watched: the guardrail promises neither rate; name a limit (--max-fpr)."
-    decided = promise["decided"]
+        return say("monitor.no_limits")
+    decided, seen = promise["decided"], rates(promise) if promise["n_labels"] else ""
     if decided is not None:
-        group = "" if decided["group"] is None else f" of the group {group_label(decided['group'])}"
-        said = f": {rates(promise)}" if promise["n_labels"] else ""
-        drawn = f"shown by answers up to {day(decided['time'])}"
-        return f"broken ({WRONG[decided['rate']]}{group}), {drawn}{said}."
-    if promise["n_drawn"] and not promise["n_labels"]:
-        drawn = count(promise["n_drawn"], "answer drawn has", "answers drawn have")
-        return f"unknown: {drawn} no label yet, and only labels tell whether it is kept."
+        wrong = WRONG[decided["rate"]]
+        return say("monitor.broken", decided, wrong=wrong, day=day(decided["time"]), rates=seen)
     if not promise["n_labels"]:
-        return "unknown: no answer has been labelled yet, and only labels tell whether it is kept."
+        return say(
+            "monitor.drawn_without_labels" if promise["n_drawn"] else "monitor.no_labels", promise
+        )
     if promise["state"] == "kept":
-        return f"kept so far{_up_to(promise)}: {rates(promise)}."
-    groups = _of_groups(promise)
-    return f"undecided, for which there are too few labels{groups}: {rates(promise)}."
+        return say("monitor.kept", up_to=_up_to(promise), rates=seen)
+    return say("monitor.undecided", groups=_of_groups(promise), rates=seen)
 
 
 def _of_groups(promise: Json) -> str:
@@ -265,75 +217,60 @@ def _of_groups(promise: Json) -> str:
     if not names or not promise.get("each"):
         return ""
     more = ["others"] if len(names) > _MOST_NAMED else []
-    told = listed([*map(group_label, names[:_MOST_NAMED]), *more])
-    return f" (it is to be kept for each group, which is not shown for {told})"
+    groups = [*map(group_label, names[:_MOST_NAMED]), *more]
+    return f" {say('monitor.groups_not_shown', groups=groups)}"
 
 
 def _up_to(promise: Json) -> str:
     """Say up to when labels reach where answers drawn later wait for theirs."""
-    until = promise["until"]
-    newer = promise.get("n_later", 0)
-    if until is None or newer <= 0:
+    until, later = promise["until"], promise.get("n_later", 0)
+    if until is None or later <= 0:
         return ""
-    wait = count(newer, "later drawn answer is", "later drawn answers are")
-    late = f"{wait} not counted yet: too many wait for a label"
-    return f", by labels of answers up to {day(until['time'])} ({late})"
+    return say("monitor.up_to", day=day(until["time"]), n_later=later)
 
 
 def fallen_groups(promise: Json) -> Iterator[str]:
     """Name the groups that are broken where the state of all answers does not."""
     decided = promise["decided"]
     for group in promise["groups"]:
-        if group["decided"] is not None and (decided is None or decided["group"] != group["group"]):
-            at = group["decided"]
-            yield (
-                f"of the group {group_label(group['group'])} the promise is broken "
-                f"({WRONG[at['rate']]}), shown by answers up to {day(at['time'])}"
-            )
+        at, name = group["decided"], group["group"]
+        if at is not None and (decided is None or decided["group"] != name):
+            wrong, when = WRONG[at["rate"]], day(at["time"])
+            yield say("monitor.group_broken", group=name, wrong=wrong, day=when)
 
 
 def alike(promise: Json, clustered: bool) -> Iterator[str]:
     """Say that answers which belong together make errors more frequent than stated."""
     repeated = promise.get("repeated", 0)
     if promise["n_labels"] and (clustered or repeated):
-        seen = f" ({count(repeated, 'draw repeats', 'draws repeat')} one)" if repeated else ""
-        yield (
-            "where drawn answers share a question, the promise is said to be kept or broken only "
-            "where all draws show it and, by themselves, the first of each question too"
-            f"{seen}; where questions are not in the log, or alike in other ways, either is said "
-            "falsely more often than stated"
-        )
+        yield say("monitor.shared_questions", repeated=repeated)
 
 
 def rates(promise: Json) -> str:
     """Return both rates beside what was promised."""
-    parts = []
-    for name, (verb, whom, end) in RATES.items():
-        value, limit = promise[name], promise["limits"][name]
-        if value["estimate"] is None:
-            continue
-        asked = "" if limit is None else f"; promised: {end} {percent(limit)}"
-        parts.append(
-            f"{percent(value['estimate'])} of {whom} answers were {verb} ({interval(value)}{asked})"
-        )
-    return listed(parts)
+    return listed(
+        [
+            say(
+                "monitor.rate",
+                verb=verb,
+                whom=whom,
+                end=end,
+                value=promise[name],
+                limit=promise["limits"][name],
+            )
+            for name, (verb, whom, end) in RATES.items()
+            if promise[name]["estimate"] is not None
+        ]
+    )
 
 
 def _prevalence(prevalence: Json) -> str:
     if prevalence["lower"] is None or (prevalence["lower"] <= 0.0 and prevalence["upper"] >= 1.0):
-        return "how many there are cannot be told without labels here."
+        return say("monitor.unknown_prevalence")
     until = (prevalence["labels"] or {}).get("until")
-    reach = f" of answers up to {day(until['time'])}" if until else ""
-    how = {
-        "flags": "from flags alone",
-        "labels": f"from labels{reach}",
-        "judge": "with the judge's labels",
-    }
-    assumption = ASSUMPTIONS[prevalence["assumption"]]
-    return (
-        f"{interval(prevalence)} of answers are hallucinated, {how[prevalence['method']]}; this "
-        f"{assumption}."
-    )
+    assumption = say(f"monitor.assumes_{prevalence['assumption']}")
+    when = day(until["time"]) if until else ""
+    return say("monitor.prevalence", prevalence=prevalence, day=when, assumption=assumption)
 
 
 def drawn_share(promise: Json) -> str:
@@ -341,8 +278,4 @@ def drawn_share(promise: Json) -> str:
     drawn = promise.get("largest_share")
     if drawn is None or drawn <= _LARGE_SHARE:
         return ""
-    return (
-        f"Of one batch {percent(drawn)} of the logged answers were drawn. What is stated here is "
-        "exact where few of many are; where most of a small log are drawn and its answers repeat, "
-        "it holds about, not exactly."
-    )
+    return say("monitor.drawn_share", drawn=drawn)

@@ -12,17 +12,19 @@ from calibrail.report import text
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json, Section, Text, section
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_messages import VERDICTS, by_sentence, how_sure
+from calibrail.report.documents.calibrate_messages import (
+    assumptions,
+    by_sentence,
+    how_sure,
+    needed_auroc,
+    next_step,
+    removal_summary,
+    reviewed_for,
+    verdict_summary,
+)
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import trimmed_examples, trimmed_in_terminal
 from calibrail.report.documents.measures import BothScores, scores_figure
-from calibrail.report.documents.sentence_messages import (
-    assumptions,
-    in_short,
-    needed_auroc,
-    next_step,
-    reviewed_for,
-)
 from calibrail.report.figures.scores import distributions_svg, freed_and_kept_svg
 from calibrail.report.text import bounds, estimate, plain
 from calibrail.scores.base import Scale
@@ -279,8 +281,8 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
     lines, area = measures.rates(test, _asked(report)), test["auroc"]
     return Document(
         "report for",
-        summary=in_short(test),
-        lead=[parts.Bullet(f"{VERDICTS[report['verdict']]} {report['reason']}", "Why")],
+        summary=removal_summary(test),
+        lead=[parts.Bullet(verdict_summary(report), "Why")],
         tiles=(
             parts.Tile("Freed", *lines[0][1:4]),
             parts.Tile("Supported kept", *lines[1][1:4]),

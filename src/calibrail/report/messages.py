@@ -1,0 +1,174 @@
+"""Message catalogue: renders a code and its parameters as a sentence.
+
+What is computed carries codes and numbers; the sentences that users read stand in
+``catalogue/*.toml``, one table a code, as Jinja templates. Nothing is escaped here: whoever shows a
+text makes it safe for its medium. Line breaks of a template are spaces.
+
+Examples
+--------
+>>> say("measure.few_strata", _0=10)
+'fewer than two strata hold 10 answers of each class'
+>>> title("warning.clustered")
+'each group counts once'
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from calibrail import formatting
+from calibrail.report import text
+from calibrail.report.document import Json
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+Result = TypeVar("Result")
+
+
+def say(code: str, /, *context: Json, **parameters: Any) -> str:
+    """Return what a code says.
+
+    Parameters
+    ----------
+    code : str
+        File and table of the catalogue, e.g. ``warning.clustered``.
+    *context : mapping
+        What is measured, e.g. a report; its keys are parameters.
+    **parameters : Any
+        Further parameters, which come before the keys of a context.
+
+    Raises
+    ------
+    KeyError
+        If the catalogue lacks the code.
+    jinja2.UndefinedError
+        If a parameter that the template needs is missing.
+    """
+    known: dict[str, Any] = {}
+    for mapping in context:
+        known.update(mapping)
+    return _template(code).render(known | parameters)
+
+
+def title(code: str) -> str:
+    """Return a message in a few words: its title, or the words that its code is made of."""
+    words = code.rpartition(".")[2].replace("_", " ")
+    return catalogue().get(code, {}).get("title", words)
+
+
+def is_known(code: str) -> bool:
+    """Return whether the catalogue has a message for a code."""
+    return code in catalogue()
+
+
+def spell(reason: str) -> str:
+    """Return the words of the code of a missing measure; what is no code, unchanged.
+
+    Examples
+    --------
+    >>> spell("few_strata:10"), spell("the judge failed")
+    ('fewer than two strata hold 10 answers of each class', 'the judge failed')
+    """
+    code, *numbers = reason.split(":")
+    if not is_known(f"measure.{code}"):
+        return reason
+    return say(f"measure.{code}", {f"_{i}": number for i, number in enumerate(numbers)})
+
+
+def spell_reasons(result: Result) -> Result:
+    """Return a result in which every ``reason`` why a measure is missing is in words."""
+    spelt: Result = _with_reasons(result)
+    return spelt
+
+
+def _with_reasons(value: Any) -> Any:
+    """Return a value with its reasons in words, however deep; the same object without any."""
+    if isinstance(value, tuple | list):
+        items = [_with_reasons(item) for item in value]
+        same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if same else type(value)(items)
+    if is_dataclass(value):
+        parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    elif isinstance(value, Mapping):
+        parts = dict(value)
+    else:
+        return value
+    words = {
+        name: spell(part) if name == "reason" and isinstance(part, str) else _with_reasons(part)
+        for name, part in parts.items()
+    }
+    changed = {name: new for name, new in words.items() if new is not parts[name]}
+    if not changed:
+        return value
+    return parts | changed if isinstance(value, Mapping) else replace(value, **changed)
+
+
+@cache
+def catalogue() -> dict[str, dict[str, str]]:
+    """Return every message by its code: its text, and its title where it has one."""
+    entries: dict[str, dict[str, str]] = {}
+    for path in sorted(files("calibrail.report").joinpath("catalogue").iterdir(), key=str):
+        topic, _, ending = path.name.rpartition(".")
+        if ending == "toml":
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+            entries |= {f"{topic}.{code}": _entry(value) for code, value in content.items()}
+    return entries
+
+
+def _entry(value: str | dict[str, str]) -> dict[str, str]:
+    """Return an entry with its line breaks as spaces; a text alone may stand for its table."""
+    entry = {"text": value} if isinstance(value, str) else value
+    return {name: " ".join(part.split()) for name, part in entry.items()}
+
+
+@cache
+def _template(code: str) -> Template:
+    return environment().from_string(catalogue()[code]["text"])
+
+
+@cache
+def environment() -> Environment:
+    """Return what templates are compiled in, with filters for counts, shares and names."""
+    # Most commands show few messages, and some none.
+    from jinja2 import Environment, StrictUndefined
+
+    made = Environment(undefined=StrictUndefined, autoescape=False)
+    filters: dict[str, Callable[..., str]] = dict(
+        count=formatting.count,
+        percent=formatting.percent,
+        number=formatting.number,
+        n=lambda value: f"{value:,}",
+        fixed=lambda value, digits: f"{value:.{digits}f}",
+        names=lambda items: formatting.listed([str(item) for item in items]),
+        share=text.share,
+        interval=text.interval,
+        bounds=text.bounds,
+        estimate=text.estimate,
+        with_bounds=text.with_bounds,
+        count_of=text.count_of,
+        p_value=text.p_value,
+        group=text.group_label,
+        feature=text.called,
+        plain=text.plain,
+        capital=text.capital,
+    )
+    made.filters.update({name: _of_known(function) for name, function in filters.items()})
+    return made
+
+
+def _of_known(function: Callable[..., str]) -> Callable[..., str]:
+    """Return a filter that names a missing parameter, as Jinja's own do."""
+    from jinja2 import StrictUndefined
+
+    def of(value: Any, *arguments: Any) -> str:
+        if isinstance(value, StrictUndefined):
+            str(value)
+        return function(value, *arguments)
+
+    return of

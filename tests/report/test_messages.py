@@ -1,0 +1,137 @@
+"""Does the catalogue hold every message, and does each one render from its parameters?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from jinja2 import UndefinedError, meta
+
+from calibrail.report.messages import catalogue, environment, say, title
+from tests.test_architecture import modules
+
+#: Topics whose codes are computed, e.g. ``warning.{code}``: evaluation chooses them.
+COMPUTED = re.compile(r"^([a-z_]+)\.([a-z_]+_)?$")
+
+
+class Anything(int):
+    """A parameter that is a number, a name, a list and a mapping, whatever a template takes."""
+
+    def __getattr__(self, name: str) -> Anything:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, name: object) -> Any:
+        return [self] if isinstance(name, slice) else self
+
+    def __call__(self, *_: object) -> Anything:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self, self))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __bool__(self) -> bool:
+        return int(self) > 0
+
+    def __hash__(self) -> int:
+        return hash("flag")
+
+    def __eq__(self, other: object) -> bool:
+        # Policies and the like are names: every template knows this one.
+        return other == "flag" if isinstance(other, str) else int(self) == other
+
+
+@cache
+def parameters(code: str) -> frozenset[str]:
+    tree = environment().parse(catalogue()[code]["text"])
+    return frozenset(meta.find_undeclared_variables(tree))
+
+
+@pytest.mark.parametrize("code", sorted(catalogue()))
+def test_every_message_renders_from_its_parameters(code: str) -> None:
+    for number in (0, 1, 1200):
+        text = say(code, {name: Anything(number) for name in parameters(code)})
+        assert text and "  " not in text.strip() and "{" not in text
+    for name in parameters(code) - {"true", "false"}:
+        others = {key: Anything(1) for key in parameters(code) - {name}}
+        try:
+            say(code, others)
+        except UndefinedError as error:
+            assert name in str(error)
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Yield code and call of every message that src shows; a prefix where it is computed."""
+    for tree in modules().values():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id="say" | "title" | "is_known"), args=[code, *_]):
+                    for part in ast.walk(code):
+                        text = part.value if isinstance(part, ast.Constant) else ""
+                        if re.match(r"^[a-z_]+\.[a-z_]*$", str(text)):
+                            yield str(text), node
+
+
+def words() -> set[str]:
+    """Return every text constant of src: computed codes stand among them."""
+    return {
+        str(node.value)
+        for tree in modules().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_every_code_has_a_message_and_every_message_is_used() -> None:
+    used = {code for code, _ in calls()}
+    topics = {match[1] for code in used if (match := COMPUTED.match(code))}
+    whole = {code for code in used if not COMPUTED.match(code)}
+    assert whole <= set(catalogue()), whole - set(catalogue())
+    known = words()
+
+    def computed(code: str) -> bool:
+        topic, _, name = code.partition(".")
+        stem = re.sub("_(faithful|hallucinated)$", "_", name)
+        ends = {name[place.end() :] for place in re.finditer("_", name)}
+        return topic in topics and any(
+            name == word or word in ends or word.startswith(stem) for word in known
+        )
+
+    unused = [code for code in catalogue() if code not in whole and not computed(code)]
+    assert unused == []
+    assert topics <= {code.partition(".")[0] for code in catalogue()}
+
+
+def test_messages_get_the_parameters_that_they_name() -> None:
+    """Where a call spells them all out; the others take what is measured as it is."""
+    wrong = [
+        code
+        for code, call in calls()
+        if code in catalogue() and isinstance(call.func, ast.Name) and call.func.id == "say"
+        if isinstance(call.args[0], ast.Constant) and len(call.args) == 1
+        if all(keyword.arg for keyword in call.keywords)
+        if {keyword.arg for keyword in call.keywords} != parameters(code)
+    ]
+    assert wrong == []
+
+
+def test_a_missing_parameter_is_an_error_and_nothing_is_escaped() -> None:
+    with pytest.raises(UndefinedError, match="limits"):
+        say("certify.do_not_rely")
+    with pytest.raises(KeyError):
+        say("certify.nothing_of_the_kind")
+    assert "<b> & --x" in say("certify.do_not_rely", limits="<b> & --x")
+
+
+def test_a_code_without_a_title_is_its_own() -> None:
+    assert title("warning.clustered") == "each group counts once"
+    assert title("warning.few_distinct_scores") == "few distinct scores"
+    assert title("warning.of_a_later_version") == "of a later version"
