@@ -18,7 +18,6 @@ from results import write
 from scipy.stats import binom, norm
 
 from calibrail.conformal import calibrate_threshold
-from calibrail.evaluation.candidates import Candidate, Candidates, FalseAlarms
 from calibrail.evaluation.judge_agreement import (
     LabelCounts,
     RateName,
@@ -30,7 +29,7 @@ from calibrail.evaluation.judge_agreement import (
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_test, partial_auroc
 from calibrail.evaluation.stats.tests import overlap, rank_correlation
-from calibrail.evaluation.winner import matched_coverage
+from calibrail.evaluation.winner import Candidate, Candidates, FalseAlarms, matched_coverage
 from calibrail.options import Promise
 
 RUNS = 1000

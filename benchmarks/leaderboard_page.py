@@ -32,7 +32,7 @@ from calibrail.engine import score_examples
 from calibrail.models.embeddings import load_encoder
 from calibrail.options import ReadOptions
 from calibrail.pipelines.compare import ComparisonRun
-from calibrail.pipelines.context import Context
+from calibrail.pipelines.loading import Context
 from calibrail.scores import build, build_column, parse_spec
 
 ROOT = Path(__file__).resolve().parents[1]

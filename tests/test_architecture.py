@@ -18,7 +18,7 @@ MOST_PARAMETERS = 9
 COLLECTED = "options_from_keywords"
 FEWEST_WORDS = 5
 #: Private to users, not to the rooms above: checks of arrays.
-SHARED = ("calibrail.conformal._validation",)
+SHARED = ("calibrail.conformal.validation",)
 #: Rooms in which a module has the name of its command or framework.
 OWN_NAMES = ("cli", "pipelines", "report/documents", "integrations")
 #: Modules whose names still occur in two rooms; this list only shrinks.
@@ -271,7 +271,7 @@ SEARCHES |= {"partition", "rpartition", "split", "find", "index", "count"}
 #: Where a sentence is read all the same, and which.
 READS_SENTENCES = {
     # What an older calibrail wrote, which kept no codes.
-    "guardrail/cause.py": {
+    "guardrail/decision.py": {
         *("reason.startswith", "reason.removeprefix", "in reason", "reason =="),
     },
     # Nothing is decided by it: the id that an answer was sent under, a random one, stands in it.
@@ -326,7 +326,7 @@ def test_no_code_reads_a_sentence() -> None:
         for read in sentence_reads(tree)
         if read not in READS_SENTENCES.get(str(place(path)), ())
     }
-    assert not found, f"read a code (guardrail/cause.py, scores/base.py), not words: {found}"
+    assert not found, f"read a code (guardrail/decision.py, scores/base.py), not words: {found}"
 
 
 @pytest.mark.parametrize(

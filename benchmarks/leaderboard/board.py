@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from calibrail.conformal import Bound, ClassCounts, holm, smallest_limit
 from calibrail.data.splits import SPLIT_NAMES, TEST
 from calibrail.evaluation.stats.intervals import wilson
+from calibrail.formatting import Scale
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
-from calibrail.scores.base import Scale
 from calibrail.serialization import Record
 
 #: Shares of hallucinations to be caught, by their names in a row.

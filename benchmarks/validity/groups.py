@@ -26,8 +26,8 @@ from calibrail.conformal import (
     p_values,
     storey_share,
 )
-from calibrail.conformal._validation import Ints
 from calibrail.conformal.groups import joined
+from calibrail.conformal.validation import Ints
 
 from .check import DELTA, Check, Floats, Observation, Setting, as_score, below, draw
 

@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 from scipy.special import expit, ndtri
 
-from calibrail.conformal._validation import Bools
 from calibrail.conformal.sequential.active import labelling_probability
 from calibrail.conformal.sequential.forecast import Draw, Units, follow, gaussian
 from calibrail.conformal.sequential.importance_weighted import (
@@ -25,6 +24,7 @@ from calibrail.conformal.sequential.importance_weighted import (
     grid_of,
 )
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
+from calibrail.conformal.validation import Bools
 from calibrail.errors import TooFewExamplesError
 from calibrail.options import Drawing, Promise, Requirement
 from calibrail.options.labelling import LabellingDesign

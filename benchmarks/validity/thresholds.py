@@ -34,8 +34,8 @@ from calibrail.conformal import (
     simultaneous_band,
     three_way,
 )
-from calibrail.conformal._validation import Bools
 from calibrail.conformal.bounds import Method
+from calibrail.conformal.validation import Bools
 from calibrail.options import Guarantee
 
 from .check import (

@@ -25,9 +25,9 @@ from calibrail.labelling.exchange.transfer import import_labels as import_labels
 from calibrail.labelling.progress import Counts as Counts
 from calibrail.labelling.progress import Task as Task
 from calibrail.labelling.session import Session as Session
-from calibrail.models.llm.limits import CallLimits as CallLimits
-from calibrail.models.llm.limits import Price as Price
-from calibrail.models.llm.limits import limit_calls as limit_calls
+from calibrail.models.llm.transport import CallLimits as CallLimits
+from calibrail.models.llm.transport import Price as Price
+from calibrail.models.llm.transport import limit_calls as limit_calls
 from calibrail.monitoring.monitor import Monitor as Monitor
 from calibrail.monitoring.rows import Rows as Rows
 from calibrail.options import AuditOptions as AuditOptions
@@ -57,9 +57,9 @@ from calibrail.pipelines.check import BatchChecker as BatchChecker
 from calibrail.pipelines.check import BatchScorer as BatchScorer
 from calibrail.pipelines.compare import ComparisonRun as ComparisonRun
 from calibrail.pipelines.compare import compare as compare
-from calibrail.pipelines.context import Context as Context
 from calibrail.pipelines.doctor import diagnose as diagnose
 from calibrail.pipelines.label import label as label
+from calibrail.pipelines.loading import Context as Context
 from calibrail.pipelines.log import export_log as export_log
 from calibrail.pipelines.log import verify_log as verify_log
 from calibrail.pipelines.monitor import Watch as Watch

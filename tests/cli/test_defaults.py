@@ -15,10 +15,10 @@ from calibrail.cli import COMMANDS
 from calibrail.cli.parameters import DetectorArguments
 from calibrail.conformal.power import plan
 from calibrail.conformal.sequential.forecast import plan_sequential
-from calibrail.models.llm.limits import CallLimits
+from calibrail.models.llm.transport import CallLimits
 from calibrail.options import EngineOptions
 from calibrail.options.fields import OPTION
-from calibrail.pipelines.context import Context
+from calibrail.pipelines.loading import Context
 
 #: The Python call behind each command that computes something.
 CALLS: dict[str, Callable[..., Any]] = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from calibrail.conformal import confidence_sequence
-from calibrail.conformal.prevalence import (
+from calibrail.conformal.bounds import (
     ANYTHING,
     Interval,
     drawn_share,

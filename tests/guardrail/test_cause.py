@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.guardrail.cause import (
+from calibrail.guardrail.decision import (
     Cause,
     DeadlineError,
+    Decision,
     Unfinished,
     cause_in_old_reason,
+    parse_cause,
     reason_of_cause,
 )
-from calibrail.guardrail.decision import Decision, parse_cause
 
 CAUSES = [
     (Cause("score_undefined"), "no number", "undefined score (no number); policy: flag"),

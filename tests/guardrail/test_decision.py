@@ -6,7 +6,7 @@ import pytest
 
 from calibrail import Decision
 from calibrail.errors import InputError
-from calibrail.scores.base import Scale
+from calibrail.formatting import Scale
 
 PLAIN = Decision("a", "flag", 0.7, 0.5, 0.1, "score 0.7 is at least the threshold 0.5")
 

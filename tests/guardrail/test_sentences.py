@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import calibrail.guardrail.detector as detector_module
+import calibrail.guardrail.probes as detector_module
 import calibrail.guardrail.sentences as trimming
 from calibrail import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
-from calibrail.guardrail.cause import Cause
+from calibrail.guardrail.decision import Cause
 from calibrail.guardrail.probes import ANSWERS
 from calibrail.scores import build, parse_spec
 

@@ -19,8 +19,7 @@ import calibrail
 import calibrail.guardrail.decision_log
 from calibrail import Decision
 from calibrail.errors import GuardrailError, InputError, LogError, ServiceError
-from calibrail.guardrail.cause import Cause
-from calibrail.guardrail.decision import Outcome
+from calibrail.guardrail.decision import Cause, Outcome
 from calibrail.integrations import Gate
 from calibrail.integrations.gate import REFUSALS
 from tests.integrations import trimming

@@ -11,7 +11,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import isolated_cache, shared_models, text_key
 from calibrail.models.embeddings import ApiEncoder, load_encoder, read_vectors
 from calibrail.models.llm.chat import RemoteModel
-from calibrail.models.llm.limits import BudgetError, CallLimits, limit_calls
+from calibrail.models.llm.transport import BudgetError, CallLimits, limit_calls
 from calibrail.scores.registry import build, parse_spec
 from tests.chat_server import WIDTH, ChatServer, Line, RefusedError, always, embed, script
 

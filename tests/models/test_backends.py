@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import hardware, onnx
+from calibrail.models import hardware, networks
 from calibrail.models.embeddings import LocalEncoder, load_encoder
 from calibrail.models.hardware import Runtime, n_threads
 from calibrail.models.loading import TOLERANCES
@@ -79,9 +79,9 @@ class TestEncoder:
         self, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        assert TOLERANCES["float32"] >= onnx.AGREEMENT
+        assert TOLERANCES["float32"] >= networks.AGREEMENT
 
-        read = onnx.read_graph
+        read = networks.read_graph
 
         def nearly(path: Path) -> Any:
             from onnx import numpy_helper
@@ -93,7 +93,7 @@ class TestEncoder:
                     item.CopyFrom(numpy_helper.from_array(values * np.float32(1.0003), item.name))
             return graph
 
-        monkeypatch.setattr(onnx, "read_graph", nearly)
+        monkeypatch.setattr(networks, "read_graph", nearly)
         with pytest.raises(ModelError, match="gives other values than torch"):
             LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
 
@@ -209,7 +209,7 @@ class TestCache:
     ) -> None:
         first = LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
         (entry,) = empty.iterdir()
-        assert onnx.is_whole(entry)
+        assert networks.is_whole(entry)
         monkeypatch.setattr(LocalEncoder, "_open_transformer", _never)
         again = LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
         assert np.array_equal(first, again)
@@ -222,7 +222,7 @@ class TestCache:
         (entry / damage).write_bytes(raw[: len(raw) // 2])
         again = LocalEncoder(str(tiny), None, "", "float32", "onnx").sentences(["river"])
         assert np.array_equal(first, again)
-        assert list(empty.iterdir()) == [entry] and onnx.is_whole(entry)
+        assert list(empty.iterdir()) == [entry] and networks.is_whole(entry)
 
     @pytest.mark.parametrize("backend", ["onnx", "openvino"])
     def test_weights_that_one_file_cannot_hold_lie_beside_it(
@@ -230,13 +230,13 @@ class TestCache:
     ) -> None:
         expected = LocalEncoder(str(tiny), None, "", "float32", backend).sentences(["river"])
         shutil.rmtree(empty)
-        monkeypatch.setattr(onnx, "LARGEST", 100)
+        monkeypatch.setattr(networks, "LARGEST", 100)
         found = LocalEncoder(str(tiny), None, "", "float32", backend).sentences(["river"])
         assert np.array_equal(found, expected)
         (entry,) = empty.iterdir()
         weights = entry / "model.onnx.weights"
         weights.write_bytes(bytes(weights.stat().st_size))
-        assert not onnx.is_whole(entry)
+        assert not networks.is_whole(entry)
 
     def test_other_weights_are_another_entry(self, empty: Path, tmp_path: Path) -> None:
         for seed in (0, 1):
@@ -247,16 +247,16 @@ class TestCache:
     def test_of_two_that_make_one_entry_the_first_stays(self, empty: Path) -> None:
         def make(folder: Path) -> None:
             (folder / "model.onnx").write_bytes(b"ours")
-            if not (empty / onnx.entry_key({"of": 1})).exists():
-                onnx.kept({"of": 1}, lambda other: _write(other / "model.onnx", b"theirs"))
+            if not (empty / networks.entry_key({"of": 1})).exists():
+                networks.kept({"of": 1}, lambda other: _write(other / "model.onnx", b"theirs"))
 
-        entry = onnx.kept({"of": 1}, make)
+        entry = networks.kept({"of": 1}, make)
         assert (entry / "model.onnx").read_bytes() == b"theirs"
         assert list(empty.iterdir()) == [entry]
 
     def test_what_fails_leaves_nothing(self, empty: Path) -> None:
         with pytest.raises(ZeroDivisionError):
-            onnx.kept({"of": 1}, lambda folder: _write(folder / "a", bytes(1 // 0)))
+            networks.kept({"of": 1}, lambda folder: _write(folder / "a", bytes(1 // 0)))
         assert list(empty.iterdir()) == []
 
     def test_a_folder_that_cannot_be_written_is_named(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.models.llm.limits import (
+from calibrail.models.llm.transport import (
     Account,
     BudgetError,
     CallLimits,

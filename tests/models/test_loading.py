@@ -9,7 +9,7 @@ import pytest
 from calibrail.errors import ModelError
 from calibrail.models import loading
 from calibrail.models.loading import Architecture, LocalModel, locate, locate_tokenizer
-from calibrail.models.network import Network
+from calibrail.models.networks import Network
 from calibrail.models.windows import Window
 from tests.installed import need
 from tests.tiny_models import change_config, make_classifier, make_hhem, make_tokenizer

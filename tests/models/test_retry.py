@@ -12,12 +12,14 @@ import pytest
 from calibrail.errors import ModelError
 from calibrail.models.llm import transport as module
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, read_answer
-from calibrail.models.llm.limits import Account, BudgetError, CallLimits
 from calibrail.models.llm.transport import (
     ALL_FAIL,
     FIRST_FAIL,
+    Account,
     AgainError,
+    BudgetError,
     Caller,
+    CallLimits,
     ModelRequest,
     OpenAITransport,
     RefusedError,

@@ -17,7 +17,7 @@ from scipy import stats
 import calibrail
 from calibrail import Monitor
 from calibrail.errors import InputError
-from calibrail.guardrail.cause import Cause
+from calibrail.guardrail.decision import Cause
 from calibrail.monitoring.rows import FEATURES, Rows
 from calibrail.options import WatchOptions
 

@@ -18,7 +18,7 @@ from calibrail.evaluation.judge_agreement import Rate, corrected_rates
 from calibrail.guardrail import Guardrail
 from calibrail.options import ReadOptions, ScoreThreshold
 from calibrail.pipelines.agree import JudgedRates, agree
-from calibrail.pipelines.context import Context
+from calibrail.pipelines.loading import Context
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
 from tests.evaluation.agree.tables import counted

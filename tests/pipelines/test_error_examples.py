@@ -12,9 +12,9 @@ import pytest
 
 from calibrail import Example, calibrate, read
 from calibrail.errors import ModelError
-from calibrail.models.llm.limits import CallLimits, account, limit_calls
+from calibrail.models.llm.transport import CallLimits, account, limit_calls
 from calibrail.pipelines import examples as error_examples
-from calibrail.pipelines.context import Context
+from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run
 from calibrail.scores.base import Scores
 from tests.answers import rows, write

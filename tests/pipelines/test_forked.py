@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from calibrail import Guardrail, calibrate, read
-from calibrail.models.fork_safety import waited_for
+from calibrail.models.hardware import waited_for
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, verdicts
 from tests.pipelines.test_judging import supported

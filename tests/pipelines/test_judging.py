@@ -19,7 +19,7 @@ import pytest
 from calibrail import Guardrail, calibrate, compare
 from calibrail.engine import score_examples
 from calibrail.errors import ModelError
-from calibrail.models.llm.limits import BudgetError, CallLimits, Price, limit_calls
+from calibrail.models.llm.transport import BudgetError, CallLimits, Price, limit_calls
 from calibrail.pipelines.estimate import plan_calls
 from calibrail.scores import build, parse_spec
 from calibrail.scores.registry import ScoreSpec

@@ -15,7 +15,7 @@ from calibrail import Example, Guardrail, calibrate
 from calibrail.data import read
 from calibrail.data.splits import TEST
 from calibrail.engine import use_engine
-from calibrail.models.llm.limits import CallLimits, limit_calls
+from calibrail.models.llm.transport import CallLimits, limit_calls
 from calibrail.options import EngineOptions, ReadOptions, SplitOptions
 from calibrail.pipelines.run import Run
 from calibrail.scores.registry import ScoreSpec, build

@@ -9,8 +9,8 @@ import pytest
 
 from calibrail import calibrate, read
 from calibrail.data.sentences import sentences_of
-from calibrail.pipelines.context import Context
 from calibrail.pipelines.examples import KINDS, TRIMMED_EXAMPLES_MOST, TrimmedExamples
+from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run
 from calibrail.text.removal import trim
 from calibrail.text.structure import joins

@@ -21,8 +21,7 @@ from calibrail.evaluation.audit import (
 from calibrail.evaluation.audit_answers import AuditAnswers
 from calibrail.evaluation.confounds import by_column, thirds
 from calibrail.report import print_document, render_page
-from calibrail.report.documents.audit import document
-from calibrail.report.documents.audit_messages import added_to, with_sentences
+from calibrail.report.documents.audit import added_to, document, with_sentences
 from calibrail.report.html import figure_files
 
 pytestmark = pytest.mark.painted

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from calibrail import diagnose
 from calibrail.data.example import Example
+from calibrail.formatting import Scale
 from calibrail.report import Document, print_document, render_page
 from calibrail.report.documents import certify, decisions, doctor
 from calibrail.report.documents.examples import error_examples
-from calibrail.scores.base import Scale
 
 #: "1 answers", but neither "1.1 answers" nor "0 of 1" of something.
 WRONG = re.compile(

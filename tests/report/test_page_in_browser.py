@@ -28,10 +28,9 @@ from trimmed import attacked as attacked_answers
 from trimmed import trimmed
 
 from calibrail.evaluation import Sample
-from calibrail.formatting import percent
+from calibrail.formatting import Scale, percent
 from calibrail.report import Document, render_page
 from calibrail.report.documents.examples import trimmed_examples
-from calibrail.scores.base import Scale
 from tests.measured import measure
 
 pytestmark = pytest.mark.painted

@@ -23,13 +23,13 @@ from reports import (
     report,
 )
 
+from calibrail.formatting import Scale
 from calibrail.report import Document, render_page
 from calibrail.report.document import Table, TableColumn, numbers
 from calibrail.report.documents.calibrate import document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import distributions_svg
 from calibrail.report.html import figure_files
-from calibrail.scores.base import Scale
 
 pytestmark = pytest.mark.painted
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports import error, errors
 
+from calibrail.formatting import Scale
 from calibrail.report.document import AnswerCard, Text, all_blocks
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.text import clean, excerpt, short
-from calibrail.scores.base import Scale
 
 ANY = st.text(st.characters(), max_size=200)
 LETTERS = st.text(st.sampled_from("ab \u05d0\u0645é\n"), max_size=200)

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 from trimmed import ANSWER, attacked, examples, trimmed
 
+from calibrail.formatting import Scale
 from calibrail.report import Document, print_document, render_markdown, render_page
 from calibrail.report.document import Struck, all_blocks
 from calibrail.report.documents.examples import trimmed_examples, trimmed_in_terminal
-from calibrail.scores.base import Scale
 
 
 def page(content: dict[str, object], scale: Scale | None = None) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.models.llm.limits import CallLimits, limit_calls
+from calibrail.models.llm.transport import CallLimits, limit_calls
 from calibrail.scores.base import LACKING, Demanding, Pinning, Score, prepare
 from calibrail.scores.judge import DEFAULT, Judge
 from calibrail.scores.registry import ScoreSpec, build, key_of, parse_spec, spell

@@ -16,7 +16,7 @@ from calibrail import Guardrail, calibrate
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
-from calibrail.models.llm.limits import CallLimits, limit_calls
+from calibrail.models.llm.transport import CallLimits, limit_calls
 from calibrail.scores.judge import (
     DEFAULT,
     SENTENCE_DEFAULT,

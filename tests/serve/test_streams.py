@@ -17,7 +17,7 @@ from calibrail import Client
 from calibrail.client import AsyncClient
 from calibrail.errors import InputError, ServiceError
 from calibrail.guardrail import Guardrail
-from calibrail.guardrail.cause import Unfinished
+from calibrail.guardrail.decision import Unfinished
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.serve.service import Service
 from calibrail.serve.streaming import Pieces

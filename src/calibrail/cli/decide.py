@@ -294,7 +294,7 @@ def _run(
         if (error.name or "").startswith("calibrail"):
             raise
         raise CalibrailError(f"serve needs {error.name}: pip install 'calibrail[serve]'") from error
-    from calibrail.models.llm.limits import limit_calls
+    from calibrail.models.llm.transport import limit_calls
 
     # The keys are read once: what is trusted later does not depend on who may write these files.
     load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
@@ -359,7 +359,7 @@ def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
     from datetime import UTC, datetime
 
     from calibrail.models.llm.cache import AnswerCache
-    from calibrail.models.llm.limits import default_cache
+    from calibrail.models.llm.transport import default_cache
 
     path = default_cache()
     if path is None:

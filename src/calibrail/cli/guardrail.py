@@ -15,7 +15,12 @@ from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, announce, file_to_write
 from calibrail.errors import CalibrailError, GuardrailError, InputError
 from calibrail.formatting import count, number
-from calibrail.guardrail.signing import PASSPHRASE, make_keys, read_private_key, signature_path
+from calibrail.guardrail.signing import (
+    PASSPHRASE,
+    make_keys,
+    read_private_key,
+    signature_path,
+)
 from calibrail.options.fields import setting
 
 if TYPE_CHECKING:
@@ -63,7 +68,7 @@ def export_command(
     """
     from calibrail.guardrail.probes import not_computed, other_versions
     from calibrail.models.hardware import installed_versions
-    from calibrail.models.llm.limits import limit_calls
+    from calibrail.models.llm.transport import limit_calls
 
     if sign is not None:
         # A key that cannot sign is refused before the work.
@@ -204,7 +209,7 @@ def verify_command(
     The scores of 16 probe answers were frozen with each; they are computed again. Exit code 0
     verified, 1 where one is refused, with the reason and the versions on both sides.
     """
-    from calibrail.models.llm.limits import limit_calls
+    from calibrail.models.llm.transport import limit_calls
     from calibrail.report.documents.guardrail import lines, of_several
 
     if probe_endpoint and not probe:
@@ -233,9 +238,9 @@ def _signed_file(path: Path) -> Path:
 
 def _verified(path: Path, key: list[Path] | None, probe: bool, endpoint: bool) -> dict[str, Any]:
     """Return what is known of one guardrail that is not refused."""
+    from calibrail.formatting import Scale
     from calibrail.guardrail.file import read_file
     from calibrail.guardrail.signing import signature_path
-    from calibrail.scores.base import Scale
 
     probes: dict[str, Any] = {"state": "skipped"}
     if probe:

@@ -24,7 +24,7 @@ from typer.models import ArgumentInfo
 from calibrail import options
 from calibrail.cli.output import Showing, file_to_write, folder_to_write
 from calibrail.errors import InputError
-from calibrail.models.llm.limits import CallLimits
+from calibrail.models.llm.transport import CallLimits
 from calibrail.options.fields import (
     OPTION,
     Option,

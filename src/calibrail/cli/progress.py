@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from calibrail.data.reading import Reading
-    from calibrail.models.llm.limits import CallLimits
+    from calibrail.models.llm.transport import CallLimits
     from calibrail.options import EngineOptions
-    from calibrail.pipelines.context import Context
+    from calibrail.pipelines.loading import Context
+
 
 #: Seconds of the past by which the rate goes: after as long without progress none is shown.
 WINDOW: Final = 600.0
@@ -166,9 +167,9 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     them comes the engine that scores what is scored within the block.
     """
     from calibrail.data.reading import observe_readings
-    from calibrail.models.llm.limits import limit_calls
+    from calibrail.models.llm.transport import limit_calls
     from calibrail.options import EngineOptions
-    from calibrail.pipelines.context import Context
+    from calibrail.pipelines.loading import Context
 
     engine = limits if isinstance(limits, EngineOptions) else None
     line, finished = ProgressLine(what), threading.Event()

@@ -1,4 +1,4 @@
-"""Bounds of a share or mean: Clopper-Pearson, betting, and a band over all thresholds.
+"""Bounds of a share or mean, a band over all thresholds, shares that follow from others.
 
 A share of each answer (how much of its supported text is released) is no count, so that a
 binomial bound does not fit, and a normal one is wrong for few or skewed values. "The mean is at
@@ -17,6 +17,13 @@ holds for every threshold together, so one may look at the whole curve first and
 - ``berk-jones``: Clopper-Pearson intervals at a stricter local level, the same for each rank,
   chosen so that all hold together (Berk and Jones, 1979; exact form: Moscovich, Nadler and
   Spiegelman, 2016). Narrow where shares are near 0 or 1, where thresholds of interest lie.
+
+If a test is positive with probability h where something is there and l where it is not, the share
+of positives is seen = p h + (1 - p) l, so p = (seen - l) / (h - l) (Rogan and Gladen, 1978). p is
+monotone in each of the three while the other two stand still, whatever these are: over a box of
+three intervals its ends lie in corners. Where the three intervals hold together with 1 - delta, so
+does what follows. The same of a mixture of two shares, and of what is hallucinated among flagged
+and passed answers, from which coverage and FPR follow by Bayes' rule.
 """
 
 import math
@@ -24,16 +31,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, get_args
+from itertools import product
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import betainccinv, betaincinv, betaln, gammaln, xlogy
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import validation
+from calibrail.conformal.sequential.betting import FRACTIONS, lowest_limit, mixture
 from calibrail.conformal.threshold import Calibration
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.fields import one_of
 from calibrail.serialization import Record
@@ -97,7 +106,7 @@ class ClassCounts:
 
     def __post_init__(self) -> None:
         for part, n in (("caught", "n_hallucinated"), ("false_alarms", "n_faithful")):
-            checked = _validation.counts(getattr(self, part), getattr(self, n), (part, n))
+            checked = validation.counts(getattr(self, part), getattr(self, n), (part, n))
             for name, value in zip((part, n), checked, strict=True):
                 object.__setattr__(self, name, value)
 
@@ -131,8 +140,8 @@ def clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float
     >>> [round(end, 4) for end in clopper_pearson(7, 100, 0.95)]
     [0.0286, 0.1389]
     """
-    count, n = _validation.counts(count, n)
-    tail = (1.0 - _validation.share(confidence, "confidence")) / 2.0
+    count, n = validation.counts(count, n)
+    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
     lower = 0.0 if count == 0 else float(betaincinv(count, n - count + 1, tail))
     upper = 1.0 if count == n else float(betainccinv(count + 1, n - count, tail))
     return lower, upper
@@ -160,7 +169,7 @@ def proof_level(confidence: float) -> float:
 
 def exact_bound(count: int, n: int, confidence: float) -> Bound:
     """Return the Clopper-Pearson interval with its estimate and counts."""
-    count, n = _validation.counts(count, n)
+    count, n = validation.counts(count, n)
     lower, upper = clopper_pearson(count, n, confidence)
     return Bound(count / n if n else None, lower, upper, count, n, "clopper-pearson", confidence)
 
@@ -295,7 +304,7 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
     >>> bound.estimate, round(bound.lower, 3), round(bound.upper, 3)
     (0.8125, 0.753, 0.866)
     """
-    level = _validation.share(confidence, "confidence")
+    level = validation.share(confidence, "confidence")
     shares = _shares(values)
     n, tail, total = len(shares), (1.0 - level) / 2.0, math.fsum(shares.tolist())
     if not n:
@@ -308,7 +317,7 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
 
 def mean_at_least(values: ArrayLike, confidence: float) -> float:
     """Return the lower end alone, which errs with at most 1 - ``confidence``."""
-    level = _validation.share(confidence, "confidence")
+    level = validation.share(confidence, "confidence")
     shares = _shares(values)
     if not len(shares):
         return 0.0
@@ -342,13 +351,13 @@ def further_values(
     >>> [further_values(seen, limit, 0.05, 0.025) for limit in (0.7, 0.75, 0.8125, 0.85)]
     [0, 33, None, 166]
     """
-    shares, edge = _shares(values), _validation.rate(limit, "limit")
+    shares, edge = _shares(values), validation.rate(limit, "limit")
     mean = math.fsum(shares.tolist()) / max(1, len(shares))
     if not len(shares) or mean == edge:
         return None
     above = mean > edge
     name = "above_error" if above else "below_error"
-    tail = _validation.share(above_error if above else below_error, name)
+    tail = validation.share(above_error if above else below_error, name)
 
     def shown(extra: int) -> bool:
         again = np.resize(shares, len(shares) + extra)
@@ -369,7 +378,7 @@ def further_values(
 
 
 def _shares(values: ArrayLike) -> Floats:
-    shares = _validation.vector(values, "values")
+    shares = validation.vector(values, "values")
     if not np.all((shares >= 0.0) & (shares <= 1.0)):
         raise InputError("values must lie in [0, 1]")
     return shares
@@ -435,9 +444,9 @@ def coverage_band(
     (178, 198)
     """
     k, n = calibration if isinstance(calibration, tuple) else (calibration.rank, calibration.n)
-    k, n = _validation.counts(k, n, ("rank", "n"))
-    m = _validation.whole(m, "m")
-    tail = (1.0 - _validation.share(confidence, "confidence")) / 2.0
+    k, n = validation.counts(k, n, ("rank", "n"))
+    m = validation.whole(m, "m")
+    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
     if k == 0:
         if isinstance(calibration, tuple):
             raise InputError("rank must be at least 1; got 0")
@@ -559,7 +568,7 @@ class SimultaneousBand(Record):
         thresholds : array-like of float, shape (m,)
             No NaN; above every score the share is 0, and the band there is that of no score.
         """
-        edges = _validation.defined(thresholds, "thresholds")
+        edges = validation.defined(thresholds, "thresholds")
         place = np.searchsorted(self.thresholds, edges, side="left")
         none = simultaneous_bounds(np.zeros(1, np.int64), self.n, self.confidence, self.method)
         share = np.append(self.share, 0.0)
@@ -602,7 +611,7 @@ def simultaneous_band(
     >>> [round(float(x[5]), 3) for x in (band.lower, band.share, band.upper)]
     [0.814, 0.95, 1.0]
     """
-    level = _validation.share(confidence, "confidence")
+    level = validation.share(confidence, "confidence")
     one_of(method, METHODS, "method")
     thresholds, share = attainable_coverages(scores)
     n = np.size(scores)
@@ -631,7 +640,7 @@ def attainable_coverages(scores: ArrayLike) -> tuple[Floats, Floats]:
     >>> thresholds.tolist(), coverages.round(3).tolist()
     ([0.0, 1.0], [1.0, 0.667])
     """
-    values = _validation.finite(scores)
+    values = validation.finite(scores)
     thresholds, repeats = np.unique(values, return_counts=True)
     below = np.cumsum(repeats) - repeats
     return thresholds, (len(values) - below) / len(values)
@@ -739,3 +748,167 @@ def _growth(mean: float) -> tuple[int, Floats]:
     reach = 9.0 * math.sqrt(mean)
     growth = np.arange(max(0, int(mean - reach)), int(mean + reach + 25.0))
     return int(growth[0]), np.exp(growth * math.log(mean) - mean - gammaln(growth + 1.0))
+
+
+#: Halvings of [0, 1]: ends are as exact as anybody reads them.
+_HALVINGS: Final = 30
+#: Between scales of the rows that a draw may stand for; and what rounding makes of their logarithm.
+_STEP, _ROUNDING = 1.25, 1e-9
+
+#: Why nothing follows: the test is positive as often where nothing is there, as far as is known; or
+#: no share of the two classes gives as many positives as there are.
+Unbounded = Literal["not_told_apart", "contradiction"]
+
+
+class Interval(NamedTuple):
+    """Ends of an interval within [0, 1]."""
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """How far its ends are apart."""
+        return self.upper - self.lower
+
+
+#: What is known of a share of which nothing is known.
+ANYTHING: Final = Interval(0.0, 1.0)
+
+
+def share_behind(
+    seen: Interval, where_there: Interval, where_not: Interval
+) -> tuple[Interval, Unbounded | None]:
+    """Return the interval of p = (seen - l) / (h - l), and why it is [0, 1] where nothing follows.
+
+    Parameters
+    ----------
+    seen : Interval
+        Of the share of positives.
+    where_there, where_not : Interval
+        Of h and of l.
+
+    Examples
+    --------
+    >>> share, _ = share_behind(Interval(0.3, 0.34), Interval(0.85, 0.95), Interval(0.05, 0.15))
+    >>> [round(end, 4) for end in share]
+    [0.1875, 0.3625]
+    >>> share_behind(Interval(0.3, 0.34), Interval(0.2, 0.95), Interval(0.05, 0.2))
+    (Interval(lower=0.0, upper=1.0), 'not_told_apart')
+    """
+    if where_there.lower <= where_not.upper:
+        return ANYTHING, "not_told_apart"
+    corners = [
+        (rate - low) / (high - low) for rate, high, low in product(seen, where_there, where_not)
+    ]
+    lower, upper = min(corners), max(corners)
+    if lower > 1.0 or upper < 0.0:
+        return ANYTHING, "contradiction"
+    return Interval(max(0.0, lower), min(1.0, upper)), None
+
+
+def mixed_share(flagged: Interval, in_flagged: Interval, in_passed: Interval) -> Interval:
+    """Return the interval of a share among all, from those among flagged and passed answers.
+
+    >>> mixed_share(Interval(0.25, 0.5), Interval(0.5, 0.75), Interval(0.0, 0.25))
+    Interval(lower=0.125, upper=0.5)
+    """
+    return _over_corners(
+        f * share + (1.0 - f) * other for f, share, other in product(flagged, in_flagged, in_passed)
+    )
+
+
+def rates_behind(
+    flagged: Interval, in_flagged: Interval, in_passed: Interval
+) -> tuple[Interval, Interval]:
+    """Return the intervals of coverage and FPR, from the shares of hallucinated answers.
+
+    >>> coverage, fpr = rates_behind(Interval(0.5, 0.5), Interval(0.75, 0.75), Interval(0.0, 0.25))
+    >>> coverage, fpr
+    (Interval(lower=0.75, upper=1.0), Interval(lower=0.2, upper=0.25))
+    """
+    coverage = _over_corners(
+        _part(f * share, (1.0 - f) * other)
+        for f, share, other in product(flagged, in_flagged, in_passed)
+    )
+    fpr = _over_corners(
+        _part(f * (1.0 - share), (1.0 - f) * (1.0 - other))
+        for f, share, other in product(flagged, in_flagged, in_passed)
+    )
+    return coverage, fpr
+
+
+def drawn_share(
+    estimated: Floats,
+    rows: Floats,
+    confidence: float,
+    *,
+    floor: float | None = None,
+    times: float = 1.0,
+) -> Interval:
+    """Return the interval, at all times, of a share of all rows, from draws that stand for some.
+
+    A draw that stands for v rows counts with w = v / scale <= 1: its bet is a factor f^w. As
+    E[f^w] <= (E f)^w and the logarithm is concave, bets with fixed stakes are about the mean of
+    all rows so far, whatever drifts. The scale is the first v times a power of 1.25, the lowest
+    that no v so far exceeds; the k-th such power has 1 / (k (k + 1)) of the capital.
+
+    Parameters
+    ----------
+    estimated : ndarray of float64, shape (n,)
+        Of each draw its label, or W (see ``betting``) where ``floor`` is given.
+    rows : ndarray of float64, shape (n,)
+        How many rows each draw stands for, known before its label; only their ratios matter.
+    confidence : float
+        Two-sided level.
+    floor : float, optional
+        Least probability of a label.
+    times : float
+        As if each draw had been made so often.
+
+    Examples
+    --------
+    >>> labels = np.array([1.0] * 20 + [0.0] * 80)
+    >>> [round(end, 3) for end in drawn_share(labels, np.ones(100), 0.95)]
+    [0.083, 0.353]
+    """
+    if not len(estimated):
+        return ANYTHING
+    powers = np.ceil(np.log(np.max(rows) / rows[0]) / np.log(_STEP) - _ROUNDING)
+    k = 1.0 + max(0.0, float(powers))
+    weight = np.minimum(1.0, rows / (rows[0] * _STEP ** (k - 1.0))) * times
+    goal = float(np.log(2.0 * k * (k + 1.0) / (1.0 - confidence)))
+    if floor is None:
+        hits = float(np.sum(weight * estimated))
+        misses = float(np.sum(weight)) - hits
+        lower, upper = lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
+        return Interval(float(lower), float(upper))
+    return Interval(
+        _least(estimated, weight, floor, goal), 1.0 - _least(1.0 - estimated, weight, floor, goal)
+    )
+
+
+def _least(estimated: Floats, weight: Floats, floor: float, goal: float) -> float:
+    """Return the lowest c against which a bet on a mean of W above it has not won ``goal``.
+
+    A factor is 1 + f (W - c) / (c + m), f a fraction and m = 1 / floor - 1: it is positive, and the
+    higher the lower c is, so that bisection finds the end.
+    """
+    most = 1.0 / floor - 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        gains = (estimated - middle) / (middle + most)
+        won = float(mixture(weight @ np.log1p(gains[:, None] * FRACTIONS)))
+        low, high = (middle, high) if won >= goal else (low, middle)
+    return low
+
+
+def _part(of: float, other: float) -> float | None:
+    """Return a share; None of nothing, beside which other corners have the ends."""
+    return of / (of + other) if of + other > 0.0 else None
+
+
+def _over_corners(values: Iterable[float | None]) -> Interval:
+    found = [value for value in values if value is not None]
+    return Interval(max(0.0, min(found)), min(1.0, max(found))) if found else ANYTHING

@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import validation
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.fields import number, whole
 
@@ -188,7 +188,7 @@ def first_alarms(ranks: ArrayLike, threshold: float) -> Ints:
     going = np.arange(len(p))
     for first in range(0, p.shape[1], _BLOCK):
         detector, won = shiryaev_roberts(p[going, first : first + _BLOCK], won)
-        over = detector >= _validation.number(threshold, "threshold")
+        over = detector >= validation.number(threshold, "threshold")
         raised = over.any(axis=1)
         alarms[going[raised]] = first + 1 + over.argmax(axis=1)[raised]
         going, won = going[~raised], won[~raised]

@@ -34,8 +34,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import validation
 from calibrail.conformal.threshold import (
     Calibration,
     add_tolerance,
@@ -44,6 +43,7 @@ from calibrail.conformal.threshold import (
     count_at_most,
     minimum_n,
 )
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.formatting import count, listed
 from calibrail.options.fields import spell_option
@@ -308,10 +308,10 @@ def calibrate_groups(
 
 
 def _paired(values: ArrayLike, groups: Sequence[str]) -> Floats:
-    array = _validation.vector(values, "scores")
+    array = validation.vector(values, "scores")
     if isinstance(groups, str):
         raise InputError("groups must hold strings, one per score; got one string")
-    _validation.paired(groups, len(array), "groups")
+    validation.paired(groups, len(array), "groups")
     return array
 
 
@@ -375,7 +375,7 @@ class ClusteredCalibration(Calibration):
         (1 + sum of the weights of the calibration scores <= S) / (K + 1). Under ``marginal``,
         ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = add_tolerance(_validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(validation.defined(values, "values"), tolerance)
         ladder = _LADDERS.get(self)
         if ladder is None:
             ladder = _ladder(self.clusters, len(self.scores), self.undefined)
@@ -464,8 +464,8 @@ def calibrate_clusters(
     >>> calibrate_threshold(scores, Promise(alpha=0.2)).threshold
     0.0
     """
-    values, codes = _validation.scores(scores), _codes(clusters)
-    _validation.paired(codes, len(values), "clusters")
+    values, codes = validation.scores(scores), _codes(clusters)
+    validation.paired(codes, len(values), "clusters")
     guarantee, undefined = promise.guarantee, promise.undefined
     if guarantee not in ("marginal", "pac"):
         raise InputError(f"guarantee must be marginal or pac for clusters; got {guarantee!r}")

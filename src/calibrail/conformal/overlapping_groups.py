@@ -46,8 +46,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import validation
 from calibrail.conformal.groups import joined, parted
 from calibrail.conformal.threshold import (
     Calibration,
@@ -56,6 +55,7 @@ from calibrail.conformal.threshold import (
     decimal,
     minimum_n,
 )
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import CalibrailError, InputError
 from calibrail.options.fields import spell_option
 from calibrail.options.guarantee import Promise
@@ -300,7 +300,7 @@ class OverlappingCalibration(Record):
 
     def flags(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Bools:
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
-        queries = _validation.vector(values, "values")
+        queries = validation.vector(values, "values")
         nan = np.isnan(queries)
         known = add_tolerance(np.where(nan, 0.0, queries), tolerance)
         flagged = known >= self.thresholds(groups)
@@ -313,7 +313,7 @@ class OverlappingCalibration(Record):
         In every group with a promise of its own P(p <= u) <= u for a hallucinated answer. It is at
         most alpha where the answer is passed, and nowhere else.
         """
-        queries = add_tolerance(_validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(validation.defined(values, "values"), tolerance)
         reached = self.thresholds_[self._vectors(groups)] <= queries[:, np.newaxis]
         return np.asarray(np.array([*self.levels, 1.0])[reached.sum(axis=1)])
 
@@ -453,8 +453,8 @@ def calibrate_overlapping(
     >>> made.thresholds(['["a","x"]', '["b","y"]', '["c","x"]']).tolist()
     [9.0, 109.0, 9.0]
     """
-    values = _validation.scores(scores)
-    _validation.paired(groups, len(values), "groups")
+    values = validation.scores(scores)
+    validation.paired(groups, len(values), "groups")
     if not isinstance(promise.by, tuple):
         raise InputError(f"by must name several columns; got {promise.by!r}")
     columns = promise.by

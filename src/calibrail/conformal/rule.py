@@ -7,8 +7,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import validation
 from calibrail.conformal.groups import (
     ClusteredCalibration,
     GroupedCalibration,
@@ -20,7 +19,13 @@ from calibrail.conformal.overlapping_groups import (
     calibrate_overlapping,
 )
 from calibrail.conformal.sequential.importance_weighted import AuditedCalibration
-from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags_under, minimum_n
+from calibrail.conformal.threshold import (
+    Calibration,
+    calibrate_threshold,
+    flags_under,
+    minimum_n,
+)
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
@@ -84,7 +89,7 @@ class Rule(Record):
 
     def flags(self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0) -> Bools:
         """Return which answers are not passed; an undefined score (NaN) follows the policy."""
-        queries = _validation.vector(values, "values")
+        queries = validation.vector(values, "values")
         if self.groups is None:
             return flags_under(self.undefined, queries, self._threshold, tolerance)
         return self.groups.flags(queries, self._named(len(queries), groups), tolerance)
@@ -96,7 +101,7 @@ class Rule(Record):
 
         A near tie within ``tolerance`` neither passes nor is flagged where there is a review.
         """
-        queries = _validation.vector(values, "values")
+        queries = validation.vector(values, "values")
         stopped = self.flags(queries, groups, tolerance)
         codes = np.where(stopped, 2, 0).astype(np.int8)
         nan = np.isnan(queries)
@@ -110,7 +115,7 @@ class Rule(Record):
         """Return p-values of "this answer is hallucinated"; no NaN is accepted."""
         if self.groups is None:
             return self.calibration.p_value(values, tolerance)
-        queries = _validation.vector(values, "values")
+        queries = validation.vector(values, "values")
         return self.groups.p_value(queries, self._named(len(queries), groups), tolerance)
 
     @classmethod
@@ -164,8 +169,8 @@ def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
     InputError
         If an argument is outside its domain.
     """
-    beta = _validation.share(promise.beta, "beta")
-    values = _validation.scores(faithful, "faithful")
+    beta = validation.share(promise.beta, "beta")
+    values = validation.scores(faithful, "faithful")
     least = minimum_n(beta, promise.guarantee, promise.delta)
     if len(values) < least:
         raise TooFewExamplesError(
@@ -299,5 +304,5 @@ def least_withheld(base_rate: float, share: float) -> float:
     >>> least_withheld(0.03, 0.05)
     0.0
     """
-    rate, allowed = _validation.rate(base_rate, "base_rate"), _validation.share(share, "share")
+    rate, allowed = validation.rate(base_rate, "base_rate"), validation.share(share, "share")
     return max(0.0, (rate - allowed) / (1.0 - allowed))

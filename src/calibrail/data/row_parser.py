@@ -9,8 +9,7 @@ from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
 from calibrail.data.example import Example
 from calibrail.data.labels import Meaning, read_label
 from calibrail.data.rows import FieldError, Filtered, ParsedItem, RowProblem, SourceRow
-from calibrail.data.sentence_labels import GATHERED
-from calibrail.data.sentences import SentenceCell, joined
+from calibrail.data.sentences import GATHERED, SentenceCell, joined
 from calibrail.data.values import (
     chunks_of,
     column_value,

@@ -7,14 +7,21 @@ from typing import Any
 from calibrail.conformal.rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.errors import InputError
-from calibrail.evaluation.candidates import Candidate, Candidates
 from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.stats.auroc import LEAST_COVERAGE, partial_auroc
 from calibrail.evaluation.stats.intervals import Measure, ranked_values
 from calibrail.evaluation.stats.tests import overlap
-from calibrail.evaluation.winner import ALPHAS, Winner, alpha_sweep, find_winner, matched_coverage
+from calibrail.evaluation.winner import (
+    ALPHAS,
+    Candidate,
+    Candidates,
+    Winner,
+    alpha_sweep,
+    find_winner,
+    matched_coverage,
+)
 from calibrail.options import Promise, Requirement
 from calibrail.serialization import plain
 

@@ -41,9 +41,8 @@ from calibrail.evaluation.verdict import (
     decide,
     decide_trimming,
 )
-from calibrail.formatting import Shown
+from calibrail.formatting import Scale, Shown
 from calibrail.options import Promise, Requirement
-from calibrail.scores.base import Scale
 from calibrail.scores.table import SentenceTable
 from calibrail.serialization import Record
 

@@ -12,9 +12,9 @@ from calibrail.conformal import (
     Bound,
     Calibration,
     ClassCounts,
-    _validation,
     calibrate_clusters,
     calibrate_threshold,
+    validation,
 )
 from calibrail.data.example import n_repeated
 from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST
@@ -83,7 +83,7 @@ class Sample(Record):
         if not np.isin(self.split, (FIT, CALIBRATION, TEST, ASIDE)).all():
             raise InputError("codes must be 0 (fit), 1 (calibration), 2 (test) or 3 (set aside)")
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
-        object.__setattr__(self, "tolerance", _validation.tolerance(self.tolerance))
+        object.__setattr__(self, "tolerance", validation.tolerance(self.tolerance))
 
     def __len__(self) -> int:
         return len(self.values)

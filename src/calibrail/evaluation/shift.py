@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from calibrail.conformal import (
     Calibration,
     WeightedCalibration,
-    _validation,
     calibrate_threshold,
     calibrate_weighted,
     coverage_band,
     holm,
+    validation,
 )
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import DataError, InputError
@@ -185,7 +185,7 @@ def density_ratio(
         raise InputError(
             f"production must have the {near.shape[1]} features of calibration; got {far.shape[1]}"
         )
-    if _validation.share(limit, "limit") >= 0.5:
+    if validation.share(limit, "limit") >= 0.5:
         raise InputError(f"limit must lie in (0, 0.5); got {limit!r}")
     model = make_pipeline(StandardScaler(), LogisticRegression())
     origin = np.repeat([0, 1], [len(near), len(far)])

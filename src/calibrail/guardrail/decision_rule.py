@@ -21,17 +21,18 @@ from calibrail.conformal.rule import Groups, Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, ModelError
-from calibrail.formatting import count, number
-from calibrail.guardrail.cause import (
-    UNDEFINED,
-    Cause,
-    reason_of_cause,
-)
-from calibrail.guardrail.decision import Outcome
+from calibrail.formatting import Scale, count, number
+from calibrail.guardrail.decision import UNDEFINED, Cause, Outcome, reason_of_cause
 from calibrail.guardrail.file import FrozenConfig
-from calibrail.models.llm.limits import BudgetError
+from calibrail.models.llm.transport import BudgetError
 from calibrail.options.guarantee import Undefined
-from calibrail.scores.base import DetectorFailure, Scale, Score, Scores, background_of, scored_alone
+from calibrail.scores.base import (
+    DetectorFailure,
+    Score,
+    Scores,
+    background_of,
+    scored_alone,
+)
 from calibrail.scores.registry import scale_of
 from calibrail.text.removal import Tear
 

@@ -30,7 +30,7 @@ from pydantic import (
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import GuardrailError
-from calibrail.guardrail.cause import raised_in_old_probes
+from calibrail.guardrail.decision import raised_in_old_probes
 from calibrail.guardrail.signing import (
     SIGN,
     PublicKey,

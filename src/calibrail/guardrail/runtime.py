@@ -18,13 +18,18 @@ from calibrail.data.reading import read
 from calibrail.data.sentences import sentences_of
 from calibrail.data.tables import MemoryRows
 from calibrail.errors import GuardrailError, InputError
-from calibrail.formatting import Shown
-from calibrail.guardrail.cause import SCORED, Cause, CauseCode, reason_of_cause
-from calibrail.guardrail.decision import Decision, Outcome
+from calibrail.formatting import Scale, Shown
+from calibrail.guardrail.decision import (
+    SCORED,
+    Cause,
+    CauseCode,
+    Decision,
+    Outcome,
+    reason_of_cause,
+)
 from calibrail.guardrail.decision_rule import DecisionRule, RowDecision, frozen_rule
-from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
-from calibrail.guardrail.probes import Probed, compare_probes
+from calibrail.guardrail.probes import Probed, compare_probes, frozen_detector
 from calibrail.guardrail.sentences import (
     StreamCheck,
     decision_from_sentences,
@@ -36,7 +41,7 @@ from calibrail.models.llm.chat import RemoteModel
 from calibrail.options import Promise
 from calibrail.options.fields import Cell, spell_option
 from calibrail.options.guarantee import Unit
-from calibrail.scores.base import Scale, Score
+from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
 
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -25,13 +32,12 @@ from calibrail.data.sentences import (
     sentences_of,
 )
 from calibrail.errors import GuardrailError, InputError
-from calibrail.formatting import count
-from calibrail.guardrail.cause import SCORED, Cause
-from calibrail.guardrail.decision import Decision, Outcome, Removed
+from calibrail.formatting import Scale, count
+from calibrail.guardrail.decision import SCORED, Cause, Decision, Outcome, Removed
 from calibrail.guardrail.decision_rule import NOTHING_LEFT, RowDecision, reason_of_trimming
 from calibrail.options import Promise
 from calibrail.options.guarantee import Undefined
-from calibrail.scores.base import JSON, Scale, Score, Scores, scored_alone
+from calibrail.scores.base import JSON, Score, Scores, scored_alone
 from calibrail.scores.registry import ColumnScore, spell
 from calibrail.scores.worst_sentence import WorstSentence, companion_scores, shift_offsets
 from calibrail.text.removal import trim

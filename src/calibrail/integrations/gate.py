@@ -12,7 +12,16 @@ from dataclasses import asdict, is_dataclass
 from functools import partial
 from os import PathLike
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 if TYPE_CHECKING:
     from calibrail.data.example import Example
@@ -165,7 +174,7 @@ class Gate:
         from calibrail.errors import InputError
         from calibrail.guardrail.decision_log import DecisionLog
         from calibrail.guardrail.runtime import Guardrail
-        from calibrail.models.fork_safety import renewed
+        from calibrail.models.hardware import renewed
         from calibrail.options import Promise
         from calibrail.options.fields import spell_option
 
@@ -380,8 +389,7 @@ class Gate:
         return decision
 
     def _failed(self, example: Example, error: BaseException) -> Decision:
-        from calibrail.guardrail.cause import Cause, reason_of_cause
-        from calibrail.guardrail.decision import Decision
+        from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
 
         if self.guardrail is not None:
             return self.guardrail.failed(example, error)

@@ -180,7 +180,7 @@ class Written:
 
     def _broken_off(self, error: BaseException) -> None:
         """Keep the decision about an answer that has begun and is not shown to its end."""
-        from calibrail.guardrail.cause import Unfinished
+        from calibrail.guardrail.decision import Unfinished
 
         if self._settled or not self._check.text:
             return

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrail.conformal._validation import Floats, Ints
 from calibrail.conformal.sequential.test import SequentialTest, UnsureTest
+from calibrail.conformal.validation import Floats, Ints
 from calibrail.labelling.plan import Order, SessionPlan
 from calibrail.labelling.store import Draw, Label, Span
 

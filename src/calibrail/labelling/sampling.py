@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from calibrail.conformal._validation import Floats
 from calibrail.conformal.sequential.active import LearntGuess
+from calibrail.conformal.validation import Floats
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader

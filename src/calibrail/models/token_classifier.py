@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.loading import Architecture
-from calibrail.models.network import AnyNetwork
+from calibrail.models.networks import AnyNetwork
 from calibrail.models.nli import CONTRADICTION, NOT_ENTAILMENT, meaning
 from calibrail.models.window_models import WindowModel
 from calibrail.models.windows import LEAST_LONG, TokenPair, Window, passes, read_framed

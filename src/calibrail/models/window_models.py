@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import batches
 from calibrail.models.loading import Architecture, Item, ReadingModel, Result
-from calibrail.models.network import AnyNetwork, GraphNetwork, padded
-from calibrail.models.onnx import Exportable
+from calibrail.models.networks import AnyNetwork, Exportable, GraphNetwork, padded
 from calibrail.models.windows import TokenPair, Window, cut, read
 
 

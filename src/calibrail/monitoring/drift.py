@@ -17,7 +17,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from calibrail.conformal._validation import Floats, Ints
 from calibrail.conformal.change_point import (
     N_BETS,
     alarm_threshold,
@@ -25,6 +24,7 @@ from calibrail.conformal.change_point import (
     shiryaev_roberts,
     stream_ranks,
 )
+from calibrail.conformal.validation import Floats, Ints
 from calibrail.monitoring.history import (
     BASE,
     BLOCK,

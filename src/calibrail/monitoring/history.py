@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.monitoring.rows import (
     FEATURES,
     LANGUAGE,

@@ -26,9 +26,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrail.conformal import _validation, clopper_pearson, confidence_sequence
-from calibrail.conformal._validation import Bools, Floats
-from calibrail.conformal.prevalence import (
+from calibrail.conformal import clopper_pearson, confidence_sequence, validation
+from calibrail.conformal.bounds import (
     ANYTHING,
     Interval,
     Unbounded,
@@ -37,6 +36,7 @@ from calibrail.conformal.prevalence import (
     rates_behind,
     share_behind,
 )
+from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.guardrail.file import Headline
 from calibrail.labelling.log_sampling import LabelledSample, seconds
@@ -205,7 +205,7 @@ def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
     ends = (known.get("lower"), known.get("upper"))
     if None in ends:
         return _rate(known.get("estimate"), ANYTHING)
-    _validation.number(known["lower"], "lower")
+    validation.number(known["lower"], "lower")
     return _rate(known.get("estimate"), Interval(float(known["lower"]), float(known["upper"])))
 
 
@@ -277,7 +277,7 @@ class JudgeSample:
                 )
         for side in ("flagged", "passed"):
             count, n = getattr(self, side)
-            _validation.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
+            validation.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
 
 
 def judge_status(
@@ -447,7 +447,7 @@ def prevalence_status(
     InputError
         If delta is no share, or a judge's labels are given without drawn answers.
     """
-    error = _validation.share(delta, "delta")
+    error = validation.share(delta, "delta")
     if judged is not None and sample is None:
         raise InputError(
             "a judge's labels count only beside labels of people; name a folder of drawn answers"

@@ -37,8 +37,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from calibrail.conformal import _validation, estimated_labels
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import estimated_labels, validation
 from calibrail.conformal.bounds import Bound, exact_bound
 from calibrail.conformal.sequential.betting import (
     Bets,
@@ -49,7 +48,12 @@ from calibrail.conformal.sequential.betting import (
     restart_shares,
     weighted_bets,
 )
-from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
+from calibrail.conformal.sequential.test import (
+    SequentialTest,
+    UnsureTest,
+    course_of_intervals,
+)
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.labelling.log_sampling import LabelledSample, sample_of
 from calibrail.monitoring.rows import moment
@@ -442,7 +446,7 @@ def promise_status(
     InputError
         If delta is no share, or answers were drawn as whole groups.
     """
-    sample, error = watchable(sample), _validation.share(delta, "delta")
+    sample, error = watchable(sample), validation.share(delta, "delta")
     first_asked = is_first_asked(sample)
     asked = {
         rate: float(limit)

@@ -12,8 +12,8 @@ from typing import Any, Final, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import validation
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision
@@ -101,7 +101,7 @@ class Rows:
         if unknown := sorted(set(columns) - {item.name for item in fields(cls)}):
             known = ", ".join(item.name for item in fields(cls))
             raise InputError(f"unknown column {unknown[0]!r} of rows; known are {known}")
-        values = _validation.scores(score, "score")
+        values = validation.scores(score, "score")
         n = len(values)
         failed = _flags(columns.get("failed"), "failed", n)
         nothing = np.isnan(values)
@@ -117,7 +117,7 @@ class Rows:
         language = _languages(columns.get("language"), n)
         ref = columns.get("ref")
         if ref is not None:
-            _validation.paired(ref, n, "ref", "row")
+            validation.paired(ref, n, "ref", "row")
             ref = tuple((str(chain), int(seq), str(name)) for chain, seq, name in ref)
         stopped = _flags(flagged, "flagged", n)
         return cls(values, undefined, failed, stopped, **numbers, language=language, ref=ref)
@@ -137,7 +137,7 @@ class Rows:
             raise InputError(f"a watch takes in Rows or decisions; got {wrong[0]!r:.80}")
         columns: RowColumns = {"failed": [item.failed for item in decisions]}
         if examples is not None:
-            _validation.paired(examples, len(decisions), "examples", "decision")
+            validation.paired(examples, len(decisions), "examples", "decision")
             columns["question_length"] = [len(item.question) for item in examples]
             columns["response_length"] = [len(item.response) for item in examples]
             columns["chunks"] = [len(item.contexts) for item in examples]
@@ -164,15 +164,15 @@ def _flags(given: Any, name: str, n: int, default: Bools | None = None) -> Bools
     values = np.asarray(given)
     if values.ndim != 1 or not np.isin(values, (False, True)).all():
         raise InputError(f"{name} must hold true or false, one for each of {n} rows")
-    _validation.paired(values, n, name, "row")
+    validation.paired(values, n, name, "row")
     return values.astype(bool)
 
 
 def _numbers(given: Any, name: str, n: int) -> Floats:
     if given is None:
         return np.full(n, np.nan)
-    values = _validation.vector(given, name)
-    _validation.paired(values, n, name, "row")
+    values = validation.vector(given, name)
+    validation.paired(values, n, name, "row")
     if len(wrong := np.flatnonzero(np.isinf(values) | (values < 0.0))):
         row = int(wrong[0])
         raise InputError(
@@ -185,7 +185,7 @@ def _numbers(given: Any, name: str, n: int) -> Floats:
 def _languages(given: Sequence[str | None] | None, n: int) -> NDArray[np.object_]:
     values = np.full(n, None, object)
     if given is not None:
-        _validation.paired(given, n, "language", "row")
+        validation.paired(given, n, "language", "row")
         for row, code in enumerate(given):
             if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):
                 raise InputError(

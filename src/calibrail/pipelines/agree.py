@@ -37,8 +37,7 @@ from calibrail.options import ReadOptions, ScoreThreshold, fields
 from calibrail.options.data import SKIP
 from calibrail.options.fields import optional, share
 from calibrail.pipelines.calibration_overlap import Fresh
-from calibrail.pipelines.context import Context
-from calibrail.pipelines.loading import batches, open_source, source_name
+from calibrail.pipelines.loading import Context, batches, open_source, source_name
 from calibrail.report.documents import agree as words
 from calibrail.report.messages import say
 from calibrail.scores.registry import build_column

@@ -33,11 +33,11 @@ from calibrail.models.embeddings import Encoder
 from calibrail.models.loading import DEFAULT_MODEL
 from calibrail.options import ReadOptions, SplitOptions, Undefined, fields
 from calibrail.options.fields import optional
-from calibrail.pipelines.context import Context
+from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_usable, resolve_scores, score_source
 from calibrail.pipelines.splitting import named_groups
-from calibrail.report.documents.audit_messages import with_sentences
+from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike

@@ -14,7 +14,13 @@ from calibrail.data.example import Example
 from calibrail.data.formats import Source
 from calibrail.data.reading import read
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
+from calibrail.guardrail.decision_log.reader import (
+    Cursor,
+    LogCounts,
+    Logged,
+    log_sources,
+    read_on,
+)
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import (
@@ -43,8 +49,8 @@ from calibrail.labelling.store import Draw, Lock
 from calibrail.options import AuditOptions, Drawing, ReadOptions
 from calibrail.options.fields import optional, path, spell_option
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.context import Progress
 from calibrail.pipelines.label import changes, other_guardrail
+from calibrail.pipelines.loading import Progress
 from calibrail.pipelines.monitor_inputs import is_number, none_used, text_in, usable
 from calibrail.pipelines.run import frozen_config, frozen_limits
 from calibrail.serialization import Record

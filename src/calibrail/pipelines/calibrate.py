@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal._validation import Floats
 from calibrail.conformal.groups import (
     LENGTH,
     THIRDS,
@@ -26,6 +25,7 @@ from calibrail.conformal.groups import (
 )
 from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
 from calibrail.conformal.rule import Rule, fit_rule
+from calibrail.conformal.validation import Floats
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.data.formats import Source
@@ -43,12 +43,11 @@ from calibrail.evaluation.sentence_removal import (
 )
 from calibrail.guardrail.sentences import why_not_streamed
 from calibrail.models.hardware import installed_versions
-from calibrail.models.llm.limits import BudgetError, no_calls
+from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.context import Context
 from calibrail.pipelines.data_reuse import (
     SPLIT,
     DataUseHistory,
@@ -63,7 +62,7 @@ from calibrail.pipelines.examples import (
     worst_errors,
 )
 from calibrail.pipelines.independence import independent, settled_report
-from calibrail.pipelines.loading import calibration_source, open_source
+from calibrail.pipelines.loading import Context, calibration_source, open_source
 from calibrail.pipelines.run import Run, calibration_digests, score_config
 from calibrail.pipelines.scoring import (
     Scored,

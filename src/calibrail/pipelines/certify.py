@@ -39,9 +39,13 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.calibration_overlap import Fresh, KnownBy, told_apart, without_proof
+from calibrail.pipelines.calibration_overlap import (
+    Fresh,
+    KnownBy,
+    told_apart,
+    without_proof,
+)
 from calibrail.pipelines.certify_labels import Certification, certify_labels
-from calibrail.pipelines.context import Progress
 from calibrail.pipelines.data_reuse import (
     DataUse,
     DataUseHistory,
@@ -50,7 +54,7 @@ from calibrail.pipelines.data_reuse import (
     to_report_rows,
 )
 from calibrail.pipelines.independence import settled_certificates, tie_break_key
-from calibrail.pipelines.loading import batches, open_for, source_columns, source_of
+from calibrail.pipelines.loading import Progress, batches, open_for, source_columns, source_of
 from calibrail.pipelines.run import inherited_reading
 from calibrail.report.documents.calibrate_messages import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings

@@ -50,13 +50,11 @@ from calibrail.engine.shards import (
     to_table,
 )
 from calibrail.errors import DataError, InputError
-from calibrail.guardrail.cause import Cause
-from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision import Cause, Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions
-from calibrail.pipelines.context import Progress
-from calibrail.pipelines.loading import open_for, source_columns
+from calibrail.pipelines.loading import Progress, open_for, source_columns
 from calibrail.pipelines.run import inherited_reading
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.scores.base import Score

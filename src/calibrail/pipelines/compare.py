@@ -17,7 +17,6 @@ from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.fields import optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.context import Context
 from calibrail.pipelines.data_reuse import (
     SPLIT,
     DataUseHistory,
@@ -27,6 +26,7 @@ from calibrail.pipelines.data_reuse import (
     report_after_reuse,
 )
 from calibrail.pipelines.independence import independent, settled, settled_report
+from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import cost_dict, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
 from calibrail.report.documents.calibrate_messages import add_messages

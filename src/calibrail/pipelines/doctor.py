@@ -17,15 +17,16 @@ from calibrail.data.duplicates import (
     merge_groups,
 )
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.findings import ENOUGH, findings
 from calibrail.data.formats import Source, names_of, reusable
 from calibrail.data.profile import (
+    ENOUGH,
     Diagnosis,
     MarkSurvey,
     NumericColumn,
     ScoreSupport,
     Survey,
     by_class,
+    findings,
     group_sizes,
     median_and_p95,
     repeats,

@@ -11,7 +11,7 @@ from calibrail.data.example import Example
 from calibrail.data.formats import Source
 from calibrail.data.sentences import sentence_examples
 from calibrail.models.llm.chat import RemoteModel
-from calibrail.models.llm.limits import account
+from calibrail.models.llm.transport import account
 from calibrail.options import SplitOptions
 from calibrail.options.data import ReadOptions
 from calibrail.options.fields import optional

@@ -11,7 +11,7 @@ from calibrail.conformal.rule import DECISIONS, Rule
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.splits import TEST
-from calibrail.models.llm.limits import BudgetError, no_calls
+from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.pipelines.scoring import Scored
 from calibrail.scores.base import Score
 from calibrail.scores.table import SentenceTable, Trimming

@@ -53,9 +53,8 @@ from calibrail.options.guarantee import whole_answers
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import Fresh
 from calibrail.pipelines.certify_labels import certify_labels, write_verdict
-from calibrail.pipelines.context import Progress
 from calibrail.pipelines.data_reuse import begin_look, looks_beside
-from calibrail.pipelines.loading import BLOCK
+from calibrail.pipelines.loading import BLOCK, Progress
 from calibrail.pipelines.run import inherited_reading
 from calibrail.report.documents import label as words
 from calibrail.report.documents.label import begun_before

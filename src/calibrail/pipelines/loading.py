@@ -1,6 +1,7 @@
-"""Open, split, fit; arrays as a source."""
+"""Sources of a command: opened, split into batches; who is told of the progress."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -10,6 +11,7 @@ from calibrail.data.reading import Reading, read
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.errors import InputError
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.models.hardware import installed_versions
 from calibrail.options.data import ReadOptions
 from calibrail.scores.base import Score
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
@@ -161,3 +163,30 @@ def calibration_source(
     if score != DEFAULT_SCORE:
         raise InputError("give scores= or the detector that computes them, not both")
     return source, build_column(SCORE_COLUMN, higher=higher or "hallucinated")
+
+
+#: Called with the number of examples scored so far.
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """How a run can be repeated, and who is told how far it is.
+
+    Attributes
+    ----------
+    command : str or None
+        The command that a reader would run to get this result again.
+    progress : callable or None
+        Called with the number of examples scored so far.
+    text : bool
+        Whether pages may show questions, contexts and answers; no other file ever holds them.
+    """
+
+    command: str | None = None
+    progress: Progress | None = None
+    text: bool = True
+
+    def reproduce(self) -> dict[str, Any]:
+        """Return what a report says about how to get it again."""
+        return {"command": self.command, "versions": installed_versions()}

@@ -12,7 +12,6 @@ import numpy as np
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Calibration
-from calibrail.conformal._validation import Bools
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.sequential.importance_weighted import (
     AuditedScores,
@@ -23,6 +22,7 @@ from calibrail.conformal.sequential.importance_weighted import (
     grid_of,
     threshold_rates,
 )
+from calibrail.conformal.validation import Bools
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Shown
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on

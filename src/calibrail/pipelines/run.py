@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
-from calibrail.conformal._validation import Bools, Floats
 from calibrail.conformal.rule import Rule
+from calibrail.conformal.validation import Bools, Floats
 from calibrail.data.dataset import Digests
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.formats import Source
@@ -26,7 +26,6 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import CalibrailError, DataError, file_errors
 from calibrail.evaluation import Report
 from calibrail.formatting import Shown
-from calibrail.guardrail.detector import frozen_fingerprint
 from calibrail.guardrail.file import (
     DataRecord,
     FrozenConfig,
@@ -36,7 +35,7 @@ from calibrail.guardrail.file import (
     plain,
     read_file,
 )
-from calibrail.guardrail.probes import freeze_probes
+from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions, fields
 from calibrail.options.data import PART

@@ -22,8 +22,7 @@ from calibrail.options import ReadOptions
 from calibrail.options.data import Annotators
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.context import Progress
-from calibrail.pipelines.loading import open_source
+from calibrail.pipelines.loading import Progress, open_source
 from calibrail.pipelines.scoring import resolve_unlearnt
 from calibrail.scores.base import Score, require_sentences
 from calibrail.scores.custom import ScoreLike

@@ -25,12 +25,11 @@ from calibrail.engine.local import concat_tables, table_of_columns
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sample import Sample
 from calibrail.guardrail.file import plain
-from calibrail.models.llm.limits import account
+from calibrail.models.llm.transport import account
 from calibrail.options import ReadOptions, SplitOptions
 from calibrail.options.fields import cli_or_python, optional, spell_option, yes_or_no
 from calibrail.pipelines.calibration_overlap import KnownBy, told_apart
-from calibrail.pipelines.context import Progress
-from calibrail.pipelines.loading import open_source, source_columns, source_name
+from calibrail.pipelines.loading import Progress, open_source, source_columns, source_name
 from calibrail.pipelines.splitting import (
     BySentence,
     RememberedExamples,
@@ -38,10 +37,23 @@ from calibrail.pipelines.splitting import (
     group_codes,
     split_codes,
 )
-from calibrail.scores.base import Fittable, NoReplyFailure, Pinning, Score, require_sentences
+from calibrail.scores.base import (
+    Fittable,
+    NoReplyFailure,
+    Pinning,
+    Score,
+    require_sentences,
+)
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.detector import learns
-from calibrail.scores.registry import BASELINES, ColumnScore, ScoreSpec, build, key_of, parse_specs
+from calibrail.scores.registry import (
+    BASELINES,
+    ColumnScore,
+    ScoreSpec,
+    build,
+    key_of,
+    parse_specs,
+)
 from calibrail.scores.table import ScoreTable, SentenceTable
 
 

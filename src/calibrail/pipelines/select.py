@@ -36,7 +36,7 @@ from calibrail.options import Promise, ReadOptions, Release, SelectionMethod
 from calibrail.options.fields import spell_option
 from calibrail.pipelines.calibration_overlap import Fresh
 from calibrail.pipelines.check import decide_source
-from calibrail.pipelines.context import Progress
+from calibrail.pipelines.loading import Progress
 from calibrail.serialization import plain
 
 #: Cut-offs of the p-value that a table for people shows.

@@ -20,19 +20,22 @@ from calibrail.evaluation.shift import (
     judge_drift,
     time_parts,
 )
-from calibrail.formatting import Shown
+from calibrail.formatting import Scale, Shown
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.options.fields import optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.context import Context
 from calibrail.pipelines.independence import tie_break_keys
-from calibrail.pipelines.loading import source_name
+from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
-from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
+from calibrail.pipelines.scoring import (
+    Scored,
+    require_defined,
+    resolve_scores,
+    score_source,
+)
 from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.report.messages import spell_reasons
-from calibrail.scores.base import Scale
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.detector import learns
 from calibrail.scores.registry import DEFAULT_SCORE

@@ -25,8 +25,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.options.fields import optional, spell_option
 from calibrail.options.guarantee import Undefined
-from calibrail.pipelines.context import Progress
-from calibrail.pipelines.loading import batches, source_columns
+from calibrail.pipelines.loading import Progress, batches, source_columns
 from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.detector import learns
 from calibrail.scores.registry import key_of

@@ -28,6 +28,7 @@ from calibrail.report.document import Json
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
+
 Result = TypeVar("Result")
 
 

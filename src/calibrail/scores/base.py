@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.formatting import Scale as Scale
 from calibrail.models.batching import single_input_batches
 from calibrail.models.llm.chat import RemoteModel
 

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.data.sentences import listed
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Scale, Score
+from calibrail.formatting import Scale
+from calibrail.scores.base import JSON, Score
 from calibrail.scores.detector import Detector, one_of
 
 _MINILM = {"model": "sentence-transformers/all-MiniLM-L6-v2"}

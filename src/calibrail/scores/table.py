@@ -24,10 +24,10 @@ from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
 from calibrail.data.tables import number_array, string_array
 from calibrail.errors import DataError
+from calibrail.formatting import Scale
 from calibrail.models.llm.chat import Usage
-from calibrail.models.llm.limits import Price
+from calibrail.models.llm.transport import Price
 from calibrail.options.guarantee import Undefined
-from calibrail.scores.base import Scale
 from calibrail.text.structure import Joins, broken_links, removed_with
 
 

@@ -17,8 +17,7 @@ from starlette.exceptions import HTTPException
 
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError
-from calibrail.guardrail.cause import SEEN, Cause
-from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision import SEEN, Cause, Decision
 from calibrail.options import Release
 from calibrail.pipelines.card import card
 from calibrail.pipelines.select import NewAnswers, select_decided

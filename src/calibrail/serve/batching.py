@@ -17,8 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from calibrail.data.example import Example
-from calibrail.guardrail.cause import DeadlineError
-from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.metrics import Metrics

@@ -38,7 +38,7 @@ from calibrail.formatting import count
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.guardrail.signing import signature_path
-from calibrail.models.llm.limits import CallLimits, account, limit_calls
+from calibrail.models.llm.transport import CallLimits, account, limit_calls
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import ServeOptions
 from calibrail.serve.app import application
@@ -48,7 +48,13 @@ from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
 from calibrail.serve.service import Service, token
 from calibrail.serve.startup_signals import HANDLED, exit_on_signal
-from calibrail.serve.watch_status import Statuses, Watchers, monitor, require_writable, watch_lines
+from calibrail.serve.watch_status import (
+    Statuses,
+    Watchers,
+    monitor,
+    require_writable,
+    watch_lines,
+)
 from calibrail.text.words import languages_known
 
 #: Seconds between two looks at the processes.

@@ -19,8 +19,7 @@ from calibrail.data.example import Example
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value
 from calibrail.errors import InputError
-from calibrail.guardrail.cause import CauseCode
-from calibrail.guardrail.decision import Outcome
+from calibrail.guardrail.decision import CauseCode, Outcome
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import SelectionMethod
 from calibrail.options.guarantee import Unit

@@ -21,8 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, InputError
-from calibrail.guardrail.cause import TIMEOUT, Unfinished
-from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision import TIMEOUT, Decision, Unfinished
 from calibrail.guardrail.sentences import StreamCheck
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.limits import streams

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.data.splits import CALIBRATION
-from calibrail.evaluation.candidates import Candidate, Candidates
 from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.winner import Candidate, Candidates
 from calibrail.options import Promise
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from calibrail.evaluation.candidates import Candidate
-from calibrail.evaluation.winner import matched_coverage
+from calibrail.evaluation.winner import Candidate, matched_coverage
 from tests.evaluation.compare.candidates import Field, candidate
 
 

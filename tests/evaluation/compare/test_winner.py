@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from calibrail.data.splits import CALIBRATION, TEST, split
-from calibrail.evaluation import candidates
-from calibrail.evaluation.candidates import Candidate, Candidates
+from calibrail.evaluation import winner as candidates
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.stats.tests import mcnemar
-from calibrail.evaluation.winner import CHOOSING, CONFIRMING, Winner, find_winner, halve
+from calibrail.evaluation.winner import (
+    CHOOSING,
+    CONFIRMING,
+    Candidate,
+    Candidates,
+    Winner,
+    find_winner,
+    halve,
+)
 from calibrail.options import Promise, Requirement
 from tests.evaluation.compare.candidates import Field
 

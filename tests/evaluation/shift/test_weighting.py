@@ -8,9 +8,9 @@ from calibrail.data.splits import CALIBRATION
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.shift import density_ratio, measured_shift
+from calibrail.formatting import Scale
 from calibrail.options import Promise
 from calibrail.report.documents.calibrate_sections import shift_sentences
-from calibrail.scores.base import Scale
 
 
 def test_the_ratio_of_two_normal_laws_is_found() -> None:

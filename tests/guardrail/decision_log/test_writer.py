@@ -14,9 +14,9 @@ import pytest
 
 from calibrail import Example, calibrate
 from calibrail.errors import CalibrailError, InputError, LogError
+from calibrail.formatting import Scale
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.decision_log.verify import verify
-from calibrail.scores.base import Scale
 from tests.guardrail.decision_log.logs import DIGEST, decided, decision, entry, files, lines
 
 TRAFFIC = ("question", "response", "chunks", "language")

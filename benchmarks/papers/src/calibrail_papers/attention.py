@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import BATCH_TOKENS, batches
 from calibrail.models.loading import Architecture, ReadingModel
-from calibrail.models.network import Network
+from calibrail.models.networks import Network
 from calibrail.models.windows import TokenPair, Window, passes, read
 
 #: Documents, and the response.

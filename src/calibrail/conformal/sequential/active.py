@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats
+from calibrail.conformal import validation
+from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
@@ -37,7 +37,7 @@ def limits(requirement: Requirement) -> tuple[float, float]:
         value = getattr(requirement, name)
         if value is None:
             raise InputError(f"{name} must be given: a verdict at any time is about both limits")
-        checked.append(_validation.share(value, name))
+        checked.append(validation.share(value, name))
     return checked[0], checked[1]
 
 
@@ -87,11 +87,11 @@ def labelling_probability(
     >>> labelling_probability(flagged, guess, required, Drawing("active")).round(2).tolist()
     [0.44, 0.88, 0.2]
     """
-    decided, chances = truth_values(flagged, "flagged"), _validation.vector(guess, "guess")
-    _validation.paired(chances, len(decided), "guess", "answer")
+    decided, chances = truth_values(flagged, "flagged"), validation.vector(guess, "guess")
+    validation.paired(chances, len(decided), "guess", "answer")
     if not np.all((chances >= 0.0) & (chances <= 1.0)):
         raise InputError("guess must lie in [0, 1] for every answer")
-    share = _validation.share(base_rate, "base_rate")
+    share = validation.share(base_rate, "base_rate")
     edges = limits(requirement)
     if drawing.design == "uniform":
         return np.ones(len(decided))
@@ -132,7 +132,7 @@ def truth_values(values: ArrayLike, name: str) -> Bools:
     InputError
         If anything else is there.
     """
-    array = _validation.vector(values, name)
+    array = validation.vector(values, name)
     if not np.isin(array, (0.0, 1.0)).all():
         raise InputError(f"{name} must hold true or false for every answer")
     return np.asarray(array == 1.0)
@@ -193,9 +193,9 @@ class LearntGuess:
     @classmethod
     def of(cls, scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike) -> "LearntGuess":
         """Learn from answers labelled so far, as ``learnt_guess`` takes them."""
-        truth = _validation.vector(labels, "labels")
+        truth = validation.vector(labels, "labels")
         known, every = _clues(scores, "scores"), _clues(drawn, "drawn")
-        _validation.paired(truth, len(known[0]), "labels", "answer")
+        validation.paired(truth, len(known[0]), "labels", "answer")
         order = tuple(np.sort(clue[~np.isnan(clue)]) for clue in every)
         halves = ((truth == 1.0)[None].astype(float), (truth == 0.0)[None].astype(float))
         return cls(order, fitted(_rows(known, order)[None], *halves)[0])
@@ -208,7 +208,7 @@ class LearntGuess:
 def _clues(values: ArrayLike, name: str) -> list[Floats]:
     """Return the columns of values of shape (n,) or (n, clues)."""
     columns = np.atleast_2d(np.asarray(values, np.float64).T)
-    return [_validation.vector(column, name) for column in columns]
+    return [validation.vector(column, name) for column in columns]
 
 
 def _rows(clues: list[Floats], orders: tuple[Floats, ...]) -> Floats:

@@ -48,8 +48,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betaln, roots_legendre, xlog1py, xlogy
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Floats, Ints
+from calibrail.conformal import validation
+from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.fields import yes_or_no
 
@@ -90,10 +90,10 @@ def estimated_labels(hallucinated: ArrayLike, probability: ArrayLike, guess: Arr
     >>> estimated_labels([True, False, None], [0.5, 1.0, 0.2], [0.25, 0.5, 0.125]).tolist()
     [1.75, 0.0, 0.125]
     """
-    labels = _validation.vector(hallucinated, "hallucinated")
-    q, g = _validation.vector(probability, "probability"), _validation.vector(guess, "guess")
+    labels = validation.vector(hallucinated, "hallucinated")
+    q, g = validation.vector(probability, "probability"), validation.vector(guess, "guess")
     for name, values in (("probability", q), ("guess", g)):
-        _validation.paired(values, len(labels), name, "answer")
+        validation.paired(values, len(labels), name, "answer")
     known = ~np.isnan(labels)
     if not np.isin(labels[known], (0.0, 1.0)).all():
         raise InputError("hallucinated must hold true, false, or None where there is no label")
@@ -148,14 +148,14 @@ def weighted_log_wealth(
     >>> bool(log_wealth[-1] >= np.log(1 / 0.05))
     True
     """
-    edge = _validation.share(limit, "limit")
+    edge = validation.share(limit, "limit")
     yes_or_no(above, "above")
     if not isinstance(floors, tuple) or len(floors) != 2:
         raise InputError(f"floors must be a pair of numbers; got {floors!r}")
-    if not all(0.0 < _validation.number(floor, "floors") <= 1.0 for floor in floors):
+    if not all(0.0 < validation.number(floor, "floors") <= 1.0 for floor in floors):
         raise InputError(f"floors must lie in (0, 1]; got {floors!r}")
-    won, weight = _validation.finite(hits, "hits"), _validation.finite(mass, "mass")
-    _validation.paired(weight, len(won), "mass", "unit")
+    won, weight = validation.finite(hits, "hits"), validation.finite(mass, "mass")
+    validation.paired(weight, len(won), "mass", "unit")
     gains = won - edge * weight
     bets = largest_bets(np.array(edge), floors)
     if np.any(gains < -1.0 / bets[0] - _ROUNDING) or np.any(gains > 1.0 / bets[1] + _ROUNDING):
@@ -234,7 +234,7 @@ def log_wealth(count: ArrayLike, n: ArrayLike, limit: float, *, above: bool = Tr
     """
     hits, trials = _counts(count, n)
     yes_or_no(above, "above")
-    return wealth_of_counts(hits, trials - hits, _validation.share(limit, "limit"), above=above)
+    return wealth_of_counts(hits, trials - hits, validation.share(limit, "limit"), above=above)
 
 
 def confidence_sequence(
@@ -270,7 +270,7 @@ def confidence_sequence(
     [0.855, 0.994]
     """
     hits, trials = _counts(count, n)
-    error = 1.0 - _validation.share(confidence, "confidence")
+    error = 1.0 - validation.share(confidence, "confidence")
     misses, goal = trials - hits, np.log(2.0 / error)
     return lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
 

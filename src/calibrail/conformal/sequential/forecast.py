@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, ndtri
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import validation
 from calibrail.conformal.power import Assumption, plan
 from calibrail.conformal.sequential.active import informative, limits, truth_values
 from calibrail.conformal.sequential.betting import (
@@ -26,6 +25,7 @@ from calibrail.conformal.sequential.betting import (
     zero_wealth,
 )
 from calibrail.conformal.sequential.test import UnsureTest, goals
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Promise, Requirement
 from calibrail.options.labelling import Drawing, LabellingDesign
@@ -379,14 +379,14 @@ def labels_left(
     """
     known, drawing = test.known, test.certifying.drawing
     drawn = truth_values(flagged, "flagged")
-    guesses = np.full(len(drawn), 0.5) if guess is None else _validation.vector(guess, "guess")
-    _validation.paired(guesses, len(drawn), "guess", "answer")
+    guesses = np.full(len(drawn), 0.5) if guess is None else validation.vector(guess, "guess")
+    validation.paired(guesses, len(drawn), "guess", "answer")
     if not np.all((guesses >= 0.0) & (guesses <= 1.0)):
         raise InputError("guess must lie in [0, 1] for every answer")
-    each = _validation.number(per_unit, "per_unit")
+    each = validation.number(per_unit, "per_unit")
     if not 1.0 <= each < np.inf:
         raise InputError(f"per_unit must be at least 1; got {per_unit!r}")
-    seed = _validation.whole(seed, "seed")
+    seed = validation.whole(seed, "seed")
     reason: Unforeseeable | None = None
     if test.verdict != "inconclusive":
         reason = "decided"
@@ -622,19 +622,19 @@ def plan_sequential(
     >>> made.designs["active"].median < made.fixed
     True
     """
-    edges, base = limits(requirement), _validation.share(base_rate, "base_rate")
+    edges, base = limits(requirement), validation.share(base_rate, "base_rate")
     rates = assumption.rates
     if rates is None:
         raise InputError(
             "coverage and fpr must be assumed: a verdict while labelling is about a threshold "
             "that exists"
         )
-    repeated = _validation.whole(runs, "runs", least=1)
-    lot = _validation.whole(seed, "seed")
+    repeated = validation.whole(runs, "runs", least=1)
+    lot = validation.whole(seed, "seed")
     fixed = plan(Promise(), requirement, assumption, base_rate=base, power=power).n
     most = min(_MOST, _TIMES * fixed) if fixed else _WITHOUT
     if budget is not None:
-        most = _validation.whole(budget, "budget", least=1)
+        most = validation.whole(budget, "budget", least=1)
         if most > _MOST:
             raise InputError(f"budget must be at most {_MOST:,}; got {budget:,}")
     designs = {}
@@ -658,7 +658,7 @@ def plan_sequential(
         *edges,
         float(requirement.confidence),
         fixed,
-        _validation.share(power, "power"),
+        validation.share(power, "power"),
         most,
         repeated,
         lot,

@@ -48,8 +48,7 @@ from typing import Any, ClassVar, Final, Literal, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats, Ints
+from calibrail.conformal import validation
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict, joint_confidence
 from calibrail.conformal.sequential.betting import (
@@ -73,6 +72,7 @@ from calibrail.conformal.threshold import (
     minimum_n,
     rank,
 )
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options.fields import one_of
 from calibrail.options.guarantee import Guarantee, Promise, Requirement
@@ -111,7 +111,7 @@ class AuditedCalibration(Calibration):
         (Tibshirani, Foygel Barber, Candes and Ramdas, 2019). The new answer's own weight is not
         known, and is at most W but for chance; no decision rests on these.
         """
-        queries = add_tolerance(_validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(validation.defined(values, "values"), tolerance)
         n = len(self.scores)
         more = float(self.weights[n:].sum()) if self.undefined == "pass" else 0.0
         sums = np.append(0.0, np.cumsum(self.weights[:n]))
@@ -122,12 +122,12 @@ class AuditedCalibration(Calibration):
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         defined = np.sort(scores[~np.isnan(scores)])
-        weights = _validation.finite(content["weights"], "weights")
-        _validation.paired(weights, len(scores), "weights", "score")
-        threshold = _validation.number(content["threshold"], "threshold")
+        weights = validation.finite(content["weights"], "weights")
+        validation.paired(weights, len(scores), "weights", "score")
+        threshold = validation.number(content["threshold"], "threshold")
         if (len(weights) and weights.min() < 1.0) or not math.isfinite(threshold):
             raise InputError("the calibration contradicts itself; calibrate again")
-        n_open = _validation.whole(content["n_open"], "n_open")
+        n_open = validation.whole(content["n_open"], "n_open")
         return cast(Self, _built(defined, len(scores), promise, threshold, weights, n_open))
 
 
@@ -259,7 +259,7 @@ def calibrate_audited(
     if answers.weighted:
         if grid is None:
             raise InputError("grid must be given where answers were labelled with probabilities")
-        threshold = _walk(answers, promise, _validation.finite(grid, "grid"))
+        threshold = _walk(answers, promise, validation.finite(grid, "grid"))
     else:
         threshold = _highest(answers, scores, promise)
         plain = calibrate_threshold(scores, promise)
@@ -638,7 +638,7 @@ def ceiling_rank(
     >>> ceiling_rank(15, 0.3, 0.05, "pac"), rank(50, 0.05, "pac")
     (1, 1)
     """
-    n, part = _validation.whole(n, "n"), _share(share)
+    n, part = validation.whole(n, "n"), _share(share)
     one_of(guarantee, ("marginal", "pac"), "guarantee")
     known = rank(n, alpha, guarantee, delta)
     if part == 1.0 or n == 0:
@@ -696,7 +696,7 @@ def ceiling(scores: ArrayLike, k: int) -> float:
     k : int
         From ``ceiling_rank``, at least 1.
     """
-    found, position = _validation.defined(scores, "scores"), _validation.whole(k, "k", least=1)
+    found, position = validation.defined(scores, "scores"), validation.whole(k, "k", least=1)
     if len(found) < position:
         return float("inf")
     return float(np.partition(found, position - 1)[position - 1])
@@ -719,17 +719,17 @@ def to_label(scores: ArrayLike, lots: ArrayLike, share: float, highest: float) -
     >>> to_label([0.2, 0.8, 0.9], [0.7, 0.4, 0.1], share=0.3, highest=0.5).tolist()
     [True, False, True]
     """
-    values, drawn = _validation.defined(scores, "scores"), _validation.finite(lots, "lots")
-    _validation.paired(drawn, len(values), "lots", "answer")
+    values, drawn = validation.defined(scores, "scores"), validation.finite(lots, "lots")
+    validation.paired(drawn, len(values), "lots", "answer")
     if not np.all((drawn >= 0.0) & (drawn < 1.0)):
         raise InputError("lots must lie in [0, 1) for every answer")
-    if np.isnan(level := _validation.number(highest, "highest")):
+    if np.isnan(level := validation.number(highest, "highest")):
         raise InputError("highest must be a number; got NaN")
     return np.asarray((values < level) | (drawn < _share(share)))
 
 
 def _share(share: float) -> float:
-    part = _validation.number(share, "share")
+    part = validation.number(share, "share")
     if not 0.0 < part <= 1.0:
         raise InputError(f"share must lie in (0, 1]; got {share!r}")
     return part

@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrail.conformal import _validation
-from calibrail.conformal._validation import Bools, Floats
+from calibrail.conformal import validation
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.sequential.active import (
@@ -31,6 +30,7 @@ from calibrail.conformal.sequential.betting import (
     wealth_of_counts,
     zero_wealth,
 )
+from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
@@ -110,7 +110,7 @@ def verdicts(highest: Floats, confidence: float) -> tuple[Bools, Bools]:
 
 def goals(confidence: float) -> tuple[float, float]:
     """Return what logarithms have to reach to show that a claim is kept, and that it is broken."""
-    error = 1.0 - _validation.share(confidence, "confidence")
+    error = 1.0 - validation.share(confidence, "confidence")
     return float(np.log(1.0 / error)), float(np.log(2.0 / error))
 
 
@@ -216,8 +216,8 @@ class SequentialTest(Record):
         ('certified', Decided(drawn=50, labelled=50))
         """
         decided = truth_values(np.atleast_1d(np.asarray(flagged)), "flagged")
-        labels = _validation.vector(np.atleast_1d(np.asarray(hallucinated)), "hallucinated")
-        _validation.paired(labels, len(decided), "hallucinated", "answer")
+        labels = validation.vector(np.atleast_1d(np.asarray(hallucinated)), "hallucinated")
+        validation.paired(labels, len(decided), "hallucinated", "answer")
         if not np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all():
             raise InputError("hallucinated must hold true, false, or None where there is no label")
         weights = self._weights(decided, labels, probability, guess)
@@ -316,8 +316,8 @@ class SequentialTest(Record):
                     "the groups that are not drawn"
                 )
             return labels
-        q = _validation.vector(np.atleast_1d(np.asarray(probability)), "probability")
-        g = _validation.vector(np.atleast_1d(np.asarray(guess)), "guess")
+        q = validation.vector(np.atleast_1d(np.asarray(probability)), "probability")
+        g = validation.vector(np.atleast_1d(np.asarray(guess)), "guess")
         weights = estimated_labels(labels, q, g)
         least = np.where(flagged, *self.drawing.floors)
         if np.any(low := q < least - 1e-12):
@@ -329,7 +329,7 @@ class SequentialTest(Record):
             )
         return weights
 
-    def _units(self, groups: ArrayLike | None, n: int) -> _validation.Ints:
+    def _units(self, groups: ArrayLike | None, n: int) -> validation.Ints:
         """Return the number of each answer's unit, from 0, in the order they first appear."""
         if (groups is not None) != self.drawing.whole_groups:
             needed = "is needed" if self.drawing.whole_groups else "must be left out"
@@ -339,7 +339,7 @@ class SequentialTest(Record):
         codes = np.atleast_1d(np.asarray(groups))
         if codes.dtype.kind not in "iu" or codes.ndim != 1:
             raise InputError(f"groups must hold whole numbers; got {codes.dtype}")
-        _validation.paired(codes, n, "groups", "answer")
+        validation.paired(codes, n, "groups", "answer")
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         return np.argsort(np.argsort(first))[inverse].astype(np.int64)
 
@@ -378,7 +378,7 @@ class SequentialTest(Record):
         drawn = self.drawn + 1 + np.arange(len(labels))
         return after._judged(np.stack(wealth, axis=1), drawn, n_labelled)
 
-    def _bet(self, rows: Floats, n_labelled: _validation.Ints) -> "SequentialTest":
+    def _bet(self, rows: Floats, n_labelled: validation.Ints) -> "SequentialTest":
         """Return the state after units with their masses and hits, shape (n, 4)."""
         sums = np.add.accumulate(np.vstack([[*self.mass, *self.hits], rows]))[-1].tolist()
         after = replace(self, mass=(sums[0], sums[1]), hits=(sums[2], sums[3]))
@@ -397,7 +397,7 @@ class SequentialTest(Record):
         return empty if self.log_wealth is None else np.array(self.log_wealth).reshape(empty.shape)
 
     def _judged(
-        self, wealth: Floats, drawn: _validation.Ints, labelled: _validation.Ints
+        self, wealth: Floats, drawn: validation.Ints, labelled: validation.Ints
     ) -> "SequentialTest":
         """Return the state after the logarithms of the four wealths, shape (n, 4)."""
         best = np.maximum.accumulate(np.vstack([self.highest, wealth]))[1:]
@@ -573,8 +573,8 @@ class _Rows:
     labels: Floats
     unsure: Bools
     columns: dict[str, Floats]
-    groups: _validation.Ints | None
-    units: _validation.Ints
+    groups: validation.Ints | None
+    units: validation.Ints
 
     @classmethod
     def of(
@@ -587,23 +587,23 @@ class _Rows:
         groups: ArrayLike | None,
     ) -> "_Rows":
         decided = truth_values(np.atleast_1d(np.asarray(flagged)), "flagged")
-        labels = _validation.vector(np.atleast_1d(np.asarray(hallucinated)), "hallucinated")
+        labels = validation.vector(np.atleast_1d(np.asarray(hallucinated)), "hallucinated")
         given = np.zeros(len(decided)) if unsure is None else np.atleast_1d(np.asarray(unsure))
         doubtful = truth_values(given, "unsure")
         for values, name in ((labels, "hallucinated"), (doubtful, "unsure")):
-            _validation.paired(values, len(decided), name, "answer")
+            validation.paired(values, len(decided), name, "answer")
         if np.any(doubtful & ~np.isnan(labels)):
             row = int(np.argmax(doubtful & ~np.isnan(labels)))
             raise InputError(f"an unsure answer has no label; row {row + 1} is both")
         columns = {}
         for name, item in (("probability", probability), ("guess", guess)):
             if item is not None:
-                columns[name] = _validation.vector(np.atleast_1d(np.asarray(item)), name)
-                _validation.paired(columns[name], len(decided), name, "answer")
+                columns[name] = validation.vector(np.atleast_1d(np.asarray(item)), name)
+                validation.paired(columns[name], len(decided), name, "answer")
         codes = None if groups is None else np.atleast_1d(np.asarray(groups))
         units = np.arange(len(decided))
         if codes is not None:
-            _validation.paired(codes, len(decided), "groups", "answer")
+            validation.paired(codes, len(decided), "groups", "answer")
             _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
             units = np.argsort(np.argsort(first))[inverse].astype(np.int64)
         return cls(decided, labels, doubtful, columns, codes, units)

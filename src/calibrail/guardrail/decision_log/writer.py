@@ -30,7 +30,7 @@ from calibrail.guardrail.decision_log.lines import (
     seal_line,
     to_utf8,
 )
-from calibrail.models.fork_safety import renewed
+from calibrail.models.hardware import renewed
 from calibrail.options import fields as checks
 from calibrail.text.words import language_of, languages_known
 

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from calibrail.errors import CalibrailError
-from calibrail.models.fork_safety import leave_to_parent, renewed
+from calibrail.models.hardware import leave_to_parent, renewed
 from calibrail.serialization import Record
 
 #: Those of a question and of its answer, None where they were not counted.

@@ -14,10 +14,16 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from calibrail.errors import InputError
 from calibrail.models.batching import report_progress, shared
-from calibrail.models.fork_safety import renewed, waited_for
+from calibrail.models.hardware import renewed, waited_for
 from calibrail.models.llm.cache import AnswerCache, Source, Tokens, open_cache
-from calibrail.models.llm.limits import Account, account
-from calibrail.models.llm.transport import Caller, ModelRequest, RefusedError, resolve_endpoint
+from calibrail.models.llm.transport import (
+    Account,
+    Caller,
+    ModelRequest,
+    RefusedError,
+    account,
+    resolve_endpoint,
+)
 
 #: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
 #: beginning, or after what a model thinks aloud.

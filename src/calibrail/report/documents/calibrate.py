@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from calibrail.formatting import count, percent
+from calibrail.formatting import Scale, count, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -21,7 +21,6 @@ from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.documents.sentence_removal import stopped_streams
 from calibrail.report.figures.scores import CURVE_RANGE, curve_svg, operating_points
 from calibrail.report.messages import title
-from calibrail.scores.base import Scale
 
 
 def document(

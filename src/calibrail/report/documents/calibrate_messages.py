@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.formatting import count, listed, percent
+from calibrail.formatting import Scale, count, listed, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit
 from calibrail.options.fields import spellings
@@ -16,10 +16,10 @@ from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_TH
 from calibrail.report.document import Json
 from calibrail.report.messages import is_known, say, spell_reasons
 from calibrail.report.text import capital
-from calibrail.scores.base import Scale
 
 if TYPE_CHECKING:
     from calibrail.evaluation import Report
+
 
 #: Options that name detectors.
 _DETECTORS: Final = spellings(Detectors, without=("baselines",))

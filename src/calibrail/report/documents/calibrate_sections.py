@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from calibrail.formatting import count, percent
+from calibrail.formatting import Scale, count, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Json
@@ -12,7 +12,6 @@ from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_messages import UnitWords, unit_words
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import MOST_GROUPS, groups_svg
-from calibrail.scores.base import Scale
 
 #: What decides in a group of one column, and in one of several.
 _WHAT: Final = ("its threshold", "what is promised")

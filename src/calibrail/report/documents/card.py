@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from calibrail.conformal.groups import spelled
-from calibrail.formatting import count, listed, number, percent
+from calibrail.formatting import Scale, count, listed, number, percent
 from calibrail.report.document import (
     Bullet,
     Code,
@@ -23,7 +23,6 @@ from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_messages import verdict_summary
 from calibrail.report.messages import title
 from calibrail.report.text import capital, group_label, group_of, plain, short
-from calibrail.scores.base import Scale
 
 
 def trims(config: Json) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from calibrail.formatting import percent
+from calibrail.formatting import Scale, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents import measures
@@ -24,7 +24,6 @@ from calibrail.report.text import (
     share,
     share_cell,
 )
-from calibrail.scores.base import Scale
 
 #: Characters of a name in a terminal's table.
 _NAME_WIDTH: Final = 22

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrail.formatting import count, listed, number
+from calibrail.formatting import Scale, count, listed, number
 from calibrail.report.document import (
     AnswerCard,
     Block,
@@ -27,7 +27,6 @@ from calibrail.report.documents.guardrail import (
     objections,
 )
 from calibrail.report.text import excerpt, group_label, merged, parted, short
-from calibrail.scores.base import Scale
 
 #: Chunks of a context that are shown.
 _MOST_CHUNKS: Final = 3

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.formatting import count, number, percent
+from calibrail.formatting import Scale, count, number, percent
 from calibrail.report.document import (
     Bullets,
     Cell,
@@ -33,7 +33,6 @@ from calibrail.report.text import (
     share,
     threshold,
 )
-from calibrail.scores.base import Scale
 
 #: The two classes, in the order in which they are named.
 LABELS: Final = ("hallucinated", "faithful")

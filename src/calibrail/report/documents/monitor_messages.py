@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Final
 
-from calibrail.formatting import listed, percent
+from calibrail.formatting import Scale, listed, percent
 from calibrail.report.document import Bullet, Json
 from calibrail.report.messages import is_known, say
 from calibrail.report.text import capital, group_label, plain
-from calibrail.scores.base import Scale
 
 #: What is watched, by its name in the file.
 FEATURES: Final[Mapping[str, str]] = {

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from calibrail.formatting import count, percent
+from calibrail.formatting import Scale, count, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json
 from calibrail.report.documents.guardrail import skipped
 from calibrail.report.text import count_of, interval, plain, share, share_cell
-from calibrail.scores.base import Scale
 
 _DIRECTION: Final = {
     "more": "The new threshold flags everything that the old one flags, and more",

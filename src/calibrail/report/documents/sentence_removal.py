@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrail.formatting import count, percent
+from calibrail.formatting import Scale, count, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report import text as phrases
@@ -27,7 +27,6 @@ from calibrail.report.documents.examples import trimmed_examples, trimmed_in_ter
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.figures.scores import distributions_svg, freed_and_kept_svg
 from calibrail.report.text import bounds, estimate, plain
-from calibrail.scores.base import Scale
 
 #: What needs no threshold, in words.
 _SIMPLEST: Final = {

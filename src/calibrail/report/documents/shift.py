@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from calibrail.evaluation.shift import BROKEN, HOLDS, UNTESTED
-from calibrail.formatting import count, percent
+from calibrail.formatting import Scale, count, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import calibrate_messages
@@ -19,7 +19,6 @@ from calibrail.report.text import (
     share_cell,
     share_with_bounds,
 )
-from calibrail.scores.base import Scale
 
 
 def document(content: Json) -> Document:

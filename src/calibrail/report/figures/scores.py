@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.formatting import number
+from calibrail.formatting import Scale, number
 from calibrail.report.document import Json
 from calibrail.report.figures.plot import (
     DASHED,
@@ -24,7 +24,6 @@ from calibrail.report.figures.plot import (
     drawing,
 )
 from calibrail.report.text import group_of
-from calibrail.scores.base import Scale
 
 #: What joins two parts of a label, by whether the figure is narrow.
 _NEXT: Final = (" ", "\n")

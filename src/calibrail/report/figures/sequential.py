@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, Final, Self
 
 from calibrail.errors import InputError
-from calibrail.formatting import percent
+from calibrail.formatting import Scale, percent
 from calibrail.report.document import Json
 from calibrail.report.figures.plot import (
     CERTIFIED,
@@ -28,7 +28,6 @@ from calibrail.report.figures.plot import (
     axis_text,
     drawing,
 )
-from calibrail.scores.base import Scale
 
 #: The four bets: what each is on, its line and whether it speaks for the guardrail.
 BETS: Final = {

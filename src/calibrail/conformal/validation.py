@@ -1,4 +1,4 @@
-"""Argument checks of the core."""
+"""Checks of arguments of the core."""
 
 from collections.abc import Sized
 
