@@ -17,12 +17,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import labelling_probability
-from calibrail.conformal.change_point import (
-    N_BETS,
-    alarm_threshold,
-    shiryaev_roberts,
-    stream_ranks,
-)
+from calibrail.conformal.change_point import N_BETS, alarm_threshold, shiryaev_roberts, stream_ranks
 from calibrail.conformal.sequential.forecast import gaussian
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.labelling.log_sampling import LabelledSample

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.conformal import (
-    ceiling,
-    ceiling_minimum,
-    ceiling_rank,
-    minimum_n,
-    rank,
-    to_label,
-)
+from calibrail.conformal import ceiling, ceiling_minimum, ceiling_rank, minimum_n, rank, to_label
 from calibrail.errors import InputError
 from calibrail.options import Guarantee
 

@@ -10,12 +10,7 @@ from crepes.base import p_values_batch  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import (
-    GroupedCalibration,
-    calibrate_groups,
-    calibrate_threshold,
-    minimum_n,
-)
+from calibrail.conformal import GroupedCalibration, calibrate_groups, calibrate_threshold, minimum_n
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options import Promise
 

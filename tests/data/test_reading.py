@@ -240,7 +240,7 @@ def test_options_are_given_as_an_object_or_one_by_one(write: Write) -> None:
     assert list(read(path, id_column="key", label_column="y")) == [example]
     (changed,) = read(path, options, label_column="label")
     assert (changed.id, changed.label) == ("b", good()["label"])
-    with pytest.raises(TypeError, match="colum"):
+    with pytest.raises(InputError, match="did you mean label_column"):
         read(path, label_colum="y")
 
 

@@ -16,13 +16,7 @@ from statsmodels.stats.weightstats import ttest_ind
 from calibrail.errors import InputError
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.intervals import Measure, accuracy, ranked_values, wilson
-from calibrail.evaluation.stats.tests import (
-    cohens_d,
-    median_overlap,
-    moments,
-    overlap,
-    welch,
-)
+from calibrail.evaluation.stats.tests import cohens_d, median_overlap, moments, overlap, welch
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 10), (10, 10), (3, 7), (934, 1000)])

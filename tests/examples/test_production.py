@@ -80,7 +80,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], Labels,
         made.metrics.unlogged(decided, 1)
         made.metrics.waiting(1)
         text = made.metrics.text().decode("utf-8")
-        paths = {getattr(route, "path", "") for route in application(made).routes}
+        paths = set(application(made).openapi()["paths"])
         await made.close()
         return paths, text
 

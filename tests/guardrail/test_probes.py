@@ -16,13 +16,7 @@ from calibrail import Example, calibrate
 from calibrail.errors import GuardrailError, ModelError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import content_digest, render
-from calibrail.guardrail.probes import (
-    ANSWERS,
-    SET,
-    compare_probes,
-    freeze_probes,
-    probe_examples,
-)
+from calibrail.guardrail.probes import ANSWERS, SET, compare_probes, freeze_probes, probe_examples
 from calibrail.models.embeddings import TorchEncoder
 from calibrail.scores import Score, build, parse_spec
 from calibrail.scores.base import Scores

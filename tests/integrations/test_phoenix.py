@@ -14,11 +14,7 @@ need("phoenix")
 
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
-from phoenix.evals import (  # noqa: E402
-    async_evaluate_dataframe,
-    bind_evaluator,
-    evaluate_dataframe,
-)
+from phoenix.evals import async_evaluate_dataframe, bind_evaluator, evaluate_dataframe  # noqa: E402
 
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.phoenix import GuardrailEvaluator  # noqa: E402

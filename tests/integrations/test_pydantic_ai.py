@@ -14,20 +14,9 @@ from tests.integrations.frameworks import need
 need("pydantic-ai")
 
 from pydantic import BaseModel  # noqa: E402
-from pydantic_ai import (  # noqa: E402
-    Agent,
-    BinaryImage,
-    DeferredToolRequests,
-    ModelRetry,
-)
+from pydantic_ai import Agent, BinaryImage, DeferredToolRequests, ModelRetry  # noqa: E402
 from pydantic_ai.exceptions import AgentRunError  # noqa: E402
-from pydantic_ai.messages import (  # noqa: E402
-    FilePart,
-    ModelResponse,
-    RetryFeedbackPart,
-    TextPart,
-    ToolCallPart,
-)
+from pydantic_ai.messages import FilePart, ModelResponse, RetryFeedbackPart, TextPart, ToolCallPart  # noqa: E402
 from pydantic_ai.models.function import FunctionModel  # noqa: E402
 
 from calibrail.integrations import Gate  # noqa: E402

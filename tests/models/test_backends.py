@@ -24,12 +24,7 @@ from calibrail.models.nli import EntailmentModel
 from calibrail.scores.provenance import Reranker
 from tests.installed import need
 from tests.models.conftest import make_encoder
-from tests.tiny_models import (
-    CLASSIFIERS,
-    make_classifier,
-    make_hhem,
-    make_minicheck,
-)
+from tests.tiny_models import CLASSIFIERS, make_classifier, make_hhem, make_minicheck
 
 need("onnxruntime")
 need("onnx")

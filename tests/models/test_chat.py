@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.models.llm.chat import (
-    KEPT_POSITIONS,
-    ChatAnswer,
-    ChatRequest,
-    Position,
-    read_answer,
-)
+from calibrail.models.llm.chat import KEPT_POSITIONS, ChatAnswer, ChatRequest, Position, read_answer
 
 REQUEST = ChatRequest((("system", "judge"), ("user", "Is it so?")))
 SCHEMA = '{"type":"object"}'

@@ -9,13 +9,7 @@ import pytest
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import progress_listener, shared_models
-from calibrail.models.llm.chat import (
-    ChatAnswer,
-    ChatRequest,
-    Failure,
-    RemoteModel,
-    load_llm,
-)
+from calibrail.models.llm.chat import ChatAnswer, ChatRequest, Failure, RemoteModel, load_llm
 from calibrail.models.llm.transport import BudgetError, CallLimits, Price, limit_calls
 from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
 

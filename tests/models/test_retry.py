@@ -24,16 +24,7 @@ from calibrail.models.llm.transport import (
     OpenAITransport,
     RefusedError,
 )
-from tests.chat_server import (
-    ChatServer,
-    Line,
-    LocalServer,
-    always,
-    key_of,
-    says,
-    script,
-    verdicts,
-)
+from tests.chat_server import ChatServer, Line, LocalServer, always, key_of, says, script, verdicts
 
 SECRET = "the PROMPT of this test"
 KEY = "sk-test-key"

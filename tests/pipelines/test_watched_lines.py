@@ -10,13 +10,7 @@ import pytest
 from calibrail import Example, Guardrail, calibrate
 from calibrail.guardrail.decision import SEEN, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
-from calibrail.guardrail.decision_log.reader import (
-    Cursor,
-    LogCounts,
-    Logged,
-    log_sources,
-    read_on,
-)
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.pipelines.monitor_inputs import rows_of, usable
 from tests.pipelines.logs import column_guardrail, entries, logged
 

@@ -56,6 +56,7 @@ def test_the_headline_is_plain_words_about_answers_and_sentences(content: dict[s
     assert said.tiles[1].asked == ">= 30%"
 
 
+@pytest.mark.painted
 def test_every_medium_speaks_of_sentences(content: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     page = render_page(document(content, (rng.normal(size=50) + 1.0, rng.normal(size=99))))

@@ -13,17 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import FLAGS, chromium, serving, visit
-from reports import (
-    CODES,
-    LABELS,
-    NOISE,
-    VALUES,
-    attacked,
-    errors,
-    hostile,
-    render,
-    report,
-)
+from reports import CODES, LABELS, NOISE, VALUES, attacked, errors, hostile, render, report
 from trimmed import attacked as attacked_answers
 from trimmed import trimmed
 

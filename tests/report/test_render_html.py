@@ -11,17 +11,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from reports import (
-    ATTACKS,
-    NOISE,
-    VALUES,
-    attacked,
-    classes,
-    errors,
-    hostile,
-    render,
-    report,
-)
+from reports import ATTACKS, NOISE, VALUES, attacked, classes, errors, hostile, render, report
 
 from calibrail.formatting import Scale
 from calibrail.report import Document, render_page

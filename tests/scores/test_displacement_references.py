@@ -10,12 +10,7 @@ from calibrail.errors import InputError
 from calibrail.models.embeddings import load_encoder
 from calibrail.scores.base import Fittable, Score
 from calibrail.scores.detector import learns, state_bytes, with_state
-from calibrail.scores.displacement import (
-    Dgi,
-    ExpectedResponseDeviation,
-    Referring,
-    TangentResidual,
-)
+from calibrail.scores.displacement import Dgi, ExpectedResponseDeviation, Referring, TangentResidual
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
 FAITHFUL = [

@@ -16,12 +16,7 @@ from calibrail.guardrail import Guardrail
 from calibrail.options import ServeOptions
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.service import Service
-from calibrail.serve.watch_status import (
-    Statuses,
-    deciding_folder,
-    require_writable,
-    watch_folder,
-)
+from calibrail.serve.watch_status import Statuses, deciding_folder, require_writable, watch_folder
 from tests.serve.conftest import ANSWER
 from tests.serve.watch import STATUS
 

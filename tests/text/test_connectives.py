@@ -1,11 +1,6 @@
 import pytest
 
-from calibrail.text.structure import (
-    connective,
-    depends_on_previous,
-    inner_however,
-    ordinal_of,
-)
+from calibrail.text.structure import connective, depends_on_previous, inner_however, ordinal_of
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,7 @@ import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import (
-    DONE,
-    FAILURE,
-    OF_VERDICT,
-    Showing,
-    spent,
-    unusable,
-    writing,
-)
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, spent, unusable, writing
 from calibrail.cli.progress import counting
 from calibrail.errors import InputError
 from calibrail.options import Beyond

@@ -15,12 +15,7 @@ from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, announce, file_to_write
 from calibrail.errors import CalibrailError, GuardrailError, InputError
 from calibrail.formatting import count, number
-from calibrail.guardrail.signing import (
-    PASSPHRASE,
-    make_keys,
-    read_private_key,
-    signature_path,
-)
+from calibrail.guardrail.signing import PASSPHRASE, make_keys, read_private_key, signature_path
 from calibrail.options.fields import setting
 
 if TYPE_CHECKING:

@@ -14,17 +14,9 @@ from calibrail.conformal.groups import (
     calibrate_clusters,
     calibrate_groups,
 )
-from calibrail.conformal.overlapping_groups import (
-    OverlappingCalibration,
-    calibrate_overlapping,
-)
+from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
 from calibrail.conformal.sequential.importance_weighted import AuditedCalibration
-from calibrail.conformal.threshold import (
-    Calibration,
-    calibrate_threshold,
-    flags_under,
-    minimum_n,
-)
+from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags_under, minimum_n
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options.guarantee import Promise, Undefined

@@ -43,12 +43,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainccinv, gammaln
 
 from calibrail.conformal import validation
-from calibrail.conformal.bounds import (
-    controlled_ranks,
-    largest_level,
-    lower_bounds,
-    stays_below,
-)
+from calibrail.conformal.bounds import controlled_ranks, largest_level, lower_bounds, stays_below
 from calibrail.conformal.threshold import decimal
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError

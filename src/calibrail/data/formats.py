@@ -14,13 +14,7 @@ from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
 from calibrail.data.example import Example
-from calibrail.data.files import (
-    STANDARD_INPUT,
-    data_files,
-    file_labels,
-    standard_input,
-    table_kind,
-)
+from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
 from calibrail.data.json_files import json_rows, list_start
 from calibrail.data.rows import (
     Filtered,

@@ -30,14 +30,7 @@ from calibrail.data.row_parser import (
     nobody_marked,
     nothing_usable,
 )
-from calibrail.data.rows import (
-    Filtered,
-    ParsedItem,
-    Quarantine,
-    RowBatch,
-    RowProblem,
-    SourceRow,
-)
+from calibrail.data.rows import Filtered, ParsedItem, Quarantine, RowBatch, RowProblem, SourceRow
 from calibrail.data.sentences import UNMARKED
 from calibrail.data.source_reader import Opened, peek
 from calibrail.data.traces._export import ANNOTATION

@@ -9,13 +9,7 @@ from calibrail.data.columns import ColumnMapping
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
 from calibrail.data.labels import label_key, parse_label, votes_in
 from calibrail.data.traces._export import SCORE
-from calibrail.data.values import (
-    chunks_of,
-    column_value,
-    nested_names,
-    parse_cell,
-    value_at,
-)
+from calibrail.data.values import chunks_of, column_value, nested_names, parse_cell, value_at
 from calibrail.serialization import Record
 
 # A label has so many different short values at most, and a text that says something is longer.

@@ -9,15 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-    Sized,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
@@ -28,14 +20,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.files import SUFFIXES, open_bytes, seekable, suffix_of
-from calibrail.data.rows import (
-    WHOLE_ROW,
-    RowProblem,
-    SourceRow,
-    TableItem,
-    own_values,
-    shorten,
-)
+from calibrail.data.rows import WHOLE_ROW, RowProblem, SourceRow, TableItem, own_values, shorten
 from calibrail.data.values import DEPTH
 from calibrail.errors import DataError, InputError
 

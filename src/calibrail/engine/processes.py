@@ -15,14 +15,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
 
-from calibrail.engine.shards import (
-    MOST_ATTEMPTS,
-    Job,
-    Outcome,
-    ShardTask,
-    error_line,
-    perform,
-)
+from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
 from calibrail.errors import DataError
 from calibrail.models.hardware import cores
 from calibrail.options.fields import spell_option

@@ -13,14 +13,7 @@ from scipy.stats import chi2, rankdata
 
 from calibrail.conformal import Bound, holm
 from calibrail.evaluation.audit_answers import AuditAnswers
-from calibrail.evaluation.stats.auroc import (
-    Matching,
-    Ranking,
-    match,
-    rank_within,
-    ranked,
-    too_few,
-)
+from calibrail.evaluation.stats.auroc import Matching, Ranking, match, rank_within, ranked, too_few
 from calibrail.evaluation.stats.intervals import (
     Codes,
     Estimated,

@@ -14,13 +14,7 @@ from calibrail.errors import InputError
 from calibrail.evaluation.removal import RemovalOutcome
 from calibrail.evaluation.sample import CLASSES, Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
-from calibrail.evaluation.stats.intervals import (
-    Mask,
-    Measure,
-    accuracy,
-    ranked_values,
-    wilson,
-)
+from calibrail.evaluation.stats.intervals import Mask, Measure, accuracy, ranked_values, wilson
 from calibrail.evaluation.stats.tests import (
     ClassMoments,
     Welch,

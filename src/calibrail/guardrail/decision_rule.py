@@ -26,13 +26,7 @@ from calibrail.guardrail.decision import UNDEFINED, Cause, Outcome, reason_of_ca
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.models.llm.transport import BudgetError
 from calibrail.options.guarantee import Undefined
-from calibrail.scores.base import (
-    DetectorFailure,
-    Score,
-    Scores,
-    background_of,
-    scored_alone,
-)
+from calibrail.scores.base import DetectorFailure, Score, Scores, background_of, scored_alone
 from calibrail.scores.registry import scale_of
 from calibrail.text.removal import Tear
 

@@ -12,16 +12,7 @@ from dataclasses import asdict, is_dataclass
 from functools import partial
 from os import PathLike
 from queue import SimpleQueue
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Protocol,
-    Self,
-    TypeAlias,
-    TypeVar,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from calibrail.data.example import Example

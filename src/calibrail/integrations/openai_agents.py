@@ -7,13 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from calibrail.integrations.gate import (
-    Gate,
-    Guarding,
-    needs,
-    text_of_values,
-    texts_of_parts,
-)
+from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values, texts_of_parts
 from calibrail.integrations.streaming import STOPPED, Written
 
 with needs("openai-agents"):

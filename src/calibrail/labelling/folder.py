@@ -15,15 +15,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.ledger import LabelLedger
 from calibrail.labelling.plan import SessionPlan
-from calibrail.labelling.store import (
-    Draw,
-    Label,
-    Lock,
-    Log,
-    StoredLine,
-    parse_draw,
-    parse_label,
-)
+from calibrail.labelling.store import Draw, Label, Lock, Log, StoredLine, parse_draw, parse_label
 
 #: Labels and skips after which an answer that was put off comes back.
 ROUND: Final = 20

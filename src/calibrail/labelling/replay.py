@@ -11,11 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.bounds import Bound
-from calibrail.conformal.sequential.test import (
-    SequentialTest,
-    UnsureTest,
-    course_of_intervals,
-)
+from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.data.example import Example
 from calibrail.errors import DataError
 from calibrail.labelling.folder import LabelFolder

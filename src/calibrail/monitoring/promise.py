@@ -48,11 +48,7 @@ from calibrail.conformal.sequential.betting import (
     restart_shares,
     weighted_bets,
 )
-from calibrail.conformal.sequential.test import (
-    SequentialTest,
-    UnsureTest,
-    course_of_intervals,
-)
+from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.labelling.log_sampling import LabelledSample, sample_of

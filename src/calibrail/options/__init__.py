@@ -13,12 +13,7 @@ from calibrail.options.guarantee import (
     SelectionMethod,
     Undefined,
 )
-from calibrail.options.labelling import (
-    AuditOptions,
-    Drawing,
-    LabelOptions,
-    RecalibrateOptions,
-)
+from calibrail.options.labelling import AuditOptions, Drawing, LabelOptions, RecalibrateOptions
 from calibrail.options.runtime import EngineOptions, ServeOptions, WatchOptions
 
 __all__ = [

@@ -14,13 +14,7 @@ from calibrail.data.example import Example
 from calibrail.data.formats import Source
 from calibrail.data.reading import read
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.guardrail.decision_log.reader import (
-    Cursor,
-    LogCounts,
-    Logged,
-    log_sources,
-    read_on,
-)
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import (

@@ -16,13 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal.groups import (
-    LENGTH,
-    THIRDS,
-    columns_of_groups,
-    group_key,
-    reads_length,
-)
+from calibrail.conformal.groups import LENGTH, THIRDS, columns_of_groups, group_key, reads_length
 from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
 from calibrail.conformal.rule import Rule, fit_rule
 from calibrail.conformal.validation import Floats
@@ -36,11 +30,7 @@ from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Others, ReportOrigin, Sample, evaluate
 from calibrail.evaluation.removal import in_order
-from calibrail.evaluation.sentence_removal import (
-    MORE_REQUESTS,
-    stopped_streams,
-    stops_of_worst,
-)
+from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
 from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.transport import BudgetError, no_calls

@@ -39,12 +39,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.calibration_overlap import (
-    Fresh,
-    KnownBy,
-    told_apart,
-    without_proof,
-)
+from calibrail.pipelines.calibration_overlap import Fresh, KnownBy, told_apart, without_proof
 from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.data_reuse import (
     DataUse,

@@ -40,14 +40,7 @@ from calibrail.labelling.sampling import (
 )
 from calibrail.labelling.session import Session
 from calibrail.labelling.store import Lock, json_line
-from calibrail.options import (
-    Drawing,
-    LabelOptions,
-    Promise,
-    ReadOptions,
-    Requirement,
-    fields,
-)
+from calibrail.options import Drawing, LabelOptions, Promise, ReadOptions, Requirement, fields
 from calibrail.options.fields import changed, cli_or_python, optional, spell_option
 from calibrail.options.guarantee import whole_answers
 from calibrail.options.keywords import options_from_keywords

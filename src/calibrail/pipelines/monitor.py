@@ -37,13 +37,7 @@ from calibrail.options import Requirement, fields
 from calibrail.options.fields import cli_or_python
 from calibrail.options.keywords import options_from_keywords
 from calibrail.options.runtime import WatchedBy, WatchOptions
-from calibrail.pipelines.monitor_inputs import (
-    JudgeLabels,
-    WatchLabels,
-    none_used,
-    rows_of,
-    usable,
-)
+from calibrail.pipelines.monitor_inputs import JudgeLabels, WatchLabels, none_used, rows_of, usable
 from calibrail.pipelines.run import frozen_config, json_parts, write_figures, write_page
 from calibrail.report.documents import monitor as words
 

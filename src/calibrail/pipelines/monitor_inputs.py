@@ -18,13 +18,7 @@ from calibrail.conformal import DECISIONS
 from calibrail.data import read
 from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.guardrail.decision import Cause, parse_cause
-from calibrail.guardrail.decision_log.reader import (
-    Cursor,
-    LogCounts,
-    Logged,
-    LogSource,
-    read_on,
-)
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, LogSource, read_on
 from calibrail.guardrail.decision_rule import frozen_rule
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on

@@ -28,12 +28,7 @@ from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.independence import tie_break_keys
 from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
-from calibrail.pipelines.scoring import (
-    Scored,
-    require_defined,
-    resolve_scores,
-    score_source,
-)
+from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
 from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.report.messages import spell_reasons
 from calibrail.scores.custom import ScoreLike

@@ -48,13 +48,7 @@ from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
 from calibrail.serve.service import Service, token
 from calibrail.serve.startup_signals import HANDLED, exit_on_signal
-from calibrail.serve.watch_status import (
-    Statuses,
-    Watchers,
-    monitor,
-    require_writable,
-    watch_lines,
-)
+from calibrail.serve.watch_status import Statuses, Watchers, monitor, require_writable, watch_lines
 from calibrail.text.words import languages_known
 
 #: Seconds between two looks at the processes.

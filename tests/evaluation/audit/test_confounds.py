@@ -8,13 +8,7 @@ from scipy.stats import binom, norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
 from calibrail.evaluation.audit_answers import AuditAnswers
-from calibrail.evaluation.confounds import (
-    by_column,
-    confound,
-    prepare,
-    prepare_columns,
-    verdict_of,
-)
+from calibrail.evaluation.confounds import by_column, confound, prepare, prepare_columns, verdict_of
 from calibrail.evaluation.stats.auroc import auroc, match, rank_within, ranked
 from calibrail.evaluation.stats.intervals import Estimated, Measure, missing
 from calibrail.evaluation.stats.tests import partial, pearson, spearman

@@ -8,13 +8,7 @@ from scipy.stats import chi2
 
 from calibrail.conformal import holm
 from calibrail.evaluation.audit_answers import AuditAnswers
-from calibrail.evaluation.confounds import (
-    by_column,
-    corrected,
-    heterogeneity,
-    stratify,
-    thirds,
-)
+from calibrail.evaluation.confounds import by_column, corrected, heterogeneity, stratify, thirds
 from calibrail.evaluation.stats.auroc import auroc, ranked
 
 N = 1200

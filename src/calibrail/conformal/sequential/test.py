@@ -16,11 +16,7 @@ from numpy.typing import ArrayLike
 from calibrail.conformal import validation
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict
-from calibrail.conformal.sequential.active import (
-    labelling_probability,
-    limits,
-    truth_values,
-)
+from calibrail.conformal.sequential.active import labelling_probability, limits, truth_values
 from calibrail.conformal.sequential.betting import (
     bet,
     confidence_sequence,

@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from calibrail.data.benchmarks.question_answering import (
-    HALUEVAL,
-    NATURAL_QUESTIONS,
-    TRUTHFULQA,
-)
+from calibrail.data.benchmarks.question_answering import HALUEVAL, NATURAL_QUESTIONS, TRUTHFULQA
 from calibrail.data.benchmarks.spans import (
     FAITHBENCH_FILES,
     RAGTRUTH_FIELDS,

@@ -20,13 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrail.data.benchmarks._base import (
-    Convert,
-    Made,
-    Native,
-    missing_field,
-    whole_number,
-)
+from calibrail.data.benchmarks._base import Convert, Made, Native, missing_field, whole_number
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.rows import Filtered, OpenTable, RowProblem, SourceRow, shorten
 

@@ -14,13 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from calibrail.data.example import SeenIds
 from calibrail.data.rows import ParsedItem, RowProblem, SourceRow, TableItem
-from calibrail.data.traces._export import (
-    STEP,
-    Convert,
-    ExportNotes,
-    Verdict,
-    verdict_columns,
-)
+from calibrail.data.traces._export import STEP, Convert, ExportNotes, Verdict, verdict_columns
 from calibrail.data.values import chunks_of, load_json, text_of
 
 Kind: TypeAlias = Literal["retriever", "reranker", "llm", "aside", "other"]

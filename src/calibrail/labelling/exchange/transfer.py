@@ -10,12 +10,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 from calibrail.data.labels import LabelReader
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.exchange import formats
-from calibrail.labelling.exchange.formats import (
-    ImportedLabel,
-    LabelWords,
-    changed_text,
-    spans_of,
-)
+from calibrail.labelling.exchange.formats import ImportedLabel, LabelWords, changed_text, spans_of
 from calibrail.labelling.plan import Lots
 from calibrail.labelling.progress import Task
 from calibrail.labelling.session import Session

@@ -8,12 +8,7 @@ from calibrail.formatting import Scale, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents import measures
-from calibrail.report.figures.comparison import (
-    MOST_SERIES,
-    coverage_svg,
-    sweep_rows,
-    sweep_svg,
-)
+from calibrail.report.figures.comparison import MOST_SERIES, coverage_svg, sweep_rows, sweep_svg
 from calibrail.report.text import (
     count_of,
     interval,

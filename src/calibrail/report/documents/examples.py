@@ -20,12 +20,7 @@ from calibrail.report.document import (
     section,
 )
 from calibrail.report.documents.calibrate_messages import review_reasons
-from calibrail.report.documents.guardrail import (
-    all_items,
-    chunk_place,
-    evidence_block,
-    objections,
-)
+from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 
 #: Chunks of a context that are shown.

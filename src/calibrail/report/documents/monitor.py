@@ -13,15 +13,7 @@ from calibrail.report.documents import guardrail as log_document
 from calibrail.report.documents import monitor_messages as words
 from calibrail.report.figures import sequential as figures
 from calibrail.report.messages import is_known, say
-from calibrail.report.text import (
-    capital,
-    excerpt,
-    group_label,
-    interval,
-    plain,
-    share,
-    short,
-)
+from calibrail.report.text import capital, excerpt, group_label, interval, plain, share, short
 
 #: What is found of a log beside what ``calibrail log verify`` finds, by its code.
 FINDINGS: Final[Mapping[str, str]] = {
