@@ -809,7 +809,7 @@ def merge_groups(groups: NDArray[np.int64], copies: NDArray[np.int64]) -> NDArra
 
     Examples
     --------
-    >>> united(np.array([0, 0, 1, 2, 3]), np.array([-1, 0, 0, -1, -1])).tolist()
+    >>> merge_groups(np.array([0, 0, 1, 2, 3]), np.array([-1, 0, 0, -1, -1])).tolist()
     [0, 0, 0, 1, 2]
     """
     copied = np.flatnonzero(copies >= 0)
@@ -833,7 +833,7 @@ def earliest_split(copies: NDArray[np.int64] | None, codes: NDArray[np.int8]) ->
 
     Examples
     --------
-    >>> first_sides(np.array([0, -1, 0]), np.array([2, 2, 1], dtype=np.int8)).tolist()
+    >>> earliest_split(np.array([0, -1, 0]), np.array([2, 2, 1], dtype=np.int8)).tolist()
     [1, 2, 1]
     """
     if copies is None or not (copied := copies >= 0).any():

@@ -208,7 +208,7 @@ def lexicographic_order(numbers: NDArray[np.uint64], *then: NDArray[Any]) -> NDA
 
     As ``numpy.lexsort((*reversed(then), numbers))``, in a quarter of its time where few are equal.
 
-    >>> rising(np.array([7, 3, 7], np.uint64), np.array([1, 0, 0])).tolist()
+    >>> lexicographic_order(np.array([7, 3, 7], np.uint64), np.array([1, 0, 0])).tolist()
     [1, 2, 0]
     """
     order = np.argsort(numbers)
@@ -252,7 +252,7 @@ def repeated(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def mix64(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return numbers spread evenly, one to one: SplitMix64's finalizer (Steele et al. 2014).
 
-    >>> scattered(np.array([0, 1], np.uint64)).tolist()
+    >>> mix64(np.array([0, 1], np.uint64)).tolist()
     [16294208416658607535, 10451216379200822465]
     """
     bits = bits + np.uint64(0x9E3779B97F4A7C15)

@@ -126,7 +126,7 @@ def n_split_differently(example: Example) -> bool:
 
     >>> text = "It rained, the sun shone."
     >>> halves = GivenSentence(0, 10), GivenSentence(11, 25)
-    >>> cut_otherwise(Example(response=text, sentences=halves))
+    >>> n_split_differently(Example(response=text, sentences=halves))
     True
     """
     if example.sentences is None:

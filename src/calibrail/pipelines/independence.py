@@ -107,7 +107,7 @@ def tie_break_key(digest: int, value: float, label: int) -> int:
 
     Examples
     --------
-    >>> lot(1, 0.5, 0) == lot(1, 0.5, 0) != lot(1, 0.25, 0)
+    >>> tie_break_key(1, 0.5, 0) == tie_break_key(1, 0.5, 0) != tie_break_key(1, 0.25, 0)
     True
     """
     drawn = blake2b(pack("<Qd", digest, value), digest_size=7).digest()

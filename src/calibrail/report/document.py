@@ -11,17 +11,16 @@ How a command's document is written
 3. Write every block for both media unless it fits one alone: ``where="page"`` for what takes room
    (figures, folded tables, methods), ``where="terminal"`` for a short form of it. Blocks and
    sections that turn out empty are not shown, so ``Text(sentence_or_nothing)`` needs no ``if``.
-4. The command prints with ``render_console.print_document(document, console)``; its page comes
-   from ``render_html.render_page(document)``, its figures as files from ``svg.figure_files``.
+4. The command prints with ``terminal.print_document(document, console)``; its page comes
+   from ``html.render_page(document)``, its figures as files from ``html.figure_files``.
 
 A terminal shows tables under their titles and leaves out the headings of sections; a page shows
 the headings, and gives titles of tables to those who cannot see.
 
 Examples
 --------
->>> from calibrail.report.blocks import Column
 >>> rows = [(Cell("rad", style="strong"), Cell("91%", below="88 to 94%")), Heading("Baselines")]
->>> table = Table("Scores", (Column("Score"), Column("Caught", "right")), rows)
+>>> table = Table("Scores", (TableColumn("Score"), TableColumn("Caught", "right")), rows)
 >>> page = Document("report", headline="certified", blocks=(table, Text(""))).shown_on("page")
 >>> len(page.blocks)
 1

@@ -376,8 +376,8 @@ def connective(sentence: str) -> int:
 def ordinal_of(sentence: str) -> Ordinal | None:
     """Return its place in an enumeration; None where it names none.
 
-    >>> numbered("Second, wait."), numbered("The second reason is cost.")
-    (Numbered(place=2, kind='ordinal', length=8), Numbered(place=2, kind='ordinal', length=0))
+    >>> ordinal_of("Second, wait."), ordinal_of("The second reason is cost.")
+    (Ordinal(place=2, kind='ordinal', length=8), Ordinal(place=2, kind='ordinal', length=0))
     """
     for pattern in (_NUMBERED, _NUMBERED_NOUN):
         match = pattern.match(sentence)
@@ -395,7 +395,7 @@ def inner_however(sentence: str) -> tuple[int, int] | None:
     """Return the place of an "however" within or behind it; None where there is none.
 
     >>> sentence = "The bridge, however, is old."
-    >>> start, end = aside(sentence)
+    >>> start, end = inner_however(sentence)
     >>> sentence[:start] + sentence[end:]
     'The bridge is old.'
     """
@@ -416,7 +416,7 @@ def depends_on_previous(sentence: str, before: str) -> bool:
     sentence, before : str
         The sentence and the one before it.
 
-    >>> leans("Both are old.", "There are two bridges."), leans("Both A and B are old.", "Yes.")
+    >>> depends_on_previous("Both are old.", "There are two bridges."), depends_on_previous("Both A and B are old.", "Yes.")
     (True, False)
     """
     if _LEANS.match(sentence, connective(sentence)):
@@ -430,7 +430,7 @@ def depends_on_previous(sentence: str, before: str) -> bool:
 def is_negation(sentence: str) -> bool:
     """Return whether a sentence takes back or doubts something, so that what it introduces may not.
 
-    >>> denies("The following statements are myths:"), denies("Three reasons:")
+    >>> is_negation("The following statements are myths:"), is_negation("Three reasons:")
     (True, False)
     """
     return _DENIES.search(sentence) is not None
