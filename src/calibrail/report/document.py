@@ -6,7 +6,7 @@ How a command's document is written
    input is the plain dictionary that the command writes as JSON, so that every number a reader
    sees is in that file. All sentences for users stand there, and nowhere else.
 2. It returns a ``Document``: title, headline, summary, blocks, warnings, notes, next step. A block
-   is one of the classes in ``report/blocks.py``. Texts are plain: no markup, no colours, no line
+   is one of the classes in this module. Texts are plain: no markup, no colours, no line
    breaks; names from the data go in as they are, and each renderer makes them safe for its medium.
 3. Write every block for both media unless it fits one alone: ``where="page"`` for what takes room
    (figures, folded tables, methods), ``where="terminal"`` for a short form of it. Blocks and

@@ -416,8 +416,10 @@ def depends_on_previous(sentence: str, before: str) -> bool:
     sentence, before : str
         The sentence and the one before it.
 
-    >>> depends_on_previous("Both are old.", "There are two bridges."), depends_on_previous("Both A and B are old.", "Yes.")
-    (True, False)
+    >>> depends_on_previous("Both are old.", "There are two bridges.")
+    True
+    >>> depends_on_previous("Both A and B are old.", "Yes.")
+    False
     """
     if _LEANS.match(sentence, connective(sentence)):
         return True
