@@ -110,7 +110,13 @@ def every_answer_counts(by: str | None, *, once: bool, columns: Any) -> Decision
 
 BROKEN = [
     (thresholds.miss_rates, (LARGE_ARE_HARD,), "splitting.split", by_size, (120, 0.2, 8)),
-    (certificates.certify_verdicts, (TENS,), "certify.DecisionCounts", every_answer_counts, (40, 0.05, 25)),
+    (
+        certificates.certify_verdicts,
+        (TENS,),
+        "certify.DecisionCounts",
+        every_answer_counts,
+        (40, 0.05, 25),
+    ),
 ]
 
 
