@@ -17,7 +17,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.options.fields import setting
-from calibrail.report.documents import build_document
 
 if TYPE_CHECKING:
     from calibrail.report import Document
@@ -109,6 +108,9 @@ class Showing:
             if not silent:
                 typer.echo("\n".join(self._listed(words)))
         elif self.page or not silent:
+            # The renderers load numpy and rich: a command that refuses its input needs neither.
+            from calibrail.report.documents import build_document
+
             document = build_document(words, content, **details)
             self._say(document.naming(**(names or {})), silent=silent)
         for item in filter(None, notes):
