@@ -31,6 +31,7 @@ def test_killed_at_any_moment_it_loses_at_most_the_answer_on_screen(tmp_path: Pa
     program = textwrap.dedent(
         f"""
         import sys, calibrail
+        from calibrail.options import Drawing
         from tests.labelling.rows import truth
         drawing = Drawing("active", floor=0.2)
         with calibrail.label({arguments}, drawing=drawing) as session:
