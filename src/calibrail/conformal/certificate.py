@@ -14,18 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincc
 
-from calibrail.conformal import validation
-from calibrail.conformal.bounds import (
-    Bound,
-    ClassCounts,
-    MeanBound,
-    further,
-    further_values,
-    interval,
-    mean_at_least,
-    mean_bound,
-    proof_level,
-)
+from calibrail.conformal import bounds, validation
 from calibrail.conformal.threshold import Calibration, decimal, rank
 from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError
@@ -56,7 +45,7 @@ class FlipTolerance(Record):
     weakest: str
 
 
-def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipTolerance | None:
+def flip_tolerance(counts: bounds.ClassCounts, requirement: Requirement) -> FlipTolerance | None:
     """Return the most labels that an adversary may flip without a ``certified`` becoming wrong.
 
     Worst case, not average: the flips are those that hurt most. For coverage these are passed
@@ -82,20 +71,20 @@ def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipToleran
     FlipTolerance(flips=10, n=700, share=0.014285714285714285, weakest='fpr')
     """
     required = validation.rate(requirement.min_coverage, "min_coverage")
-    level = proof_level(requirement.confidence)
+    level = bounds.proof_level(requirement.confidence)
     missed, passed = counts.n_hallucinated - counts.caught, counts.n_faithful - counts.false_alarms
 
     def coverage_holds(flips: int) -> bool:
         # Misses come from passed "faithful" answers; the other flips take caught ones away.
         hits, misses = _worst(counts.caught, missed, passed, flips, required)
-        lower, _ = interval(hits, hits + misses, level)
+        lower, _ = bounds.interval(hits, hits + misses, level)
         return len(hits) > 0 and bool(lower.min() >= required)
 
     return _weaker(coverage_holds, counts, requirement, level)
 
 
 def joint_flip_tolerance(
-    calibration: Calibration, counts: ClassCounts, requirement: Requirement
+    calibration: Calibration, counts: bounds.ClassCounts, requirement: Requirement
 ) -> FlipTolerance | None:
     """Return ``flip_tolerance`` for ``joint_certificate``: coverage rests on calibration labels.
 
@@ -113,7 +102,7 @@ def joint_flip_tolerance(
             for added in range(max(0, flips - caught), min(flips, passed) + 1)
         )
 
-    labelled = ClassCounts(caught, n, counts.false_alarms, counts.n_faithful)
+    labelled = bounds.ClassCounts(caught, n, counts.false_alarms, counts.n_faithful)
     return _weaker(coverage_holds, labelled, requirement, requirement.confidence)
 
 
@@ -134,7 +123,7 @@ def _worst(hits: int, misses: int, spare: int, flips: int, required: float) -> t
 
 def _weaker(
     coverage_holds: Callable[[int], bool],
-    counts: ClassCounts,
+    counts: bounds.ClassCounts,
     requirement: Requirement,
     level: float,
 ) -> FlipTolerance | None:
@@ -144,7 +133,7 @@ def _weaker(
     def fpr_holds(flips: int) -> bool:
         passed = counts.n_faithful - alarms
         hits, misses = _worst(passed, alarms, counts.caught, flips, 1.0 - limit)
-        _, upper = interval(misses, hits + misses, level)
+        _, upper = bounds.interval(misses, hits + misses, level)
         return len(hits) > 0 and bool(upper.max() <= limit)
 
     if not (coverage_holds(0) and fpr_holds(0)):
@@ -199,8 +188,8 @@ class Certificate(Record):
 
     verdict: Verdict
     reason: str
-    coverage: Bound
-    fpr: Bound
+    coverage: bounds.Bound
+    fpr: bounds.Bound
     coverage_at_least: float
     fpr_at_most: float
     min_coverage: float
@@ -210,7 +199,7 @@ class Certificate(Record):
     flips: FlipTolerance | None = None
 
 
-def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate:
+def certify_counts(counts: bounds.ClassCounts, requirement: Requirement) -> Certificate:
     """Decide from counts on two independent samples, at a threshold fixed before both.
 
     ``rejected`` rests on two-sided Clopper-Pearson intervals at ``confidence`` = 1 - delta: each
@@ -242,14 +231,14 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
     ('inconclusive', {'hallucinated': 209, 'faithful': 76})
     """
     level = checked_limits(requirement)[2]
-    certificate = _decide(counts, requirement, level, proof_level(level))
+    certificate = _decide(counts, requirement, level, bounds.proof_level(level))
     if certificate.verdict != "certified":
         return certificate
     return replace(certificate, flips=flip_tolerance(counts, requirement))
 
 
 def joint_certificate(
-    calibration: Calibration, counts: ClassCounts, requirement: Requirement
+    calibration: Calibration, counts: bounds.ClassCounts, requirement: Requirement
 ) -> Certificate:
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
@@ -296,7 +285,7 @@ def joint_certificate(
 
 
 def smallest_limit(
-    counts: ClassCounts, min_coverage: float, confidence: float, delta: float | None = None
+    counts: bounds.ClassCounts, min_coverage: float, confidence: float, delta: float | None = None
 ) -> tuple[float | None, float]:
     """Return the lowest limit on the FPR that would be certified, and with which confidence.
 
@@ -336,13 +325,13 @@ def smallest_limit(
     """
     required = validation.rate(min_coverage, "min_coverage")
     level = validation.share(confidence, "confidence")
-    refuted = float(interval(counts.caught, counts.n_hallucinated, level)[1]) < required
-    proof = proof_level(level)
+    refuted = float(bounds.interval(counts.caught, counts.n_hallucinated, level)[1]) < required
+    proof = bounds.proof_level(level)
     if delta is not None:
         proof, level = level, joint_confidence(validation.share(delta, "delta"), level)
-    elif float(interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
+    elif float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
         return None, level
-    limit = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    limit = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
     return (limit if limit < 1.0 and not refuted else None), level
 
 
@@ -371,7 +360,7 @@ def checked_limits(requirement: Requirement) -> tuple[float, float | None, float
 
 
 def _decide(
-    counts: ClassCounts,
+    counts: bounds.ClassCounts,
     requirement: Requirement,
     confidence: float,
     proof: float,
@@ -383,8 +372,8 @@ def _decide(
     """
     required, limit, level = checked_limits(requirement)
     coverage, fpr = counts.bounds(level)
-    at_least = float(interval(counts.caught, counts.n_hallucinated, proof)[0])
-    at_most = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])
+    at_most = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
     if promised is not None:
         # What a construction proves counts; the observed bound would cost an error of its own.
         at_least = promised
@@ -408,7 +397,7 @@ def _decide(
         verdict, reason = "certified", _claim(confidence, required, limit, at_least, at_most)
     else:
         if not proven:
-            needed["hallucinated"] = further(coverage, required, proof, good_above=True)
+            needed["hallucinated"] = bounds.further(coverage, required, proof, good_above=True)
             reasons.append(
                 f"coverage lies between {percent(coverage.lower)} and "
                 f"{percent(coverage.upper)}, and {percent(required)} is required"
@@ -420,7 +409,7 @@ def _decide(
                 "--max-fpr"
             ]
         elif at_most > limit:
-            needed["faithful"] = further(fpr, limit, proof, good_above=False)
+            needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
             reasons.append(
                 f"the FPR lies between {percent(fpr.lower)} and {percent(fpr.upper)}, and at most "
                 f"{percent(limit)} is allowed"
@@ -473,7 +462,7 @@ class GroupVerdict:
 
 
 def certify_groups(
-    counts: Mapping[str, ClassCounts], requirement: Requirement
+    counts: Mapping[str, bounds.ClassCounts], requirement: Requirement
 ) -> dict[str, GroupVerdict]:
     """Decide about every group so that no verdict at all is wrong but for 1 - confidence.
 
@@ -515,7 +504,7 @@ def certify_groups(
     }
 
 
-def undercovered(counts: Sequence[ClassCounts], requirement: Requirement) -> list[float]:
+def undercovered(counts: Sequence[bounds.ClassCounts], requirement: Requirement) -> list[float]:
     """Return each group's p-value of "coverage reaches what is required", adjusted by `holm`."""
     required = checked_limits(requirement)[0]
     # P(Binomial(n, required) <= caught)
@@ -560,7 +549,7 @@ _NO_LIMIT: Final = (
     "no share of supported sentences was set that must be kept, so nothing can be certified; give "
     "one with --min-kept"
 )
-_NOTHING_SEEN: Final = MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", 0.95)
+_NOTHING_SEEN: Final = bounds.MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", 0.95)
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,13 +572,13 @@ class TrimCertificate(Certificate):
         would settle what is kept, if they are like those seen.
     """
 
-    kept: MeanBound = _NOTHING_SEEN
+    kept: bounds.MeanBound = _NOTHING_SEEN
     kept_at_least: float = 0.0
     min_kept: float | None = None
 
 
 def certify_trimming(
-    counts: ClassCounts,
+    counts: bounds.ClassCounts,
     kept: ArrayLike,
     requirement: Requirement,
     calibration: Calibration | None = None,
@@ -633,13 +622,13 @@ def certify_trimming(
     confidence, sure = level, level
     if calibration is not None and calibration.delta is not None:
         confidence, sure = joint_confidence(calibration.delta, level), 1.0 - (1.0 - level) / 2.0
-    proof = proof_level(sure)
+    proof = bounds.proof_level(sure)
     shares: Floats = validation.vector(kept, "kept")
     coverage, fpr = counts.bounds(level)
-    measured = mean_bound(shares, level)
-    at_least = float(interval(counts.caught, counts.n_hallucinated, proof)[0])
-    at_most = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
-    kept_at_least = mean_at_least(shares, sure)
+    measured = bounds.mean_bound(shares, level)
+    at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])
+    at_most = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    kept_at_least = bounds.mean_at_least(shares, sure)
     if calibration is not None:
         at_least = float(1 - decimal(calibration.alpha))
     result = TrimCertificate(
@@ -666,20 +655,20 @@ def certify_trimming(
         return _worded(result, "certified", _removal_claim(result))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
     if not freed:
-        needed["hallucinated"] = further(coverage, required, proof, good_above=True)
+        needed["hallucinated"] = bounds.further(coverage, required, proof, good_above=True)
     if limit is not None and not spares:
-        needed["faithful"] = further(fpr, limit, proof, good_above=False)
+        needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
     if least is None:
         needed["answers"] = None
     elif not keeps:
         refuting = (1.0 - _refuting(level, limit)) / 2.0
-        needed["answers"] = further_values(shares, least, 1.0 - sure, refuting)
+        needed["answers"] = bounds.further_values(shares, least, 1.0 - sure, refuting)
     open_ones = _open(result, freed=freed, keeps=keeps, spares=spares)
     return replace(_worded(result, "inconclusive", open_ones), needed=needed)
 
 
 def certify_group_trimming(
-    groups: Mapping[str, tuple[ClassCounts, Floats]], requirement: Requirement
+    groups: Mapping[str, tuple[bounds.ClassCounts, Floats]], requirement: Requirement
 ) -> dict[str, GroupVerdict]:
     """Decide about every group as `certify_groups` does, with the counts and shares of each."""
     each = replace(requirement, confidence=1.0 - (1.0 - requirement.confidence) / len(groups))
@@ -691,14 +680,14 @@ def certify_group_trimming(
 
 
 def _refuted(
-    certificate: TrimCertificate, counts: ClassCounts, shares: Floats, level: float
+    certificate: TrimCertificate, counts: bounds.ClassCounts, shares: Floats, level: float
 ) -> list[str]:
     """Return what is shown to be missed, in words."""
     limit, least = certificate.max_fpr, certificate.min_kept
     level = _refuting(level, limit)
-    freed = float(interval(counts.caught, counts.n_hallucinated, level)[1])
-    touched = float(interval(counts.false_alarms, counts.n_faithful, level)[0])
-    upper = mean_bound(shares, level).upper
+    freed = float(bounds.interval(counts.caught, counts.n_hallucinated, level)[1])
+    touched = float(bounds.interval(counts.false_alarms, counts.n_faithful, level)[0])
+    upper = bounds.mean_bound(shares, level).upper
     reasons = []
     if freed < certificate.min_coverage:
         reasons.append(

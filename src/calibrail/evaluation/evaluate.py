@@ -12,6 +12,7 @@ from calibrail.conformal.groups import spelled
 from calibrail.conformal.risk_control import RiskControl
 from calibrail.conformal.rule import Rule
 from calibrail.data.splits import CALIBRATION, SPLIT_NAMES, TEST
+from calibrail.evaluation import sentence_removal
 from calibrail.evaluation.measures import BaselineResult, TestMetrics, baseline_result
 from calibrail.evaluation.removal import RemovalOutcome
 from calibrail.evaluation.sample import CLASSES, Sample
@@ -23,13 +24,6 @@ from calibrail.evaluation.sections import (
     risk_bounds,
     risk_verdict,
     three_way_review,
-)
-from calibrail.evaluation.sentence_removal import (
-    needed_auroc,
-    sentences_section,
-    simplest,
-    streaming,
-    trimmed_row,
 )
 from calibrail.evaluation.shift import measured_shift
 from calibrail.evaluation.stats.intervals import Floats, Measure
@@ -448,11 +442,11 @@ def evaluate(
         sections["shift"] = measured_shift(calibration, sample, shared, others.target, level)
 
     if trimmed is not None:
-        sections["sentences"] = sentences_section(trimmed, level) | {
-            "baselines": simplest(trimmed, level),
+        sections["sentences"] = sentence_removal.sentences_section(trimmed, level) | {
+            "baselines": sentence_removal.simplest(trimmed, level),
             "detectors": [],
-            "stream": streaming(trimmed, level),
-            "needed_auroc": needed_auroc(
+            "stream": sentence_removal.streaming(trimmed, level),
+            "needed_auroc": sentence_removal.needed_auroc(
                 trimmed.unsupported(), promise.alpha, requirement.min_kept
             ),
         }
@@ -461,7 +455,10 @@ def evaluate(
         if trimmed is None:
             beside = calibration, sample, tested.fpr, level
             return tuple(baseline_result(name, other, *beside) for name, other in table.items())
-        pairs = [trimmed_row(*item, calibration, trimmed, level) for item in table.items()]
+        pairs = [
+            sentence_removal.trimmed_row(*item, calibration, trimmed, level)
+            for item in table.items()
+        ]
         sections["sentences"][kind] += [about for _, about in pairs]
         return tuple(item for item, _ in pairs)
 

@@ -21,18 +21,8 @@ from calibrail.errors import InputError
 from calibrail.evaluation.measures import BaselineResult
 from calibrail.evaluation.removal import RemovalOutcome, Rows
 from calibrail.evaluation.sample import Sample
-from calibrail.evaluation.stats.intervals import (
-    Floats,
-    Ints,
-    Mask,
-    Measure,
-    bootstrap_counts,
-    draws_for,
-    missing,
-    ranked_values,
-    wilson,
-    with_singletons,
-)
+from calibrail.evaluation.stats import intervals
+from calibrail.evaluation.stats.intervals import Ints, Mask, Measure
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.table import UNMARKED, SentenceTable, Trimming
 from calibrail.text.structure import dangling, split_blocks
@@ -164,7 +154,7 @@ def find_spans(
         [_sums(part, first) for part in (marked * removed, chars * removed, marked)]
     )
     by_answer[:, _MARKED] += outside
-    shared = with_singletons(groups, len(by_answer))
+    shared = intervals.with_singletons(groups, len(by_answer))
     touched = by_answer > 0
     _, member = np.unique(shared, return_inverse=True)
     by_group = np.zeros((int(member.max(initial=-1)) + 1, 3), dtype=np.int64)
@@ -173,8 +163,11 @@ def find_spans(
     by_group = by_group[np.lexsort(by_group.T)]
     # All in one stratum: how many answers hold a mark is chance, too, and moves precision.
     strata = np.zeros(len(by_group), dtype=np.int8)
-    counts = bootstrap_counts(
-        np.arange(len(by_group)), strata, draws=draws_for(len(by_answer), draws), seed=seed
+    counts = intervals.bootstrap_counts(
+        np.arange(len(by_group)),
+        strata,
+        draws=intervals.draws_for(len(by_answer), draws),
+        seed=seed,
     )
     drawn = np.concatenate([part @ by_group for part in counts]) if len(by_group) else by_group
     total = by_answer.sum(axis=0)
@@ -184,7 +177,7 @@ def find_spans(
         # F1 is 2 both / (removed + marked), so that each is a part of a weighted whole.
         times, whole = weights[0], np.array([0, *weights[1:]])
         if not (total @ whole and rows.any()):
-            return missing(_METHOD, reason, confidence)
+            return intervals.missing(_METHOD, reason, confidence)
         estimate = float(times * total[0] / (total @ whole))
         if len(np.unique(shared[rows])) < FEWEST:
             few = _FEW[reason]
@@ -366,7 +359,7 @@ def _curve(trimmed: RemovalOutcome) -> dict[str, list[float]] | None:
     """Return the shares freed and kept at thresholds over the whole range; None without scores."""
     sample, everyone = trimmed.sample, trimmed.everyone
     test = trimmed.sentences.of_answers(sample.rows(TEST))
-    ranked = ranked_values(test.columns[trimmed.key], trimmed.undefined)
+    ranked = intervals.ranked_values(test.columns[trimmed.key], trimmed.undefined)
     distinct = np.unique(ranked[np.isfinite(ranked)])
     if not len(distinct):
         return None
@@ -426,7 +419,7 @@ def streaming(trimmed: RemovalOutcome, confidence: float) -> dict[str, Any]:
 def stops_of_worst(
     sentences: SentenceTable,
     key: str,
-    thresholds: Floats,
+    thresholds: intervals.Floats,
     undefined: Undefined,
     tolerance: float,
 ) -> Mask:
@@ -523,7 +516,7 @@ def stopped_streams(
             "after": share(~never & (stop > wrong)),
             "never": share(never),
         },
-        "cut": wilson(int((~never)[faithful].sum()), len(faithful), confidence).to_dict(),
+        "cut": intervals.wilson(int((~never)[faithful].sum()), len(faithful), confidence).to_dict(),
         "delay": _mean_streaming(delays, confidence, seed).to_dict()
         | {"counts": {str(k): int((delays == k).sum()) for k in np.unique(delays).tolist()}},
         "words_shown": _mean_streaming(seen, confidence, seed).to_dict(),
@@ -549,9 +542,9 @@ def _mean_streaming(values: Ints, confidence: float, seed: int) -> Measure:
     """Return a mean over answers with the interval of means over answers drawn again."""
     n = len(values)
     if n == 0:
-        return missing(_STREAMING_METHOD, "no_such_answer", confidence)
+        return intervals.missing(_STREAMING_METHOD, "no_such_answer", confidence)
     rng, tail = np.random.default_rng(seed), (1.0 - confidence) / 2.0
-    draws, at_once = draws_for(n), max(1, _CHUNK // n)
+    draws, at_once = intervals.draws_for(n), max(1, _CHUNK // n)
     sizes = [min(at_once, draws - begun) for begun in range(0, draws, at_once)]
     means = np.concatenate([values[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
     lower, upper = (float(end) for end in np.quantile(means, [tail, 1.0 - tail]))

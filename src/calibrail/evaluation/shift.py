@@ -8,15 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrail.conformal import (
-    Calibration,
-    WeightedCalibration,
-    calibrate_threshold,
-    calibrate_weighted,
-    coverage_band,
-    holm,
-    validation,
-)
+from calibrail import conformal
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sample import Sample
@@ -185,7 +177,7 @@ def density_ratio(
         raise InputError(
             f"production must have the {near.shape[1]} features of calibration; got {far.shape[1]}"
         )
-    if validation.share(limit, "limit") >= 0.5:
+    if conformal.validation.share(limit, "limit") >= 0.5:
         raise InputError(f"limit must lie in (0, 0.5); got {limit!r}")
     model = make_pipeline(StandardScaler(), LogisticRegression())
     origin = np.repeat([0, 1], [len(near), len(far)])
@@ -228,7 +220,7 @@ class Weighting:
         AUROC of telling the two sides apart by the weights; 0.5 = no difference seen.
     """
 
-    calibration: WeightedCalibration
+    calibration: conformal.WeightedCalibration
     n: int
     weights: Floats
     told_apart: Measure
@@ -256,7 +248,7 @@ def weight_towards(
     values = sample.values[part]
     chosen = (sample.labels[part] == 1) & ~np.isnan(values)
     return Weighting(
-        calibrate_weighted(values[chosen], here[chosen], alpha),
+        conformal.calibrate_weighted(values[chosen], here[chosen], alpha),
         int(chosen.sum()),
         there,
         auroc(there, here, confidence=confidence),
@@ -272,7 +264,7 @@ def _matrix(columns: Features, names: Features) -> Floats:
 
 
 def measured_shift(
-    calibration: Calibration,
+    calibration: conformal.Calibration,
     sample: Sample,
     features: Features,
     target: Features,
@@ -354,14 +346,14 @@ def drift(
         If no threshold short of flagging everything keeps the promise.
     """
     promise = replace(promise, allow_flag_all=False)
-    calibration = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
+    calibration = conformal.calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
     flags = calibration.flags(sample.values, sample.tolerance)
     coverage, fpr = sample.bounds(flags, confidence)
     band = p_value = None
     if n := coverage.n:
         from scipy.stats import betabinom  # takes long to import
 
-        lowest, highest = coverage_band(calibration, n, confidence)
+        lowest, highest = conformal.coverage_band(calibration, n, confidence)
         band = {"lower": lowest / n, "upper": highest / n, "confidence": confidence}
         # The miss rate of a threshold of rank k among n is Beta(k, n + 1 - k), so that misses among
         # m are beta-binomial (STATISTICS: the band's law). Ties only make catching more likely.
@@ -386,7 +378,7 @@ def drift(
 def _needed(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any] | None:
     """Return the threshold that the other side's own hallucinated answers would set."""
     try:
-        calibration = calibrate_threshold(sample.scores(TEST, 1), promise)
+        calibration = conformal.calibrate_threshold(sample.scores(TEST, 1), promise)
     except InputError:
         return None
     _, fpr = sample.bounds(calibration.flags(sample.values, sample.tolerance), confidence)
@@ -429,7 +421,7 @@ def judge_drift(
     above it, ``not repaired`` if it lies below.
     """
     tested = [item["p_value"] for item in results if item["coverage"]["n"] >= FEWEST]
-    adjusted = iter(holm(tested).tolist() if tested else ())
+    adjusted = iter(conformal.holm(tested).tolist() if tested else ())
     judged = []
     for item in results:
         p_value, finding, repair = None, UNTESTED, None

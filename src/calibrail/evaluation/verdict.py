@@ -7,15 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import (
-    ClassCounts,
-    GroupedCalibration,
-    GroupVerdict,
-    OverlappingCalibration,
-    certify_counts,
-    certify_groups,
-    joint_certificate,
-)
+from calibrail import conformal
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
 from calibrail.conformal.groups import joined, parted
 from calibrail.conformal.rule import Rule
@@ -83,9 +75,9 @@ def decide(
         least = min(min_coverage, float(1 - decimal(calibration.alpha)))
         joint = _with_unseen(counts, flagged, sample)
         limits = replace(requirement, min_coverage=least)
-        certificate = joint_certificate(calibration, joint, limits)
+        certificate = conformal.joint_certificate(calibration, joint, limits)
     else:
-        certificate = certify_counts(counts, requirement)
+        certificate = conformal.certify_counts(counts, requirement)
     verdict: str = certificate.verdict
     reason: Reason = "bounds"
     if construction and verdict == "certified" and band and counts.caught < band.lowest:
@@ -147,7 +139,9 @@ def _by_construction(rule: Rule, min_coverage: float) -> bool:
     return alone and proven and promised and not calibration.flag_all
 
 
-def _with_unseen(counts: ClassCounts, flagged: Mask, sample: Sample) -> ClassCounts:
+def _with_unseen(
+    counts: conformal.ClassCounts, flagged: Mask, sample: Sample
+) -> conformal.ClassCounts:
     """Add the faithful calibration examples, which the threshold never saw.
 
     None is added where one shares a group with a hallucinated example of the calibration part.
@@ -163,7 +157,7 @@ def _with_unseen(counts: ClassCounts, flagged: Mask, sample: Sample) -> ClassCou
 
 
 def by_group(
-    grouped: GroupedCalibration,
+    grouped: conformal.GroupedCalibration,
     names: Sequence[str],
     sample: Sample,
     requirement: Requirement,
@@ -196,9 +190,9 @@ def by_group(
     members = np.asarray(names, dtype=object)
     present = sorted(set(members[sample.rows(TEST)].tolist()))
 
-    def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
+    def verdicts(flagged: Mask) -> dict[str, conformal.GroupVerdict]:
         counts = {name: sample.counts(flagged, members == name) for name in present}
-        return certify_groups(counts, requirement)
+        return conformal.certify_groups(counts, requirement)
 
     if trimmed is None:
         own_threshold = verdicts(grouped.flags(sample.values, names, sample.tolerance))
@@ -231,7 +225,7 @@ def by_group(
 
 def _trimmed_verdicts(
     trimmed: RemovalOutcome, members: NDArray[np.object_], requirement: Requirement
-) -> dict[str, GroupVerdict]:
+) -> dict[str, conformal.GroupVerdict]:
     """Decide about every group of the test part by what is left of its answers."""
     return certify_group_trimming(_left(trimmed, members), requirement)
 
@@ -252,7 +246,7 @@ def _left(trimmed: RemovalOutcome, members: NDArray[np.object_]) -> dict[str, tu
 
 
 def by_overlapping_groups(
-    grouped: OverlappingCalibration,
+    grouped: conformal.OverlappingCalibration,
     names: Sequence[str],
     sample: Sample,
     requirement: Requirement,
@@ -285,11 +279,11 @@ def by_overlapping_groups(
     }
     keys = {joined(key): key for key in groups}
 
-    def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
+    def verdicts(flagged: Mask) -> dict[str, conformal.GroupVerdict]:
         counts = {name: sample.counts(flagged, groups[key]) for name, key in keys.items()}
-        return certify_groups(counts, requirement)
+        return conformal.certify_groups(counts, requirement)
 
-    def of_trimmed(left: RemovalOutcome) -> dict[str, GroupVerdict]:
+    def of_trimmed(left: RemovalOutcome) -> dict[str, conformal.GroupVerdict]:
         counts = {
             joined((column, name)): item
             for place, column in enumerate(grouped.columns)
@@ -334,12 +328,14 @@ def by_overlapping_groups(
     }
 
 
-def _shared(grouped: GroupedCalibration | OverlappingCalibration, sample: Sample) -> Any:
+def _shared(
+    grouped: conformal.GroupedCalibration | conformal.OverlappingCalibration, sample: Sample
+) -> Any:
     """Return the calibration of one threshold for all groups."""
     return sample.calibrated(replace(grouped.fallback.promise, allow_flag_all=True))
 
 
-def _beside(verdict: GroupVerdict) -> dict[str, Any]:
+def _beside(verdict: conformal.GroupVerdict) -> dict[str, Any]:
     return {
         "shared_coverage": verdict.certificate.coverage.to_dict(),
         "shared_fpr": verdict.certificate.fpr.to_dict(),

@@ -15,15 +15,8 @@ from scipy.special import expit, logit, ndtri
 
 from calibrail.conformal import validation
 from calibrail.conformal.power import Assumption, plan
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.active import informative, limits, truth_values
-from calibrail.conformal.sequential.betting import (
-    FRACTIONS,
-    mixture,
-    on_requirement,
-    required_steps,
-    wealth_of_counts,
-    zero_wealth,
-)
 from calibrail.conformal.sequential.test import UnsureTest, goals
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
@@ -89,7 +82,9 @@ class Start(NamedTuple):
 
 def nothing_known() -> Start:
     """Return what is known before any answer is drawn."""
-    return Start(np.zeros((4, 2), np.int64), np.zeros((4, len(FRACTIONS))), np.zeros(4), 0.0, 0)
+    return Start(
+        np.zeros((4, 2), np.int64), np.zeros((4, len(betting.FRACTIONS))), np.zeros(4), 0.0, 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +199,8 @@ def follow(
             for value in (answer, answer * unit.flagged, unit.flagged)
         )
         rows = np.stack([w, 1.0 - w, hits, flagged - hits], axis=2)
-        path = log[going][:, None] + np.cumsum(required_steps(rows, edges, floors), axis=1)
-        wealth = mixture(path)
+        path = log[going][:, None] + np.cumsum(betting.required_steps(rows, edges, floors), axis=1)
+        wealth = betting.mixture(path)
         counts = n_labels[going][:, None] + np.cumsum(
             np.sum(labelled & (unit.weight > 0.0), axis=2), axis=1
         )
@@ -280,7 +275,7 @@ def most_or_least(limit: float, goal: float, most: int, *, above: bool) -> Ints:
         middle = np.maximum(middle, 0)
         won, lost = middle.astype(np.float64), (n - middle).astype(np.float64)
         pair = (won, lost) if above else (lost, won)
-        enough = wealth_of_counts(*pair, limit, above=above) >= goal
+        enough = betting.wealth_of_counts(*pair, limit, above=above) >= goal
         open_ = high - low > 1
         high = np.where(open_ & enough, middle, high)
         low = np.where(open_ & ~enough, middle, low)
@@ -434,9 +429,9 @@ def _start(test: UnsureTest) -> Start:
         )
         for pair in (one, other)
     ]
-    empty = zero_wealth()
+    empty = betting.zero_wealth()
     logs = [
-        on_requirement(
+        betting.on_requirement(
             empty if item.log_wealth is None else np.array(item.log_wealth).reshape(empty.shape)
         )
         for item in (kept, broken)
@@ -700,15 +695,17 @@ def fewest_drawn(requirement: Requirement, drawing: Drawing) -> tuple[int, int]:
         def won(n: int, faithful: bool) -> float:
             counts = (0.0, float(n)) if faithful else (float(n), 0.0)
             hits, misses = np.array(counts[0]), np.array(counts[1])
-            return float(wealth_of_counts(hits, misses, edges[faithful], above=not faithful))
+            return float(
+                betting.wealth_of_counts(hits, misses, edges[faithful], above=not faithful)
+            )
 
     else:
         perfect = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
         # Coverage kept by a hallucinated answer, FPR kept by a faithful one.
-        steps = required_steps(perfect, edges, drawing.floors)[[0, 1], [0, 2]]
+        steps = betting.required_steps(perfect, edges, drawing.floors)[[0, 1], [0, 2]]
 
         def won(n: int, faithful: bool) -> float:
-            return float(mixture(n * steps[int(faithful)]))
+            return float(betting.mixture(n * steps[int(faithful)]))
 
     return _first(partial(won, faithful=False), goal), _first(partial(won, faithful=True), goal)
 

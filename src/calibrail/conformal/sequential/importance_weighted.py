@@ -51,17 +51,7 @@ from numpy.typing import ArrayLike
 from calibrail.conformal import validation
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict, joint_confidence
-from calibrail.conformal.sequential.betting import (
-    FRACTIONS,
-    bet,
-    confidence_sequence,
-    confidence_set,
-    largest_bets,
-    lowest_limit,
-    mixture,
-    wealth_of_counts,
-    zero_wealth,
-)
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.threshold import (
     Calibration,
     add_tolerance,
@@ -286,7 +276,7 @@ def fpr_shown(
         side = np.where(flags, 1.0, 0.0) - max_fpr
         side = side if above else -side
         faithful = 1.0 - answers.estimated(side > 0.0)
-        bets = largest_bets(np.array(max_fpr), answers.floors(threshold))[0 if above else 1]
+        bets = betting.largest_bets(np.array(max_fpr), answers.floors(threshold))[0 if above else 1]
         yield _ever(faithful * side, bets, goal)
 
 
@@ -298,7 +288,7 @@ def _walk(answers: AuditedScores, promise: Promise, grid: Floats) -> float:
         flags = answers.flags(threshold)
         side = np.where(flags, 1.0, 0.0) - limit
         hallucinated = answers.estimated(side < 0.0)
-        bets = largest_bets(np.array(limit), answers.floors(threshold))[0]
+        bets = betting.largest_bets(np.array(limit), answers.floors(threshold))[0]
         if not _ever(hallucinated * side, bets, goal):
             break
         last = threshold
@@ -309,8 +299,8 @@ def _walk(answers: AuditedScores, promise: Promise, grid: Floats) -> float:
 
 def _ever(gains: Floats, largest: Floats, goal: float) -> bool:
     """Return whether the mixture of bets on gains has at any time won its goal."""
-    change = np.log1p(gains[:, None] * (largest * FRACTIONS))
-    wealth = mixture(np.add.accumulate(change, axis=0))
+    change = np.log1p(gains[:, None] * (largest * betting.FRACTIONS))
+    wealth = betting.mixture(np.add.accumulate(change, axis=0))
     return bool(wealth.max(initial=0.0) >= goal)
 
 
@@ -324,7 +314,7 @@ def _highest(answers: AuditedScores, scores: Floats, promise: Promise) -> float:
     missed += (len(scores) - len(defined)) * passed
     caught = len(scores) - missed
     missed += np.searchsorted(waiting, defined)
-    wealth = wealth_of_counts(missed, caught, promise.alpha, above=False)
+    wealth = betting.wealth_of_counts(missed, caught, promise.alpha, above=False)
     # The wealth falls with the threshold. Without open answers the rank is decided exactly.
     shown = np.flatnonzero(wealth >= -math.log(promise.delta) - 1e-9)
     if not len(shown):
@@ -449,7 +439,7 @@ def audited_verdict(
     at_most, needed = None, None
     if not answers.weighted:
         alarms, passed = _faithful(answers, most, worst=True)
-        at_most = 1.0 - float(lowest_limit(passed, alarms, goal))
+        at_most = 1.0 - float(betting.lowest_limit(passed, alarms, goal))
     if limit is None or not 0.0 < limit < 1.0:
         kept, broken = limit is not None and limit >= 1.0, limit == 0.0 and fpr.lower > 0.0
     elif answers.weighted:
@@ -525,8 +515,8 @@ def audited_rates(
     bounds = []
     for count, n in counts:
         # All open ones of this class, where they are passed, or where they are flagged.
-        lower = float(confidence_sequence(count, n + passed, level)[0])
-        upper = float(confidence_sequence(count + stopped, n + stopped, level)[1])
+        lower = float(betting.confidence_sequence(count, n + passed, level)[0])
+        upper = float(betting.confidence_sequence(count + stopped, n + stopped, level)[1])
         seen = count / n if n else None
         bounds.append(Bound(seen, lower, upper, count, n, "beta-mixture", level))
     return bounds[0], bounds[1]
@@ -542,7 +532,7 @@ def _faithful(answers: AuditedScores, flags: Bools, *, worst: bool) -> tuple[flo
 
 def _won(alarms: float, passed: float, limit: float, goal: float, *, above: bool) -> bool:
     hits, misses = np.array([[alarms], [passed]])
-    return bool(wealth_of_counts(hits, misses, limit, above=above)[0] >= goal)
+    return bool(betting.wealth_of_counts(hits, misses, limit, above=above)[0] >= goal)
 
 
 def _shown_in_order(
@@ -563,10 +553,10 @@ def _units(answers: AuditedScores, flags: Bools, open_as: Bools) -> Floats:
 
 def _weighted(units: Floats, floors: tuple[float, float], goal: float) -> list[tuple[float, float]]:
     """Return the limits of both shares that are not refuted."""
-    edges, state = (0.5, 0.5), zero_wealth()
-    for latest, _ in bet(state, units, edges, floors):
+    edges, state = (0.5, 0.5), betting.zero_wealth()
+    for latest, _ in betting.bet(state, units, edges, floors):
         state = latest
-    return confidence_set(state, edges, goal)
+    return betting.confidence_set(state, edges, goal)
 
 
 def _weighted_estimates(answers: AuditedScores, flags: Bools) -> list[float | None]:

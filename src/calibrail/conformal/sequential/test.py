@@ -16,16 +16,8 @@ from numpy.typing import ArrayLike
 from calibrail.conformal import validation
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.active import labelling_probability, limits, truth_values
-from calibrail.conformal.sequential.betting import (
-    bet,
-    confidence_sequence,
-    confidence_set,
-    estimated_labels,
-    lowest_limit,
-    wealth_of_counts,
-    zero_wealth,
-)
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
@@ -156,13 +148,13 @@ class SequentialTest(Record):
 
     def __post_init__(self) -> None:
         limits(self.requirement)
-        size = zero_wealth().size if self.weighted else 0
+        size = betting.zero_wealth().size if self.weighted else 0
         if self.log_wealth is not None and len(self.log_wealth) != size:
             raise InputError(
                 f"log_wealth must have {size} numbers for this drawing; got {len(self.log_wealth)}"
             )
         if self.weighted and self.log_wealth is None:
-            object.__setattr__(self, "log_wealth", tuple(zero_wealth().ravel().tolist()))
+            object.__setattr__(self, "log_wealth", tuple(betting.zero_wealth().ravel().tolist()))
 
     @property
     def weighted(self) -> bool:
@@ -252,16 +244,18 @@ class SequentialTest(Record):
         edges, (kept_at, broken_at) = limits(self.requirement), goals(level)
         rates = ((self.caught, self.n_hallucinated), (self.false_alarms, self.n_faithful))
         if self.weighted:
-            method, ends = "betting", confidence_set(self._state(), edges, broken_at)
-            (at_least, _), (_, at_most) = confidence_set(self._state(), edges, kept_at)
+            method, ends = "betting", betting.confidence_set(self._state(), edges, broken_at)
+            (at_least, _), (_, at_most) = betting.confidence_set(self._state(), edges, kept_at)
         else:
             method, ends = "beta-mixture", []
             for count, n in rates:
-                low, high = confidence_sequence(count, n, level)
+                low, high = betting.confidence_sequence(count, n, level)
                 ends.append((float(low), float(high)))
-            at_least = float(lowest_limit(self.caught, self.n_hallucinated - self.caught, kept_at))
+            at_least = float(
+                betting.lowest_limit(self.caught, self.n_hallucinated - self.caught, kept_at)
+            )
             passed = self.n_faithful - self.false_alarms
-            at_most = 1.0 - float(lowest_limit(passed, self.false_alarms, kept_at))
+            at_most = 1.0 - float(betting.lowest_limit(passed, self.false_alarms, kept_at))
         coverage, fpr = (
             Bound(_ratio(hits, mass), low, high, count, n, method, level)
             for hits, mass, (low, high), (count, n) in zip(
@@ -314,7 +308,7 @@ class SequentialTest(Record):
             return labels
         q = validation.vector(np.atleast_1d(np.asarray(probability)), "probability")
         g = validation.vector(np.atleast_1d(np.asarray(guess)), "guess")
-        weights = estimated_labels(labels, q, g)
+        weights = betting.estimated_labels(labels, q, g)
         least = np.where(flagged, *self.drawing.floors)
         if np.any(low := q < least - 1e-12):
             row = int(np.argmax(low))
@@ -362,7 +356,7 @@ class SequentialTest(Record):
             misses = (total - count).astype(np.float64)
             n_labelled = n_labelled + total - n
             wealth += [
-                wealth_of_counts(count.astype(np.float64), misses, edge, above=above)
+                betting.wealth_of_counts(count.astype(np.float64), misses, edge, above=above)
                 for above in (good, not good)
             ]
         after = self._counts(flagged, labels, len(labels))
@@ -380,7 +374,7 @@ class SequentialTest(Record):
         after = replace(self, mass=(sums[0], sums[1]), hits=(sums[2], sums[3]))
         first, done, state = self.drawn - len(rows), 0, self._state()
         edges = limits(self.requirement)
-        for latest, wealth in bet(state, rows, edges, self.drawing.floors):
+        for latest, wealth in betting.bet(state, rows, edges, self.drawing.floors):
             part = slice(done, done + len(wealth))
             drawn = first + 1 + np.arange(part.start, part.stop)
             after, done = after._judged(wealth, drawn, n_labelled[part]), part.stop
@@ -389,7 +383,7 @@ class SequentialTest(Record):
 
     def _state(self) -> Floats:
         """Return the logarithms of all bets as an array."""
-        empty = zero_wealth()
+        empty = betting.zero_wealth()
         return empty if self.log_wealth is None else np.array(self.log_wealth).reshape(empty.shape)
 
     def _judged(
@@ -646,7 +640,7 @@ def course_of_intervals(states: Sequence[UnsureTest]) -> list[tuple[Bound, Bound
         for side in ("certifying", "rejecting"):
             tests = [getattr(state, side) for state in states]
             counts, n = ([getattr(test, name) for test in tests] for name in (hits, of_class))
-            ends.append(confidence_sequence(counts, n, level))
+            ends.append(betting.confidence_sequence(counts, n, level))
         lower = np.minimum(ends[0][0], ends[1][0]).tolist()
         upper = np.maximum(ends[0][1], ends[1][1]).tolist()
         bounds = []

@@ -18,18 +18,8 @@ from typing import Final
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
 
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Difference,
-    Estimated,
-    Floats,
-    Ints,
-    Measure,
-    bootstrap_counts,
-    draws_for,
-    missing,
-    no_difference,
-)
+from calibrail.evaluation.stats import intervals
+from calibrail.evaluation.stats.intervals import Codes, Difference, Estimated, Floats, Ints, Measure
 from calibrail.options.fields import share
 
 _METHOD: Final = "delong, korn-graubard"
@@ -121,7 +111,7 @@ def area_measure(
 def without_a_class(method: str, n_hallucinated: int, confidence: float) -> Measure:
     """Return no AUROC, and which class has no answer."""
     name = "faithful" if n_hallucinated else "hallucinated"
-    return missing(method, f"no_{name}", confidence)
+    return intervals.missing(method, f"no_{name}", confidence)
 
 
 def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:
@@ -211,7 +201,7 @@ def auroc_test(
     classes = labels == 1, labels == 0
     m, n = (int(part.sum()) for part in classes)
     if m == 0 or n == 0:
-        return no_difference("delong-paired")
+        return intervals.no_difference("delong-paired")
     # Twice the counts, as whole numbers: equal placements give a variance of exactly zero.
     doubled = placements(first, labels) - placements(second, labels)
     estimate = _mean_placement(doubled[classes[0]], n)
@@ -327,7 +317,7 @@ def partial_auroc(
     """
     m, n = int(np.sum(labels == 1)), int(np.sum(labels == 0))
     if m == 0 or n == 0:
-        return missing(_PARTIAL_AUROC_METHOD, "one_class", confidence)
+        return intervals.missing(_PARTIAL_AUROC_METHOD, "one_class", confidence)
     order = np.argsort(ranked, kind="stable")
     ordered, hallucinated, most = ranked[order], labels[order] == 1, 1.0 - least_coverage
     # Examples of one value are passed together: only where a value ends is there a threshold.
@@ -358,8 +348,8 @@ def partial_auroc(
     if min(len(np.unique(groups[labels == label])) for label in (0, 1)) < FEWEST:
         reason = f"few_for_the_corner:{FEWEST}"
         return Measure(estimate, None, None, _PARTIAL_AUROC_METHOD, confidence, reason)
-    draws = draws_for(len(ranked), draws)
-    chunks = bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=1)
+    draws = intervals.draws_for(len(ranked), draws)
+    chunks = intervals.bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=1)
     drawn = np.concatenate([area(counts) for counts in chunks])
     tail = (1.0 - confidence) / 2.0
     lower, upper = (float(end) for end in np.quantile(drawn, [tail, 1.0 - tail]))
