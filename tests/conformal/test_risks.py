@@ -22,6 +22,7 @@ from calibrail.conformal.risk_control import (
     Risk,
     RiskControl,
     control_risks,
+    counts,
     p_values,
     parse_risk,
     parse_risks,
@@ -282,7 +283,8 @@ def test_a_learnt_order_is_walked_until_one_fails() -> None:
     assert found.n_hallucinated == labels[~learn].sum()
     assert found.n_faithful == (1 - labels[~learn]).sum()
     positions = np.searchsorted(thresholds, scores, side="right")
-    learnt = p_values(positions[learn], labels[learn], len(thresholds), found.risks)
+    seen = counts(positions[learn], labels[learn], len(thresholds), found.risks)
+    learnt = p_values(*seen, found.risks)
     order = np.argsort(learnt, kind="stable")
     failed = np.flatnonzero(np.array(found.p_values)[order] > 0.1)
     assert np.flatnonzero(found.valid).tolist() == sorted(order[: failed[0]].tolist())

@@ -29,7 +29,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -335,7 +334,7 @@ _SPREAD: Final = 0.6
 _LARGEST: Final = 0.95
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ClusteredCalibration(Calibration):
     """A threshold from clustered examples, each cluster counting once.
 
@@ -376,10 +375,7 @@ class ClusteredCalibration(Calibration):
         ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
-        ladder = _LADDERS.get(self)
-        if ladder is None:
-            ladder = _ladder(self.clusters, len(self.scores), self.undefined)
-            _LADDERS[self] = ladder
+        ladder = _ladder(self.clusters, len(self.scores), self.undefined)
         return np.asarray(ladder[count_at_most(self.scores, queries)])
 
     def least_alpha(self, below: int) -> float:
@@ -424,11 +420,6 @@ class ClusteredCalibration(Calibration):
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         return cast(Self, calibrate_clusters(scores, content["clusters"], promise))
-
-
-#: The p-values of each calibration in use: as many as it has scores, so they are computed once, not
-#: for each answer.
-_LADDERS: Final[WeakKeyDictionary[ClusteredCalibration, Floats]] = WeakKeyDictionary()
 
 
 def calibrate_clusters(

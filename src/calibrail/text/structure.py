@@ -273,7 +273,8 @@ def ordinal_of(sentence: str) -> Ordinal | None:
         length = match.end() if pattern is _NUMBERED else 0
         if names & {"one", "other"}:
             return Ordinal(1 if "one" in names else 2, "hand", length)
-        return Ordinal(1 + min(_ORDINALS.index(name) for name in names), "ordinal", length)
+        place = next(_ORDINALS.index(name) for name in names if name in _ORDINALS)
+        return Ordinal(1 + place, "ordinal", length)
     return None
 
 
