@@ -371,29 +371,14 @@ class OverlappingCalibration(Record):
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Rebuild it, and refuse what contradicts itself."""
+        given = dict(content)
         try:
-            given = dict(content)
-            rows = given.pop("thresholds")
-            made = cls(
-                columns=tuple(given.pop("columns")),
-                values=tuple(map(tuple, given.pop("values"))),
-                own=tuple(map(tuple, given.pop("own"))),
-                counts=tuple(map(tuple, given.pop("counts"))),
-                small=tuple(map(dict, given.pop("small"))),
-                cuts=None if (cuts := given.pop("cuts")) is None else tuple(cuts),
-                levels=tuple(given.pop("levels")),
-                thresholds_=np.array(
-                    [[-math.inf if cell is None else cell for cell in row] for row in rows], float
-                ),
-                covered=np.array(given.pop("covered"), bool),
-                min_n=given.pop("min_n"),
-                fallback=Calibration.from_dict(given.pop("fallback")),
-            )
+            table, given["covered"] = given.pop("thresholds"), np.array(given["covered"], bool)
+            rows = [[-math.inf if cell is None else cell for cell in row] for row in table]
+            given["thresholds_"] = np.array(rows, float)
+            return super(OverlappingCalibration, cls).from_dict(given)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the calibration of the groups is damaged: {error}") from error
-        if given:
-            raise InputError(f"the calibration of the groups has an unknown field: {min(given)}")
-        return made
 
     def __post_init__(self) -> None:
         vectors = math.prod(len(names) + 1 for names in self.values)
