@@ -54,10 +54,6 @@ from calibrail.conformal.sequential.forecast import LabelsToExpect as LabelsToEx
 from calibrail.conformal.sequential.forecast import SequentialPlan as SequentialPlan
 from calibrail.conformal.sequential.forecast import labels_left as labels_left
 from calibrail.conformal.sequential.forecast import plan_sequential as plan_sequential
-from calibrail.conformal.sequential.importance_weighted import ceiling as ceiling
-from calibrail.conformal.sequential.importance_weighted import ceiling_minimum as ceiling_minimum
-from calibrail.conformal.sequential.importance_weighted import ceiling_rank as ceiling_rank
-from calibrail.conformal.sequential.importance_weighted import to_label as to_label
 from calibrail.conformal.sequential.test import SequentialCertificate as SequentialCertificate
 from calibrail.conformal.sequential.test import SequentialTest as SequentialTest
 from calibrail.conformal.sequential.test import UnsureTest as UnsureTest
