@@ -236,26 +236,6 @@ def test_what_no_number_of_labels_proves_has_a_reason(options: dict[str, Any], w
     assert max(odds.certified for odds in made.points) < 0.8
 
 
-@pytest.mark.parametrize("kind", [FIXED, DETECTOR])
-def test_easier_requirements_and_better_detectors_need_fewer_labels(kind: dict[str, Any]) -> None:
-    kind = {**kind, "withhold": False}
-    first = planned(0.1, **kind).n
-    assert first is not None
-    better = {"separation": 2.5} if "separation" in kind else {"coverage": 0.99}
-    for change in ({"max_fpr": 0.5}, {"power": 0.6}, {"confidence": 0.8}, better):
-        assert (planned(0.1, **{**kind, **change}).n or math.inf) <= first
-    assert (planned(0.1, **{**kind, "withhold": True}).n or math.inf) >= first
-    assert (planned(0.1, **{**kind, "power": 0.95}).n or math.inf) > first
-
-
-def test_the_probability_grows_from_scale_to_scale() -> None:
-    for kind in (FIXED, DETECTOR):
-        made = planned(0.1, n=[200, 800, 3200, 12800], withhold=False, **kind)
-        shares = [odds.certified for odds in made.points]
-        assert shares == sorted(shares)
-        assert shares[0] < 0.6 and shares[-1] > 0.97
-
-
 def test_the_bottleneck_is_the_side_that_is_met_less_often() -> None:
     assert planned(0.05, **FIXED).bottleneck == "coverage"
     assert planned(0.05, **{**FIXED, "coverage": 0.999, "fpr": 0.19}).bottleneck == "fpr"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text.claims import claims, claims_version
-from calibrail.text.sentences import sentences, sentences_version
+from calibrail.text.claims import claims
+from calibrail.text.sentences import sentences
 from tests.steps import grows_with
 
 PIECES = (
@@ -199,8 +199,3 @@ def test_steps_grow_no_faster_than_the_text(text: Callable[[int], str]) -> None:
     assert grows_with(claims, text)
     # What happens inside of a pattern is no step, so a long text must come to an end, too.
     claims(text(1500))
-
-
-def test_the_version_holds_that_of_the_sentences() -> None:
-    assert claims_version().startswith("calibrail-claims/1 ")
-    assert claims_version().endswith(sentences_version())
