@@ -9,9 +9,9 @@ from scipy import stats
 from calibrail.conformal.change_point import (
     alarm_threshold,
     change_point,
-    first_alarms,
     stream_ranks,
 )
+from tests.conformal.alarms import first_alarms
 
 #: Shares of 20 bins before a change, of even size, and of the values after it.
 EVEN = np.full(20, 0.05)

@@ -293,7 +293,7 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
     (0.8125, 0.753, 0.866)
     """
     level = validation.share(confidence, "confidence")
-    shares = _shares(values)
+    shares = validation.rates(values, "values", "value")
     n, tail, total = len(shares), (1.0 - level) / 2.0, math.fsum(shares.tolist())
     if not n:
         return MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", level)
@@ -306,7 +306,7 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
 def mean_at_least(values: ArrayLike, confidence: float) -> float:
     """Return the lower end alone, which errs with at most 1 - ``confidence``."""
     level = validation.share(confidence, "confidence")
-    shares = _shares(values)
+    shares = validation.rates(values, "values", "value")
     if not len(shares):
         return 0.0
     return min(_lower(shares, 1.0 - level), math.fsum(shares.tolist()) / len(shares))
@@ -339,7 +339,7 @@ def further_values(
     >>> [further_values(seen, limit, 0.05, 0.025) for limit in (0.7, 0.75, 0.8125, 0.85)]
     [0, 33, None, 166]
     """
-    shares, edge = _shares(values), validation.rate(limit, "limit")
+    shares, edge = validation.rates(values, "values", "value"), validation.rate(limit, "limit")
     mean = math.fsum(shares.tolist()) / max(1, len(shares))
     if not len(shares) or mean == edge:
         return None
@@ -353,13 +353,6 @@ def further_values(
 
     needed = first_where(shown, _MEAN_BOUND_NEVER + 1, 0)
     return needed if needed <= _MEAN_BOUND_NEVER else None
-
-
-def _shares(values: ArrayLike) -> Floats:
-    shares = validation.vector(values, "values")
-    if not np.all((shares >= 0.0) & (shares <= 1.0)):
-        raise InputError("values must lie in [0, 1]")
-    return shares
 
 
 def _lower(shares: Floats, tail: float) -> float:

@@ -318,12 +318,10 @@ def _members(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     """Return the positions of each group's members, ascending."""
     if not all(issubclass(kind, str) for kind in set(map(type, groups))):
         raise InputError("groups must hold strings, one per score")
-    numbers: dict[str, int] = {}
-    each = (numbers.setdefault(name, len(numbers)) for name in groups)
-    codes = np.fromiter(each, np.intp, count=len(groups))
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(numbers)))
-    return dict(zip(numbers, np.split(order, ends[:-1]), strict=True)) if numbers else {}
+    members: dict[str, list[int]] = {}
+    for place, name in enumerate(groups):
+        members.setdefault(name, []).append(place)
+    return {name: np.array(places, np.intp) for name, places in members.items()}
 
 
 #: Variance of a question's share of missed answers, relative to that of a single answer, for which

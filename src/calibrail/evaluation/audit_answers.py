@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from calibrail.errors import InputError
 from calibrail.evaluation.sample import CLASSES
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import (
@@ -52,10 +51,6 @@ class AuditAnswers:
 
     def __post_init__(self) -> None:
         share(self.confidence, "confidence")
-        if len(self.clusters) != len(self.labels):
-            raise InputError(
-                f"clusters must have {len(self.labels)} values; got {len(self.clusters)}"
-            )
 
     def __len__(self) -> int:
         return len(self.labels)

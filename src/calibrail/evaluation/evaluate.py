@@ -12,19 +12,11 @@ from calibrail.conformal.groups import spelled
 from calibrail.conformal.risk_control import RiskControl
 from calibrail.conformal.rule import Rule
 from calibrail.data.splits import CALIBRATION, SPLIT_NAMES, TEST
-from calibrail.evaluation import sentence_removal
+from calibrail.evaluation import sections, sentence_removal
 from calibrail.evaluation.measures import BaselineResult, TestMetrics, baseline_result
 from calibrail.evaluation.removal import RemovalOutcome
 from calibrail.evaluation.sample import CLASSES, Sample
-from calibrail.evaluation.sections import (
-    attainable,
-    clustering,
-    confounds,
-    operating_curve,
-    risk_bounds,
-    risk_verdict,
-    three_way_review,
-)
+from calibrail.evaluation.sections import attainable, clustering, confounds
 from calibrail.evaluation.shift import measured_shift
 from calibrail.evaluation.stats.intervals import Floats, Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
@@ -403,15 +395,15 @@ def evaluate(
     flagged = rule.flags(sample.values, names, sample.tolerance)
     features = {name: other.values for name, other in others.baselines.items()}
     trimmed, inverted = None, None
-    sections: dict[str, Any] = {}
+    chapters: dict[str, Any] = {}
     if sentences is None:
         tested = TestMetrics.of(rule, sample, flagged, level)
         decision = decide(rule, tested, flagged, sample, limits)
         # The detector may be one of the scores of overlap itself.
         overlaps = {**features, **_by_own_name(origin.score, sample)}
         inverted = look_inverted(overlaps, sample.labels)
-        sections["curve"] = operating_curve(sample, undefined=policy, confidence=level)
-        sections["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
+        chapters["curve"] = sections.operating_curve(sample, undefined=policy, confidence=level)
+        chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:
         # The answers' values saw the labels: nothing is ranked by them.
         at = rule.thresholds(len(sample), names)
@@ -419,30 +411,30 @@ def evaluate(
         tested = TestMetrics.by_sentence(rule, trimmed, flagged, level)
         decision = decide_trimming(rule, tested, trimmed, limits)
     if risks is not None:
-        measured = risk_bounds(risks.risks, sample.counts(flagged), level)
-        verdict = risk_verdict(measured)
+        measured = sections.risk_bounds(risks.risks, sample.counts(flagged), level)
+        verdict = sections.risk_verdict(measured)
         content = {**decision.certificate, "verdict": verdict, "flips": None}
         decision = VerdictResult(verdict, "risks", content)
-        sections["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
+        chapters["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
     if rule.groups is not None and names is not None:
         rows = (
             by_overlapping_groups(rule.groups, names, sample, limits, trimmed)
             if isinstance(rule.groups, OverlappingCalibration)
             else by_group(rule.groups, names, sample, limits, trimmed)
         )
-        sections["by_group"] = {"column": spelled(promise.by), **rows}
+        chapters["by_group"] = {"column": spelled(promise.by), **rows}
     elif rule.chosen is None:
-        sections["attainable"] = attainable(calibration, sample, level)
+        chapters["attainable"] = attainable(calibration, sample, level)
     if isinstance(calibration, ClusteredCalibration) and rule.chosen is None:
-        sections["clustering"] = clustering(calibration, sample, level)
+        chapters["clustering"] = clustering(calibration, sample, level)
     if rule.upper is not None:
-        sections["three_way"] = three_way_review(rule, names, sample, level)
+        chapters["three_way"] = sections.three_way_review(rule, names, sample, level)
     if others.target is not None:
         shared = {name: features[name] for name in others.target}
-        sections["shift"] = measured_shift(calibration, sample, shared, others.target, level)
+        chapters["shift"] = measured_shift(calibration, sample, shared, others.target, level)
 
     if trimmed is not None:
-        sections["sentences"] = sentence_removal.sentences_section(trimmed, level) | {
+        chapters["sentences"] = sentence_removal.sentences_section(trimmed, level) | {
             "baselines": sentence_removal.simplest(trimmed, level),
             "detectors": [],
             "stream": sentence_removal.streaming(trimmed, level),
@@ -459,7 +451,7 @@ def evaluate(
             sentence_removal.trimmed_row(*item, calibration, trimmed, level)
             for item in table.items()
         ]
-        sections["sentences"][kind] += [about for _, about in pairs]
+        chapters["sentences"][kind] += [about for _, about in pairs]
         return tuple(item for item, _ in pairs)
 
     baselines, threshold = rows_of(others.baselines, "baselines"), rule.chosen
@@ -488,14 +480,14 @@ def evaluate(
             sample,
             tested,
             baselines,
-            sections.get("attainable"),
+            chapters.get("attainable"),
             inverted,
             origin.data.get("near_duplicates"),
         ),
         data=origin.data,
         reproduce=origin.reproduce,
         notes=origin.notes,
-        **sections,
+        **chapters,
     )
 
 

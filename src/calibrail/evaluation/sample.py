@@ -71,10 +71,6 @@ class Sample(Record):
             raise InputError(f"groups must have one entry per example; got {len(self.groups)}")
         if np.isinf(self.values).any():
             raise InputError("values must be finite, or NaN where undefined; got an infinite value")
-        if not np.isin(self.labels, (0, 1)).all():
-            raise InputError("labels must be 0 (faithful) or 1 (hallucinated)")
-        if not np.isin(self.split, (FIT, CALIBRATION, TEST, ASIDE)).all():
-            raise InputError("codes must be 0 (fit), 1 (calibration), 2 (test) or 3 (set aside)")
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
         object.__setattr__(self, "tolerance", conformal.validation.tolerance(self.tolerance))
 

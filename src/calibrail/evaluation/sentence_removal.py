@@ -135,11 +135,6 @@ def find_spans(
         where nothing is removed or marked; ``characters``: how many are ``removed``, ``marked``
         and ``both``; ``answers``: in how many something is ``marked``, and ``removed``.
 
-    Raises
-    ------
-    ValueError
-        More characters of a sentence are marked than it has.
-
     Examples
     --------
     >>> first, chars = np.array([0, 2, 3]), np.array([10, 30, 20])
@@ -148,8 +143,6 @@ def find_spans(
     >>> [found[name]["estimate"] for name in ("precision", "recall", "f1")]
     [0.5, 0.75, 0.6]
     """
-    if (marked > chars).any():
-        raise ValueError("more characters of a sentence are marked than it has")
     by_answer = np.column_stack(
         [_sums(part, first) for part in (marked * removed, chars * removed, marked)]
     )
@@ -275,7 +268,7 @@ def sentences_section(trimmed: RemovalOutcome, confidence: float) -> dict[str, A
             name: int(np.count_nonzero(counted & sentences.any(which)))
             for name, which in reviewed_for.items()
         },
-        "flagged_whole": _freed_and_kept(trimmed.with_trimming(whole), confidence),
+        "flagged_whole": trimmed.with_trimming(whole).delivered(confidence).to_dict(),
         "curve": _curve(trimmed),
         "spans": _spans(trimmed, confidence),
     }
@@ -298,7 +291,7 @@ def simplest(trimmed: RemovalOutcome, confidence: float) -> list[dict[str, Any]]
     rows = []
     for name, removed in removes.items():
         other = trimmed.with_trimming(Trimming(removed, removed, nobody))
-        rows.append({"name": name, "threshold": None, **_freed_and_kept(other, confidence)})
+        rows.append({"name": name, "threshold": None, **other.delivered(confidence).to_dict()})
     return rows
 
 
@@ -346,13 +339,9 @@ def trimmed_row(
         beats_detector=gap.lies_above(0.0),
         detector_beats=gap.lies_below(0.0),
     )
-    measured = _freed_and_kept(trimmed, confidence)
+    measured = trimmed.delivered(confidence).to_dict()
     about = {"name": name, "threshold": calibration.threshold, **measured}
     return row, {**about, "kept_beyond_detector": gap.to_dict(), "reason": None}
-
-
-def _freed_and_kept(trimmed: RemovalOutcome, confidence: float) -> dict[str, Any]:
-    return trimmed.delivered(confidence).to_dict()
 
 
 def _curve(trimmed: RemovalOutcome) -> dict[str, list[float]] | None:
@@ -506,8 +495,8 @@ def stopped_streams(
     delays = (stop - wrong)[caught]
     words = np.where(sentences.labels == 1, sentences.words, 0)
     shown = np.arange(len(sentences)) < np.repeat(stop, np.diff(sentences.first))
-    total = _sums_streaming(sentences, words)[hallucinated]
-    seen = _sums_streaming(sentences, np.where(shown, words, 0))[hallucinated]
+    total = _sums(words, sentences.first)[hallucinated]
+    seen = _sums(np.where(shown, words, 0), sentences.first)[hallucinated]
     said = total > 0
     return {
         "stopped": {
@@ -531,11 +520,6 @@ def _first(sentences: SentenceTable, which: Mask) -> Ints:
     ends = sentences.first[1:]
     following = np.minimum.accumulate(np.append(places, len(sentences))[::-1])[::-1]
     return np.minimum(following[sentences.first[:-1]], ends)
-
-
-def _sums_streaming(sentences: SentenceTable, numbers: Ints) -> Ints:
-    before = np.concatenate(([0], np.cumsum(numbers, dtype=np.int64)))
-    return np.asarray(before[sentences.first[1:]] - before[sentences.first[:-1]])
 
 
 def _mean_streaming(values: Ints, confidence: float, seed: int) -> Measure:

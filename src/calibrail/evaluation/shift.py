@@ -162,23 +162,12 @@ def density_ratio(
         Weights of the calibration examples and of the production answers, of mean about 1 on the
         calibration side.
 
-    Raises
-    ------
-    InputError
-        If the features are not finite matrices with the same columns.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    near = _matrix_density_ratio(calibration, "calibration")
-    far = _matrix_density_ratio(production, "production")
-    if near.shape[1] != far.shape[1]:
-        raise InputError(
-            f"production must have the {near.shape[1]} features of calibration; got {far.shape[1]}"
-        )
-    if conformal.validation.share(limit, "limit") >= 0.5:
-        raise InputError(f"limit must lie in (0, 0.5); got {limit!r}")
+    near, far = np.asarray(calibration, np.float64), np.asarray(production, np.float64)
     model = make_pipeline(StandardScaler(), LogisticRegression())
     origin = np.repeat([0, 1], [len(near), len(far)])
     model.fit(np.concatenate([near, far]), origin)
@@ -188,16 +177,6 @@ def density_ratio(
         return np.asarray(chance / (1.0 - chance) * len(near) / len(far), dtype=np.float64)
 
     return ratio(near), ratio(far)
-
-
-def _matrix_density_ratio(features: ArrayLike, name: str) -> Floats:
-    try:
-        array = np.asarray(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must hold numbers; {error}") from error
-    if array.ndim != 2 or 0 in array.shape or not np.isfinite(array).all():
-        raise InputError(f"{name} must be a finite matrix of shape (n, d); got shape {array.shape}")
-    return array
 
 
 #: What is known of answers without their labels: a column a feature, NaN where undefined.

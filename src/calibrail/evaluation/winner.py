@@ -200,10 +200,6 @@ class Candidates:
         return len(self.members)
 
 
-_Floats = NDArray[np.float64]
-_Counts = NDArray[np.int64]
-
-
 class FixedCoverage:
     """One score, ready to be counted at the same rank in many draws.
 
@@ -225,9 +221,7 @@ class FixedCoverage:
         The score at that rank, on the data itself.
     """
 
-    def __init__(
-        self, hallucinated: _Floats, faithful: _Floats, rank: int, weights: _Floats
-    ) -> None:
+    def __init__(self, hallucinated: Floats, faithful: Floats, rank: int, weights: Floats) -> None:
         self.share = rank / float(weights.sum())
         self._order_h = np.argsort(hallucinated, kind="stable")
         self._order_f = np.argsort(faithful, kind="stable")
@@ -239,7 +233,7 @@ class FixedCoverage:
         self.threshold = float(hallucinated[self.lowest[-1]])
         self._passed = np.searchsorted(faithful[self._order_f], ladder, side="left")
 
-    def fpr(self, drawn_h: _Counts, drawn_f: _Counts) -> _Floats:
+    def fpr(self, drawn_h: Ints, drawn_f: Ints) -> Floats:
         """Return the FPR at the threshold of each draw.
 
         Parameters
@@ -257,11 +251,11 @@ class FixedCoverage:
         below = np.zeros((len(drawn_f), drawn_f.shape[1] + 1), dtype=np.int64)
         np.cumsum(drawn_f[:, self._order_f], axis=1, out=below[:, 1:])
         passed = below[np.arange(len(below)), place]
-        result: _Floats = 1.0 - passed / below[:, -1]
+        result: Floats = 1.0 - passed / below[:, -1]
         return result
 
 
-def _place(steps: _Floats, least: _Floats) -> NDArray[np.intp]:
+def _place(steps: Floats, least: Floats) -> NDArray[np.intp]:
     """Return where rising sums reach what is sought, but for their rounding."""
     place: NDArray[np.intp] = np.minimum((steps < least - 1e-9).sum(axis=-1), steps.shape[-1] - 1)
     return place

@@ -91,7 +91,7 @@ def estimated_labels(hallucinated: ArrayLike, probability: ArrayLike, guess: Arr
     [1.75, 0.0, 0.125]
     """
     labels = validation.vector(hallucinated, "hallucinated")
-    q, g = validation.vector(probability, "probability"), validation.vector(guess, "guess")
+    q, g = validation.vector(probability, "probability"), validation.rates(guess, "guess")
     for name, values in (("probability", q), ("guess", g)):
         validation.paired(values, len(labels), name, "answer")
     known = ~np.isnan(labels)
@@ -99,8 +99,6 @@ def estimated_labels(hallucinated: ArrayLike, probability: ArrayLike, guess: Arr
         raise InputError("hallucinated must hold true, false, or None where there is no label")
     if not np.all((q > 0.0) & (q <= 1.0)):
         raise InputError("probability must lie in (0, 1] for every answer")
-    if not np.all((g >= 0.0) & (g <= 1.0)):
-        raise InputError("guess must lie in [0, 1] for every answer")
     return np.asarray(np.where(known, g + (np.where(known, labels, 0.0) - g) / q, g))
 
 

@@ -372,10 +372,8 @@ def labels_left(
     """
     known, drawing = test.known, test.certifying.drawing
     drawn = truth_values(flagged, "flagged")
-    guesses = np.full(len(drawn), 0.5) if guess is None else validation.vector(guess, "guess")
+    guesses = np.full(len(drawn), 0.5) if guess is None else validation.rates(guess, "guess")
     validation.paired(guesses, len(drawn), "guess", "answer")
-    if not np.all((guesses >= 0.0) & (guesses <= 1.0)):
-        raise InputError("guess must lie in [0, 1] for every answer")
     each = validation.number(per_unit, "per_unit")
     if not 1.0 <= each < np.inf:
         raise InputError(f"per_unit must be at least 1; got {per_unit!r}")
