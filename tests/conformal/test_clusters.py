@@ -95,27 +95,6 @@ def test_clusters_of_one_are_plain_examples(
     assert found.p_value(queries) == pytest.approx(expected.p_value(queries), abs=1e-11)
 
 
-@CHECK
-@given(EXAMPLES, ALPHAS, st.randoms(), st.sampled_from(["marginal", "pac"]))
-def test_names_of_clusters_their_order_and_increasing_transforms_do_not_matter(
-    examples: list[tuple[int, int]], alpha: float, random: Any, guarantee: Any
-) -> None:
-    scores, clusters = _split(examples)
-    plain = calibrate_clusters(scores, clusters, Promise(alpha, guarantee, allow_flag_all=True))
-    queries = np.arange(-10.0, 11.0)
-    order = list(range(len(scores)))
-    random.shuffle(order)
-    shuffled = calibrate_clusters(
-        scores[order], clusters[order], Promise(alpha, guarantee, allow_flag_all=True)
-    )
-    assert shuffled.to_dict() == plain.to_dict()
-    bent = calibrate_clusters(
-        scores**3 / 7.0, 5 * clusters - 100, Promise(alpha, guarantee, allow_flag_all=True)
-    )
-    assert np.array_equal(bent.flags(queries**3 / 7.0), plain.flags(queries))
-    assert np.array_equal(bent.p_value(queries**3 / 7.0), plain.p_value(queries))
-
-
 def test_pac_is_the_highest_threshold_at_which_the_bet_still_wins() -> None:
     """Every threshold by the definition: the wealth of a fixed bet on each group's missed share."""
     rng, alpha, delta = np.random.default_rng(0), 0.2, 0.2

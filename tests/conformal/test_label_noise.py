@@ -89,31 +89,6 @@ def test_larger_tables_against_the_harmful_flips(
     assert found.n == sum(cells) and found.share == found.flips / found.n
 
 
-@CHECK
-@given(
-    st.tuples(st.integers(0, 400), st.integers(0, 60), st.integers(0, 60), st.integers(0, 400)),
-    st.floats(0.5, 0.95),
-    st.floats(0.05, 0.5),
-    st.floats(0.5, 0.98),
-    st.floats(0.0, 0.05),
-)
-def test_the_tolerance_falls_with_every_stricter_requirement(
-    cells: tuple[int, ...], required: float, limit: float, level: float, step: float
-) -> None:
-    caught, missed, alarms, passed = cells
-    counts = (caught, caught + missed, alarms, alarms + passed)
-
-    def tolerated(required: float, limit: float, level: float) -> int:
-        found = tolerance(*counts, required, limit, level)
-        return -1 if found is None else found.flips
-
-    base = tolerated(required, limit, level)
-    assert -1 <= base <= sum(cells)
-    assert tolerated(required + step, limit, level) <= base
-    assert tolerated(required, limit - step, level) <= base
-    assert tolerated(required, limit, level + (1 - level) / 2) <= base
-
-
 def test_the_weakest_requirement_is_the_one_that_falls_first() -> None:
     for counts, weakest in (((270, 300, 2, 400), "coverage"), ((300, 300, 30, 400), "fpr")):
         found = tolerance(*counts, 0.85, 0.12, 0.95)

@@ -383,36 +383,6 @@ def test_a_useless_score_is_rarely_trusted_and_the_correction_is_needed(
 # --- two traps of the engine
 
 
-def test_a_threshold_that_flags_nothing_does_not_hide_the_others() -> None:
-    """MAPIE gives an undefined precision the p-value NaN, and NaN ends Holm's procedure.
-
-    No flagged answer: its risk is 1 on -1 trials, the binomial tail of which is NaN. Holm tests the
-    smallest p-value first, argmin takes the NaN for it, the comparison fails, and the list of valid
-    thresholds is empty. Here such a candidate has p = 1, and it stays in the count of tests: to
-    drop it would make the correction depend on the examples that test.
-    """
-    scores, labels = draw(600, 3.0, 1)
-    scores = norm.cdf(scores - 1)
-    thresholds = np.linspace(0.2, 0.95, 16)
-    risks = {"precision": 0.7}
-    assert len(direct(scores, labels, thresholds, risks).valid_predict_params)
-    more = np.append(thresholds, 1.0)
-    trapped = direct(scores, labels, more, risks)
-    assert np.isnan(trapped.p_values[-1, 0])
-    assert len(trapped.valid_predict_params) == 0
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = control_risks(
-            scores, labels, ["precision>=0.7"], search=CandidateSearch(candidates=more)
-        )
-    assert found.method == "bonferroni_holm"
-    assert (found.n_empty, found.p_values[-1], found.valid[-1]) == (1, 1.0, False)
-    assert found.values[0][-1] is None
-    expected = multipletests(found.p_values, alpha=0.1, method="holm")[0]
-    assert any(found.valid) and list(found.valid) == expected.tolist()
-
-
 def test_only_thresholds_that_flag_nothing() -> None:
     found = control_risks(
         [0.1, 0.2, 0.3], [0, 1, 1], ["precision>=0.7"], search=CandidateSearch(candidates=[5, 6])

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from mapie.risk_control import BinaryClassificationController
-from scipy.stats import betabinom, binom
+from scipy.stats import betabinom
 
 from calibrail.conformal import (
     GUARANTEES,
@@ -161,36 +160,6 @@ def test_flags_and_p_values_refuse_what_has_no_answer() -> None:
             flags([1.0], 0.5, tolerance)
     assert flags([1.7e308], 0.5, 1.7e308).all()
     assert flags([], 0.5).shape == (0,)
-
-
-def test_pac_is_the_threshold_of_learn_then_test_without_a_grid() -> None:
-    """MAPIE's binomial p-value at calibrail's threshold is the binomial tail that defines it.
-
-    MAPIE tests "recall < 1 - alpha" at each threshold by an exact binomial test or by
-    Hoeffding-Bentkus, whichever its version has, and starts from the safe end (fixed sequence, no
-    multiplicity). Both are valid at the same level, so the two agree up to the grid where MAPIE is
-    exact, and MAPIE can only be below where it is not.
-    """
-    rng, alpha, delta, n = np.random.default_rng(3), 0.1, 0.1, 400
-    hallucinated = rng.uniform(size=n)
-    ours = calibrate_threshold(hallucinated, Promise(alpha, "pac", delta))
-    grid = np.linspace(0.0, 0.99, 100)
-    controller = BinaryClassificationController(
-        lambda values: np.column_stack([1.0 - values[:, 0], values[:, 0]]),
-        risk="recall",
-        target_level=1.0 - alpha,
-        confidence_level=1.0 - delta,
-        list_predict_params=grid,
-        fwer_method="fixed_sequence",
-    )
-    controller.calibrate(hallucinated[:, None], np.ones(n, dtype=int))
-    valid = np.asarray(controller.valid_predict_params, dtype=np.float64)
-    assert len(valid)
-    assert valid.max() <= ours.threshold
-    missed = np.count_nonzero(hallucinated < ours.threshold)
-    assert binom.cdf(missed, n, alpha) <= delta < binom.cdf(missed + 1, n, alpha)
-    # Not far below either: the largest valid one of MAPIE still misses most of what is allowed.
-    assert np.count_nonzero(hallucinated < valid.max() + 0.01) >= 0.6 * missed
 
 
 def test_too_few_examples_say_how_many_are_missing() -> None:
