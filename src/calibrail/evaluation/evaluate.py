@@ -19,7 +19,7 @@ from calibrail.evaluation.sample import CLASSES, Sample
 from calibrail.evaluation.sections import attainable, clustering, confounds
 from calibrail.evaluation.shift import measured_shift
 from calibrail.evaluation.stats.intervals import Floats, Measure
-from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
+from calibrail.evaluation.stats.tests import look_inverted
 from calibrail.evaluation.verdict import (
     VerdictResult,
     by_group,
@@ -400,8 +400,8 @@ def evaluate(
         tested = TestMetrics.of(rule, sample, flagged, level)
         decision = decide(rule, tested, flagged, sample, limits)
         # The detector may be one of the scores of overlap itself.
-        overlaps = {**features, **_by_own_name(origin.score, sample)}
-        inverted = look_inverted(overlaps, sample.labels)
+        own = {origin.score["name"]: sample.values} if "name" in origin.score else {}
+        inverted = look_inverted({**features, **own}, sample.labels)
         chapters["curve"] = sections.operating_curve(sample, undefined=policy, confidence=level)
         chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:
@@ -454,6 +454,11 @@ def evaluate(
         chapters["sentences"][kind] += [about for _, about in pairs]
         return tuple(item for item, _ in pairs)
 
+    lost = np.isnan(sample.values)
+    n_undefined = {
+        name: {kind: sample.count(lost, part, k)[0] for kind, k in CLASSES.items()}
+        for part, name in enumerate(SPLIT_NAMES)
+    }
     baselines, threshold = rows_of(others.baselines, "baselines"), rule.chosen
     if threshold is None and not calibration.flag_all:
         threshold = calibration.threshold
@@ -470,7 +475,7 @@ def evaluate(
         n_calibration=calibration.n,
         min_coverage=limits.coverage(promise),
         max_fpr=limits.max_fpr,
-        undefined={"policy": policy, **_n_undefined(sample)},
+        undefined={"policy": policy, **n_undefined},
         test=tested,
         baselines=baselines,
         detectors=rows_of(others.detectors, "detectors"),
@@ -497,16 +502,3 @@ def _limits(promise: Promise, requirement: Requirement, risks: RiskControl | Non
         return replace(requirement, min_coverage=requirement.coverage(promise))
     levels = {risk.name: risk.level for risk in risks.risks}
     return Requirement(levels.get("fpr"), levels.get("recall", 0.0), requirement.confidence)
-
-
-def _by_own_name(score: Mapping[str, Any], sample: Sample) -> dict[str, Floats]:
-    return {str(score["name"]): sample.values} if score.get("name") in OVERLAPS else {}
-
-
-def _n_undefined(sample: Sample) -> dict[str, dict[str, int]]:
-    """Return the number of undefined scores per part and class."""
-    undefined = np.isnan(sample.values)
-    return {
-        name: {kind: sample.count(undefined, part, k)[0] for kind, k in CLASSES.items()}
-        for part, name in enumerate(SPLIT_NAMES)
-    }

@@ -16,7 +16,7 @@ from calibrail.conformal.sequential.betting import lowest_limit
 from calibrail.data.splits import TEST
 from calibrail.evaluation.sample import CLASSES, Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
-from calibrail.evaluation.stats.intervals import Floats, Measure, ranked_values, wilson
+from calibrail.evaluation.stats.intervals import Floats, ranked_values, wilson
 from calibrail.evaluation.stats.tests import rank_correlation
 
 #: A score with at most this many distinct calibration values has few thresholds to choose from.
@@ -140,6 +140,7 @@ def confounds(
         turn = -1.0 if turned else 1.0
         difference = auroc_difference(turn * other[test], ranked[test], labels, confidence)
         both = ~np.isnan(values) & ~np.isnan(column[test])
+        better = "better" if difference.lies_above(0.0) else "as well"
         spearman = rank_correlation(values[both], column[test][both], confidence)
         rows.append(
             {
@@ -148,17 +149,11 @@ def confounds(
                 "auroc": area.to_dict(),
                 "reversed": turned,
                 "spearman": spearman.to_dict(),
-                "ranks": _ranks(difference),
+                "ranks": "worse" if difference.lies_below(0.0) else better,
             }
         )
     area = auroc(*sample.by_class(ranked), confidence=confidence)
     return {"n": int(test.sum()), "auroc": area.to_dict(), "rows": rows}
-
-
-def _ranks(difference: Measure) -> str:
-    if difference.lies_above(0.0):
-        return "better"
-    return "worse" if difference.lies_below(0.0) else "as well"
 
 
 def clustering(

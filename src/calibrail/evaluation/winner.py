@@ -387,6 +387,9 @@ class PairedTest(Record):
     auroc: Difference
 
 
+_FIXED: Final = "thresholds-as-they-are"
+
+
 def paired_tests(
     candidates: Candidates,
     reference: Candidate,
@@ -430,8 +433,12 @@ def paired_tests(
         flips = mcnemar(*flags, candidates.groups[faithful])
         if alarms is not None:
             fpr = alarms.difference(item.name, reference.name)
+        elif len(flags[0]):
+            # Where few answers are flagged by one threshold alone, a normal interval has no width.
+            gap = float(flags[0].mean() - flags[1].mean())
+            fpr = Difference(gap, None, None, flips.p_value, flips.p_value, _FIXED)
         else:
-            fpr = _as_they_are(*flags, flips.p_value)
+            fpr = no_difference(_FIXED)
         area = auroc_test(
             item.ranked[ranking], reference.ranked[ranking], labels, groups, confidence=level
         )
@@ -450,19 +457,6 @@ def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
                 test = replace(getattr(tests[place], kind), p_adjusted=p)
                 result[place] = replace(result[place], **{kind: test})
     return result
-
-
-def _as_they_are(first: Mask, second: Mask, p: float) -> Difference:
-    """Return the difference in FPR of two fixed thresholds, as McNemar's test sees it.
-
-    Without an interval: where few answers are flagged by one threshold alone, a normal one has
-    hardly any width, and none where there is no such answer.
-    """
-    method = "thresholds-as-they-are"
-    if len(first) == 0:
-        return no_difference(method)
-    gap = float(first.mean() - second.mean())
-    return Difference(gap, None, None, p, p, method)
 
 
 #: Halves of the test part, as ``halve`` names them; 0 = not for testing.

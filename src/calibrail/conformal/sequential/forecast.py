@@ -622,7 +622,10 @@ def plan_sequential(
             labels=most,
             seed=lot,
         )
-        designs[name] = _expected(found)
+        verdicts, drawn = found.decided(found.labelled), np.minimum(*found.decided(found.drawn))
+        first = np.minimum(*verdicts)
+        ends = _quantile(first, 0.5), _quantile(first, 0.8), _quantile(drawn, 0.5)
+        designs[name] = LabelsToExpect(*ends, *_shares(*verdicts))
     return SequentialPlan(
         assumption.to_dict(),
         base,
@@ -687,14 +690,6 @@ def fewest_drawn(requirement: Requirement, drawing: Drawing) -> tuple[int, int]:
         return first_where(lambda n: won(n, faithful) >= goal, 10**15, 1)
 
     return fewest(faithful=False), fewest(faithful=True)
-
-
-def _expected(found: Streams) -> LabelsToExpect:
-    """Return what streams show of the labels to expect."""
-    verdicts, drawn = found.decided(found.labelled), np.minimum(*found.decided(found.drawn))
-    labels = np.minimum(*verdicts)
-    ends = _quantile(labels, 0.5), _quantile(labels, 0.8), _quantile(drawn, 0.5)
-    return LabelsToExpect(*ends, *_shares(*verdicts))
 
 
 def _shares(certified: Floats, rejected: Floats) -> tuple[float, float, float]:

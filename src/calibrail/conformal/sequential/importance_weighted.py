@@ -426,7 +426,11 @@ def audited_verdict(
     if limit is None or not 0.0 < limit < 1.0:
         kept, broken = limit is not None and limit >= 1.0, limit == 0.0 and fpr.lower > 0.0
     elif answers.weighted:
-        kept, broken = _shown_in_order(answers, calibration.threshold, grid, limit, goal)
+        # Tried in a fixed order: from the highest threshold down, and from the lowest up.
+        above = grid[grid >= calibration.threshold][::-1]
+        below = grid[grid <= calibration.threshold]
+        kept = all(fpr_shown(answers, above, limit, goal, above=False))
+        broken = all(fpr_shown(answers, below, limit, goal, above=True))
     else:
         kept = _won(*_faithful(answers, most, worst=True), limit, goal, above=False)
         broken = _won(*_faithful(answers, least, worst=False), limit, goal, above=True)
@@ -476,11 +480,19 @@ def audited_rates(
     counts = [(int(np.sum(flags & rows)), int(np.sum(rows))) for rows in classes]
     if answers.weighted:
         goal = math.log(2.0 / (1.0 - level))
-        ends = [
-            _weighted(_units(answers, flags, flags == as_flagged), floors, goal)
-            for as_flagged in (False, True)
+        ends = []
+        for as_flagged in (False, True):
+            state = betting.zero_wealth()
+            units = _units(answers, flags, flags == as_flagged)
+            for latest, _ in betting.bet(state, units, (0.5, 0.5), floors):
+                state = latest
+            ends.append(betting.confidence_set(state, (0.5, 0.5), goal))
+        # Open answers are left out of the estimates.
+        known = _units(answers, flags, flags)[~answers.open].sum(axis=0)
+        estimates = [
+            min(1.0, max(0.0, hit / total)) if total > 0.0 else None
+            for total, hit in zip(known[:2].tolist(), known[2:].tolist(), strict=True)
         ]
-        estimates = _weighted_estimates(answers, flags)
         coverage, fpr = (
             Bound(
                 estimates[rate],
@@ -518,38 +530,10 @@ def _won(alarms: float, passed: float, limit: float, goal: float, *, above: bool
     return bool(betting.wealth_of_counts(hits, misses, limit, above=above)[0] >= goal)
 
 
-def _shown_in_order(
-    answers: AuditedScores, threshold: float, grid: Floats, limit: float, goal: float
-) -> tuple[bool, bool]:
-    """Return whether the FPR is shown to be kept, from the highest threshold down, or broken."""
-    from_above = grid[grid >= threshold][::-1]
-    kept = all(fpr_shown(answers, from_above, limit, goal, above=False))
-    from_below = grid[grid <= threshold]
-    return kept, all(fpr_shown(answers, from_below, limit, goal, above=True))
-
-
 def _units(answers: AuditedScores, flags: Bools, open_as: Bools) -> Floats:
     """Return masses and hits of both classes, shape (n, 4)."""
     w = answers.estimated(open_as)
     return np.stack([w, 1.0 - w, w * flags, (1.0 - w) * flags], axis=1)
-
-
-def _weighted(units: Floats, floors: tuple[float, float], goal: float) -> list[tuple[float, float]]:
-    """Return the limits of both shares that are not refuted."""
-    edges, state = (0.5, 0.5), betting.zero_wealth()
-    for latest, _ in betting.bet(state, units, edges, floors):
-        state = latest
-    return betting.confidence_set(state, edges, goal)
-
-
-def _weighted_estimates(answers: AuditedScores, flags: Bools) -> list[float | None]:
-    """Return coverage and FPR, open answers left out."""
-    known = ~answers.open
-    mass, other, hits, alarms = _units(answers, flags, flags)[known].sum(axis=0).tolist()
-    return [
-        min(1.0, max(0.0, hit / total)) if total > 0.0 else None
-        for hit, total in ((hits, mass), (alarms, other))
-    ]
 
 
 def _further(fpr: Bound, limit: float, goal: float) -> int | None:

@@ -256,11 +256,13 @@ class SequentialTest(Record):
             )
             passed = self.n_faithful - self.false_alarms
             at_most = 1.0 - float(betting.lowest_limit(passed, self.false_alarms, kept_at))
+        seen = (
+            min(1.0, max(0.0, hit / mass)) if mass > 0.0 else None
+            for hit, mass in zip(self.hits, self.mass, strict=True)
+        )
         coverage, fpr = (
-            Bound(_ratio(hits, mass), low, high, count, n, method, level)
-            for hits, mass, (low, high), (count, n) in zip(
-                self.hits, self.mass, ends, rates, strict=True
-            )
+            Bound(share, low, high, count, n, method, level)
+            for share, (low, high), (count, n) in zip(seen, ends, rates, strict=True)
         )
         best, reasons = self.highest, []
         for name, kept, broken in (("coverage", best[0], best[1]), ("fpr", best[2], best[3])):
@@ -408,11 +410,6 @@ class SequentialTest(Record):
 def share_so_far(mass: ArrayLike, drawn: int) -> Floats:
     """Return the share of hallucinated answers as estimated so far, never 0 or 1."""
     return np.clip((np.asarray(mass) + 5.0) / (drawn + 10.0), 0.01, 0.99)
-
-
-def _ratio(hits: float, mass: float) -> float | None:
-    """Return the share of a class that is flagged, in [0, 1]; None without any of it."""
-    return min(1.0, max(0.0, hits / mass)) if mass > 0.0 else None
 
 
 @dataclass(frozen=True, slots=True)

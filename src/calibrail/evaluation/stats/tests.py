@@ -383,23 +383,18 @@ def overlap(
         return missing(_METHOD, "one_class", confidence)
     counts_h, counts_f = _common_counts(hallucinated, faithful)
     estimate = _clip_overlap(float(np.minimum(counts_h / m, counts_f / n).sum()))
-    # Each band errs with half of what is allowed, on either side of its distribution function.
-    log_error = math.log(4.0 / (1.0 - share(confidence, "confidence")))
-    bands = math.sqrt(log_error / (2.0 * m)) + math.sqrt(log_error / (2.0 * n))
-    upper = _clip_overlap(1.0 - _largest_distance(hallucinated, faithful) + bands)
-    return Measure(
-        estimate, None, max(estimate, upper), _METHOD, confidence, "densities_unbounded_below"
-    )
-
-
-def _largest_distance(hallucinated: Floats, faithful: Floats) -> float:
-    """Return the largest distance of the two empirical distribution functions."""
     pooled = np.concatenate([hallucinated, faithful])
     one, other = (
         np.searchsorted(np.sort(part), pooled, side="right") / len(part)
         for part in (hallucinated, faithful)
     )
-    return float(np.abs(one - other).max())
+    # Each band errs with half of what is allowed, on either side of its distribution function.
+    log_error = math.log(4.0 / (1.0 - share(confidence, "confidence")))
+    bands = math.sqrt(log_error / (2.0 * m)) + math.sqrt(log_error / (2.0 * n))
+    upper = _clip_overlap(1.0 - float(np.abs(one - other).max()) + bands)
+    return Measure(
+        estimate, None, max(estimate, upper), _METHOD, confidence, "densities_unbounded_below"
+    )
 
 
 def median_overlap(hallucinated: Floats, faithful: Floats) -> Measure:
