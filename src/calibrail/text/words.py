@@ -15,11 +15,13 @@ WORDS_VERSION: Final = "calibrail-words/1"
 NAMES_VERSION: Final = "calibrail-names/1"
 
 
+_TABLES: Final = tomllib.loads(files("calibrail.text").joinpath("patterns.toml").read_text("utf-8"))
+
+
 def patterns(section: str) -> dict[str, str]:
     """Return the patterns of a section of ``patterns.toml``, each with its parts in place."""
-    content = files("calibrail.text").joinpath("patterns.toml").read_text("utf-8")
     found: dict[str, str] = {}
-    for name, parts in tomllib.loads(content)[section].items():
+    for name, parts in _TABLES[section].items():
         pattern = parts if isinstance(parts, str) else "|".join(parts)
         found[name] = re.sub(r"\{\{(\w+)\}\}", lambda part: found[part[1]], pattern)
     return found
