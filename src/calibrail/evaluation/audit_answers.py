@@ -88,15 +88,10 @@ class AuditAnswers:
         if reason is not None or ranking.area is None:
             reason = reason or "none_alike_of_both_classes"
             return intervals.missing(CLUSTERED, reason, self.confidence)
-        return self._area(ranking.area, min(ranking.n_disjoint, self._fewest_groups()))
-
-    def _area(self, area: Estimated, units: float) -> Measure:
-        variance, _ = area.variance(self.clusters)
-        return area_measure(area.value, variance, units, CLUSTERED, self.confidence)
-
-    def _fewest_groups(self) -> int:
-        """Return how many groups hold answers of the class that fewer of them hold."""
-        return min(len(np.unique(self.clusters[self.labels == label])) for label in (0, 1))
+        fewest = min(len(np.unique(self.clusters[self.labels == label])) for label in (0, 1))
+        variance, _ = ranking.area.variance(self.clusters)
+        units = min(ranking.n_disjoint, fewest)
+        return area_measure(ranking.area.value, variance, units, CLUSTERED, self.confidence)
 
     def measured(
         self, statistic: Estimated, method: str, scale: intervals.Scale = "plain"

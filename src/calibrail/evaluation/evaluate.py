@@ -90,6 +90,11 @@ def findings(
     alone = rule.chosen is None and rule.groups is None
     used = np.isin(sample.split, (CALIBRATION, TEST))
     expected_misses = calibration.rank / (calibration.n + 1)
+    set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum())}
+    # The answers behind threshold and measures that share their group.
+    parts = sample.rows(CALIBRATION, 1), sample.rows(TEST)
+    n_sharing = sum(map(sample.n_sharing, parts)) if sample.independent else 0
+    sharing = {"n_sharing": n_sharing, "n": int(np.sum(parts))}
     # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
     applies: dict[str, bool | dict[str, Any]] = {
         "labels_look_inverted": {
@@ -106,8 +111,8 @@ def findings(
         and expected_misses > calibration.alpha + 1e-12,
         "few_distinct_scores": {} if offered is None else _ties(calibration),
         "too_few_examples": _too_few(tested, calibration.rank if alone else 0),
-        "clustered": _set_aside(sample),
-        "assumed_independent": _sharing(sample) if sample.independent else {},
+        "clustered": set_aside if sample.n_set_aside else {},
+        "assumed_independent": sharing if sample.independent and sharing["n_sharing"] else {},
         "undefined_scores": bool(np.isnan(sample.values[used]).any()),
     }
     return tuple(
@@ -140,19 +145,6 @@ def _too_few(tested: TestMetrics, rank: int) -> dict[str, Any]:
     few = min(tested.n_hallucinated, tested.n_faithful) < FEW_TEST
     low_rank = 0 < rank < FEW_RANK
     return {"fewer_than": FEW_TEST * few, "low_rank": low_rank} if few or low_rank else {}
-
-
-def _set_aside(sample: Sample) -> dict[str, Any]:
-    """Return how many answers count, and how many do not since their group is counted already."""
-    n = int(np.isin(sample.split, (CALIBRATION, TEST)).sum())
-    return {"n_set_aside": sample.n_set_aside, "n": n} if sample.n_set_aside else {}
-
-
-def _sharing(sample: Sample) -> dict[str, Any]:
-    """Return how many of the answers behind threshold and measures share their group."""
-    parts = sample.rows(CALIBRATION, 1), sample.rows(TEST)
-    n_sharing = sum(map(sample.n_sharing, parts))
-    return {"n_sharing": n_sharing, "n": int(np.sum(parts))} if n_sharing else {}
 
 
 def _ties(calibration: Calibration) -> dict[str, Any]:

@@ -67,16 +67,16 @@ def needed_auroc(unsupported: Ints, alpha: float, min_kept: float | None) -> dic
         return None
     numbers, counts = np.unique(unsupported, return_counts=True)
     below = float(brentq(lambda f: counts @ (1.0 - f) ** numbers / counts.sum() - 1 + alpha, 0, 1))
+    root = np.sqrt(2.0)
     shares: Sequence[float] = sorted({HALF, _USUAL if min_kept is None else min_kept} - {0.0, 1.0})
     return {
         "unsupported": float(np.mean(unsupported)),
-        "rows": [{"kept": share, "auroc": _auroc(share, below)} for share in shares],
+        "rows": [
+            # Guessing keeps as much as lies below.
+            {"kept": share, "auroc": max(0.5, float(ndtr((ndtri(share) - ndtri(below)) / root)))}
+            for share in shares
+        ],
     }
-
-
-def _auroc(kept: float, below: float) -> float:
-    """Return the AUROC at which a share is kept; guessing keeps as much as lies below."""
-    return max(0.5, float(ndtr((ndtri(kept) - ndtri(below)) / np.sqrt(2.0))))
 
 
 #: Answers (groups) with something marked, or removed, below which there is no interval. Simulated
