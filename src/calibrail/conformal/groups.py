@@ -33,15 +33,8 @@ from typing import Any, ClassVar, Final, Literal, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import validation
-from calibrail.conformal.threshold import (
-    Calibration,
-    add_tolerance,
-    at_rank,
-    calibrate_threshold,
-    count_at_most,
-    minimum_n,
-)
+from calibrail.conformal import threshold, validation
+from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.formatting import count, listed
@@ -235,7 +228,7 @@ class GroupedCalibration(Record):
             and self.scope in expected
             and like.n == expected[self.scope]
             and (self.scope == "small groups") == (of_small >= self.min_n)
-            and self.min_n >= minimum_n(like.alpha, like.guarantee, like.promise.delta)
+            and self.min_n >= threshold.minimum_n(like.alpha, like.guarantee, like.promise.delta)
             and all(item.n >= self.min_n for item in self.groups.values())
             and all(count < self.min_n for count in self.small.values())
             and not self.groups.keys() & self.small.keys()
@@ -285,7 +278,7 @@ def calibrate_groups(
     ('all groups', {'c': 1}, 5.0)
     """
     values = _paired(scores, groups)
-    least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    least = threshold.minimum_n(promise.alpha, promise.guarantee, promise.delta)
     least = max(least, promise.min_n or 0)
     large, small = {}, {}
     members = _members(groups)
@@ -372,9 +365,9 @@ class ClusteredCalibration(Calibration):
         (1 + sum of the weights of the calibration scores <= S) / (K + 1). Under ``marginal``,
         ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = threshold.add_tolerance(validation.defined(values, "values"), tolerance)
         ladder = _ladder(self.clusters, len(self.scores), self.undefined)
-        return np.asarray(ladder[count_at_most(self.scores, queries)])
+        return np.asarray(ladder[threshold.count_at_most(self.scores, queries)])
 
     def least_alpha(self, below: int) -> float:
         """Return the smallest alpha at which so many examples may lie below the threshold."""
@@ -465,7 +458,7 @@ def calibrate_clusters(
     order = np.lexsort((codes, values))
     numbers = np.unique(codes, return_inverse=True)[1].astype(np.int64)[order]
     total = int(numbers.max()) + 1 if len(numbers) else 0
-    least = minimum_n(alpha, guarantee, delta)
+    least = threshold.minimum_n(alpha, guarantee, delta)
     if total < least and not promise.allow_flag_all:
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
@@ -474,21 +467,21 @@ def calibrate_clusters(
             f"allow flagging everything ({spell_option(Promise, 'allow_flag_all', True)})",
             least,
         )
-    if total < least:
-        threshold, position = -math.inf, 0
-    elif guarantee == "marginal":
+    position = 0
+    if total >= least and guarantee == "marginal":
         ladder = _ladder(numbers, len(defined), undefined)
         position = int(np.searchsorted(ladder, alpha, side="right")) + below
-        threshold = at_rank(defined, position, n_undefined, undefined)
-    else:
+    elif total >= least:
         missed = _missed_in_turn(numbers, len(defined), undefined)
         log_wealth = _log_wealth(np.bincount(numbers), missed, alpha, delta)
         # The wealth falls: the last of its steps that still suffices.
         position = int(np.sum(log_wealth >= math.log(1.0 / delta) - 1e-12))
-        threshold = at_rank(defined, position, n_undefined, undefined)
+    lowest = -math.inf
+    if total >= least:
+        lowest = threshold.at_rank(defined, position, n_undefined, undefined)
     numbers.flags.writeable = False
     return ClusteredCalibration.build(
-        defined, n_undefined, promise, position, threshold, clusters=numbers
+        defined, n_undefined, promise, position, lowest, clusters=numbers
     )
 
 

@@ -46,15 +46,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import validation
+from calibrail.conformal import threshold, validation
 from calibrail.conformal.groups import joined, parted
-from calibrail.conformal.threshold import (
-    Calibration,
-    add_tolerance,
-    calibrate_threshold,
-    decimal,
-    minimum_n,
-)
+from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import CalibrailError, InputError
 from calibrail.options.fields import spell_option
@@ -219,7 +213,7 @@ class VectorFits:
         """Return the threshold of a covered vector."""
         item = self.of[place]
         assert item is not None
-        return item[0].threshold(item[1], Fraction(decimal(level)))
+        return item[0].threshold(item[1], Fraction(threshold.decimal(level)))
 
     def _design(self, whole: Ints, covered: Bools) -> tuple[Ints, Bools, set[tuple[int, int]]]:
         """Return the indicators of covered answers, which of these have one everywhere, and whose.
@@ -302,7 +296,7 @@ class OverlappingCalibration(Record):
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
         queries = validation.vector(values, "values")
         nan = np.isnan(queries)
-        known = add_tolerance(np.where(nan, 0.0, queries), tolerance)
+        known = threshold.add_tolerance(np.where(nan, 0.0, queries), tolerance)
         flagged = known >= self.thresholds(groups)
         flagged[nan] = self.fallback.undefined != "pass"
         return flagged
@@ -313,7 +307,7 @@ class OverlappingCalibration(Record):
         In every group with a promise of its own P(p <= u) <= u for a hallucinated answer. It is at
         most alpha where the answer is passed, and nowhere else.
         """
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = threshold.add_tolerance(validation.defined(values, "values"), tolerance)
         reached = self.thresholds_[self._vectors(groups)] <= queries[:, np.newaxis]
         return np.asarray(np.array([*self.levels, 1.0])[reached.sum(axis=1)])
 
@@ -394,7 +388,7 @@ class OverlappingCalibration(Record):
             and tuple(sorted(set(self.levels))) == self.levels
             and like.alpha in self.levels
             and like.guarantee == "marginal"
-            and self.min_n >= minimum_n(like.alpha, like.guarantee)
+            and self.min_n >= threshold.minimum_n(like.alpha, like.guarantee)
             and all(count >= self.min_n for counts in self.counts for count in counts)
             and all(
                 sum(counts) + sum(few.values()) == like.n and len(counts) == len(names)
@@ -444,7 +438,7 @@ def calibrate_overlapping(
         raise InputError(f"by must name several columns; got {promise.by!r}")
     columns = promise.by
     fallback = calibrate_threshold(values, replace(promise, by=None, min_n=None))
-    least = max(minimum_n(promise.alpha, promise.guarantee), promise.min_n or 0)
+    least = max(threshold.minimum_n(promise.alpha, promise.guarantee), promise.min_n or 0)
     named = [parted(key, len(columns)) for key in groups]
     members = [[row[column] or "" for row in named] for column in range(len(columns))]
     sizes = [Counter(names) for names in members]

@@ -80,20 +80,9 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST, split
 from calibrail.data.splits import CALIBRATION as FIRST
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import Sample, one_of_each
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc, auroc_test
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Difference,
-    Floats,
-    Ints,
-    Mask,
-    bootstrap_counts,
-    draws_for,
-    no_difference,
-    ranked_values,
-    wilson,
-    with_singletons,
-)
+from calibrail.evaluation.stats.intervals import Codes, Difference, Floats, Ints, Mask
 from calibrail.evaluation.stats.tests import McNemar, mcnemar
 from calibrail.options import Promise, Requirement
 from calibrail.serialization import Record
@@ -132,7 +121,7 @@ class Candidate:
         cls, name: str, sample: Sample, calibration: Calibration, *, baseline: bool = False
     ) -> Candidate:
         """Return the candidate of a score that could be calibrated."""
-        ranked = ranked_values(sample.values, calibration.undefined)
+        ranked = intervals.ranked_values(sample.values, calibration.undefined)
         decided = add_tolerance(ranked, sample.tolerance)
         flagged = calibration.flags(sample.values, sample.tolerance)
         return cls(name, baseline, calibration, ranked, decided, flagged)
@@ -177,7 +166,7 @@ class Candidates:
         cls, sample: Sample, members: list[Candidate], *, confidence: float = 0.95, seed: int = 0
     ) -> Candidates:
         """Return candidates on the answers of a sample, whichever detector's scores it holds."""
-        groups = with_singletons(sample.groups, len(sample))
+        groups = intervals.with_singletons(sample.groups, len(sample))
         ranking = np.isin(sample.split, (CALIBRATION, TEST))
         if sample.lot is not None:
             ranking = one_of_each(ranking, sample.lot, groups, sample.labels)
@@ -311,10 +300,12 @@ class FalseAlarms:
             below = np.bincount(member[ladder.lowest], weights=weights[ladder.lowest])
             self._groups_below[item.name] = float(below.sum() ** 2 / np.sum(below**2))
         self._member = np.unique(groups[faithful], return_inverse=True)[1]
-        draws, seed = draws_for(len(groups)), candidates.seed
+        draws, seed = intervals.draws_for(len(groups)), candidates.seed
         drawn = [
             [ladder.fpr(counts[:, caught], counts[:, faithful]) for ladder in ladders.values()]
-            for counts in bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=2)
+            for counts in intervals.bootstrap_counts(
+                groups, labels, draws=draws, seed=seed, stream=2
+            )
         ]
         self._drawn = dict(zip(ladders, np.concatenate(drawn, axis=1), strict=True))
 
@@ -438,7 +429,7 @@ def paired_tests(
             gap = float(flags[0].mean() - flags[1].mean())
             fpr = Difference(gap, None, None, flips.p_value, flips.p_value, _FIXED)
         else:
-            fpr = no_difference(_FIXED)
+            fpr = intervals.no_difference(_FIXED)
         area = auroc_test(
             item.ranked[ranking], reference.ranked[ranking], labels, groups, confidence=level
         )
@@ -794,7 +785,7 @@ def _interval(
     """
     m, fpr = len(ladder), float(np.mean(faithful >= ladder[rank - 1]))
     n_hallucinated, n_faithful = sizes
-    fixed = wilson(round(fpr * n_faithful), max(1, round(n_faithful)), confidence)
+    fixed = intervals.wilson(round(fpr * n_faithful), max(1, round(n_faithful)), confidence)
     lower, upper = min(fpr, fixed.lower), max(fpr, fixed.upper)
     if _tied(ladder, float(ladder[rank - 1])):
         return {"lower": lower, "upper": upper, "method": "wilson", "reason": None}
@@ -845,7 +836,7 @@ def _at(
 ) -> dict[str, Any]:
     """Return coverage and FPR of a threshold with Wilson's intervals."""
     shares = {
-        name: wilson(int(np.sum(values >= threshold)), len(values), confidence).to_dict()
+        name: intervals.wilson(int(np.sum(values >= threshold)), len(values), confidence).to_dict()
         for name, values in (("coverage", hallucinated), ("fpr", faithful))
     }
     # Where the undefined answers alone decide, there is none.
