@@ -293,5 +293,3 @@ def test_bad_input_is_named(options: dict[str, Any], name: str) -> None:
 def test_no_joint_confidence_is_refused() -> None:
     with pytest.raises(InputError, match=r"^confidence must leave room for delta"):
         planned(0.1, delta=0.9, confidence=0.7, **DETECTOR)
-
-
