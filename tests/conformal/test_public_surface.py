@@ -111,13 +111,6 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "smallest_limit": {"counts": COUNTED, "min_coverage": 0.5, "confidence": 0.9, "delta": 0.1},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
     "storey_share": {"p_values": [0.1, 0.2], "n": 9},
-    "weighted_log_wealth": {
-        "hits": [0.5, 1.0],
-        "mass": [1.0, 1.0],
-        "limit": 0.5,
-        "floors": (1.0, 1.0),
-        "above": True,
-    },
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
 }
 
@@ -139,8 +132,6 @@ REFUSED: Mapping[str, list[Any]] = {
     **{name: [*ARRAY, *NAN, [-0.1] * 3, [1.1] * 3, [0.5]] for name in ("guess", "probability")},
     "flagged": [*ARRAY, *NAN, [0.5] * 3],
     "hallucinated": [*ARRAY, [math.inf] * 3, [0.5] * 3, [2] * 3],
-    **{name: [*ARRAY, [math.nan] * 2, [math.inf] * 2, [9.0] * 2] for name in ("hits", "mass")},
-    "floors": [None, 1.0, (1.0,), (0.0, 1.0), (1.0, 1.5), (math.nan, 1.0), ("1", 1.0)],
     "budget": [value for value in [0, *COUNT] if value is not None],
     "floor": OPEN,
     "above": [None, 1, "above"],

@@ -48,7 +48,6 @@ from calibrail.conformal.sequential.active import labelling_probability as label
 from calibrail.conformal.sequential.betting import confidence_sequence as confidence_sequence
 from calibrail.conformal.sequential.betting import estimated_labels as estimated_labels
 from calibrail.conformal.sequential.betting import log_wealth as log_wealth
-from calibrail.conformal.sequential.betting import weighted_log_wealth as weighted_log_wealth
 from calibrail.conformal.sequential.forecast import LabelsLeft as LabelsLeft
 from calibrail.conformal.sequential.forecast import LabelsToExpect as LabelsToExpect
 from calibrail.conformal.sequential.forecast import SequentialPlan as SequentialPlan
