@@ -15,7 +15,7 @@ from calibrail.evaluation.removal import RemovalOutcome
 from calibrail.evaluation.sample import CLASSES, Sample
 from calibrail.evaluation.stats import tests
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
-from calibrail.evaluation.stats.intervals import Mask, Measure, accuracy, ranked_values, wilson
+from calibrail.evaluation.stats.intervals import Mask, Measure, ranked_values, wilson
 from calibrail.evaluation.stats.tests import cohens_d, median_overlap, overlap, welch
 from calibrail.serialization import Record
 
@@ -99,7 +99,7 @@ class TestMetrics(Record):
     @classmethod
     def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float) -> Self:
         """Measure what a rule flags, and how its score ranks."""
-        test = sample.rows(TEST)
+        test, right = sample.rows(TEST), flagged == (sample.labels == 1)
         ranked = sample.by_class(ranked_values(sample.values, rule.undefined))
         values = sample.by_class(sample.values)
         coverage, fpr = sample.bounds(flagged, confidence)
@@ -109,7 +109,7 @@ class TestMetrics(Record):
             coverage=coverage,
             coverage_band=_band(rule, coverage, confidence),
             fpr=fpr,
-            accuracy=accuracy(flagged[test], sample.labels[test], confidence),
+            accuracy=wilson(int(np.sum(right & test)), int(np.sum(test)), confidence),
             auroc=auroc(*ranked, confidence=confidence),
             overlap=overlap(*ranked, confidence=confidence),
             median_overlap=median_overlap(*ranked),

@@ -13,7 +13,7 @@ draw lacks a class.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,26 +163,6 @@ def wilson(count: int, n: int, confidence: float = 0.95) -> Bound:
     lower = 0.0 if count == 0 else max(0.0, centre - half)
     upper = 1.0 if count == n else min(1.0, centre + half)
     return Bound(rate, lower, upper, count, n, "wilson", confidence)
-
-
-def accuracy(flagged: Mask, labels: NDArray[Any], confidence: float = 0.95) -> Bound:
-    """Return the share of examples that the threshold decides right, with Wilson's interval.
-
-    Parameters
-    ----------
-    flagged : ndarray of bool, shape (n,)
-        Decisions.
-    labels : ndarray of integers, shape (n,)
-        1 = hallucinated, 0 = faithful.
-    confidence : float
-        Level of the interval.
-
-    Examples
-    --------
-    >>> accuracy(np.array([True, False]), np.array([1, 1])).estimate
-    0.5
-    """
-    return wilson(int(np.sum(flagged == (labels == 1))), len(labels), confidence)
 
 
 #: Draws that intervals and p-values rest on.
