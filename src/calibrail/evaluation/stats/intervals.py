@@ -194,7 +194,6 @@ def bootstrap_counts(
     draws: int,
     seed: int,
     stream: int = 0,
-    size: int | None = None,
 ) -> Iterator[Ints]:
     """Yield how often each example is drawn, a chunk of draws at a time.
 
@@ -208,8 +207,6 @@ def bootstrap_counts(
         Number of draws in all.
     seed, stream : int
         The same two give the same draws; another stream gives draws independent of them.
-    size : int, optional
-        Examples to plan chunks for, where draws of several parts go side by side.
 
     Yields
     ------
@@ -229,7 +226,7 @@ def bootstrap_counts(
         classes_held[np.unique(member[labels == label])] += 1 + label
     strata = [np.flatnonzero(classes_held == kind) for kind in np.unique(classes_held)]
     rng = np.random.default_rng([seed, stream])
-    chunk = max(1, _CHUNK // max(1, size or len(member)))
+    chunk = max(1, _CHUNK // max(1, len(member)))
     for start in range(0, draws, chunk):
         b = min(chunk, draws - start)
         counts = np.empty((b, n_groups), dtype=np.int64)
