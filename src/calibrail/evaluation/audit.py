@@ -11,19 +11,9 @@ from numpy.typing import NDArray
 from calibrail.data.duplicates import THRESHOLD, Sketches, similar_pairs
 from calibrail.errors import InputError
 from calibrail.evaluation import audit_answers
+from calibrail.evaluation import confounds as surface
 from calibrail.evaluation.audit_answers import AuditAnswers, components
-from calibrail.evaluation.confounds import (
-    Confound,
-    Division,
-    Reliability,
-    Stratification,
-    confound,
-    corrected,
-    prepare,
-    prepare_columns,
-    reliability,
-    stratify,
-)
+from calibrail.evaluation.confounds import Confound, Division, Reliability, Stratification
 from calibrail.evaluation.sample import CLASSES
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import CLUSTERED
@@ -403,20 +393,20 @@ def audit_scores(
     if not answers.both_classes:
         raise InputError("labels must hold both classes, 1 = hallucinated and 0 = faithful")
     features = [
-        *prepare(material.features, answers),
-        *prepare_columns(material.divisions, answers),
+        *surface.prepare(material.features, answers),
+        *surface.prepare_columns(material.divisions, answers),
     ]
 
     def audited(name: str, column: intervals.Floats) -> DetectorAudit:
         ranks, lost = intervals.ranked_values(column, undefined), answers.by_class(np.isnan(column))
-        divided = [stratify(item, column, ranks, answers) for item in material.divisions]
+        divided = [surface.stratify(item, column, ranks, answers) for item in material.divisions]
         return DetectorAudit(
             name=name,
             score=(specs or {}).get(name, {"name": name}),
             n_undefined={kind: int(part.sum()) for kind, part in zip(CLASSES, lost, strict=True)},
-            confounds=tuple(confound(feature, ranks, answers) for feature in features),
-            strata=corrected(divided),
-            reliability=reliability(column, answers),
+            confounds=tuple(surface.confound(feature, ranks, answers) for feature in features),
+            strata=surface.corrected(divided),
+            reliability=surface.reliability(column, answers),
             **answers.separation(column, ranks),
         )
 
