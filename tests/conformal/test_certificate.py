@@ -12,6 +12,7 @@ from calibrail.conformal import (
     ClassCounts,
     attainable_coverages,
     calibrate_threshold,
+    certify_counts,
     clopper_pearson,
     coverage_band,
     holm,
@@ -202,3 +203,10 @@ def test_all_groups_are_free_of_wrong_rejections_as_often_as_stated(
 def test_large_counts_have_a_p_value() -> None:
     found = certify_each({"a": ClassCounts(3 * 10**9, 10**10, 0, 1)}, 0.9, 0.1, 0.95)["a"]
     assert found.certificate.verdict == "rejected" and found.p_undercovered == 0.0
+
+
+def test_limits_that_are_just_met_are_met() -> None:
+    counts = ClassCounts(290, 300, 20, 400)
+    made = certify_counts(counts, Requirement(max_fpr=0.1, min_coverage=0.9))
+    met = Requirement(max_fpr=made.fpr_at_most, min_coverage=made.coverage_at_least)
+    assert certify_counts(counts, met).verdict == "certified"
