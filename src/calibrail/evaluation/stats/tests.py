@@ -244,9 +244,10 @@ def _moments(values: Floats) -> tuple[int, float, float]:
 
 
 def _too_few(n_hallucinated: int, n_faithful: int) -> str | None:
-    if min(n_hallucinated, n_faithful) > 1:
-        return None
-    return f"few_defined_{'hallucinated' if n_hallucinated < 2 else 'faithful'}"
+    for name, n in (("hallucinated", n_hallucinated), ("faithful", n_faithful)):
+        if n < 2:
+            return f"few_defined_{name}"
+    return None
 
 
 #: Up to this many discordant answers in groups the sign-flip test adds up every outcome.
