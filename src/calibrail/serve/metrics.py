@@ -8,7 +8,6 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Concatenate, Final, Literal, ParamSpec, get_args
 
 import numpy as np
@@ -25,11 +24,9 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from calibrail.errors import CalibrailError
 from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.serve.guardrails import Loaded
 
-#: Stands in the reason of a decision that was not made in time.
 #: Variable with the folder in which processes count together.
 TOGETHER: Final = "PROMETHEUS_MULTIPROC_DIR"
 #: Of what /metrics answers.
@@ -56,8 +53,6 @@ _LEFT: Final = {"trimmed": "something", "emptied": "nothing"}
 #: How values of several processes become one: those of processes that live, and of them the sum,
 #: the least, the largest or the latest.
 _Merged = Literal["livesum", "livemin", "livemax", "livemostrecent"]
-#: Bytes of a process's file of counts; one that has them from the start needs no room later.
-_FILE_SIZE: Final = 2**17
 
 _P = ParamSpec("_P")
 _log: Final = logging.getLogger("calibrail.serve")
@@ -92,11 +87,6 @@ class Metrics:
     ----------
     failed : bool
         Whether something could not be counted.
-
-    Raises
-    ------
-    CalibrailError
-        If processes count together, and this one has no room for its files.
     """
 
     def __init__(self, ready: Callable[[], bool]) -> None:
@@ -105,8 +95,6 @@ class Metrics:
         self._registry = CollectorRegistry()
         together = TOGETHER in os.environ
         into = None if together else self._registry
-        if together:
-            _reserve(Path(os.environ[TOGETHER]))
 
         def counter(name: str, help: str, *labels: str) -> Counter:
             return Counter(f"calibrail_{name}", help, labels, registry=into)
@@ -292,19 +280,6 @@ class _Scores(Collector):
             for other in others:
                 first.samples += other.samples
             yield first
-
-
-def _reserve(folder: Path) -> None:
-    """Make this process's files whole before it counts: a page without room would end it."""
-    merged = (f"gauge_{how}" for how in get_args(_Merged))
-    for kind in ("counter", "histogram", *merged):
-        try:
-            (folder / f"{kind}_{os.getpid()}.db").write_bytes(bytes(_FILE_SIZE))
-        except OSError as error:
-            raise CalibrailError(
-                f"cannot count in {folder}: {error.strerror or error}; several workers count in "
-                "files: make room there, or name another folder in the environment variable TMPDIR"
-            ) from error
 
 
 def _buckets(loaded: Loaded) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from calibrail.data.example import Example
@@ -111,29 +112,22 @@ class Service:
             If they cannot be written; they must not be given then.
         """
         if self._log is not None:
+            made = partial(Entry.of, loaded.guardrail, name=loaded.name, kind=kind)
             entries = [
-                Entry.of(
-                    loaded.guardrail,
-                    example,
-                    decision,
-                    name=loaded.name,
-                    kind=kind,
-                    released=None if released is None else released[place],
-                )
-                for place, (example, decision) in enumerate(decided)
+                made(*pair, released=None if released is None else released[place])
+                for place, pair in enumerate(decided)
             ]
             try:
                 self._log.write(entries)
             except LogError as error:
                 self.metrics.unlogged(loaded, len(entries))
                 self._log_error = str(error)
-                raise ServiceProblem(
-                    503,
-                    "log-unavailable",
+                detail = (
                     "a decision could not be written to the decision log, and is not given; send "
-                    "the request again later",
-                    retry_after=RETRY_AFTER,
-                ) from error
+                    "the request again later"
+                )
+                problem = ServiceProblem(503, "log-unavailable", detail, retry_after=RETRY_AFTER)
+                raise problem from error
             self._log_error = ""
             self.metrics.logged(len(entries))
         self.metrics.decided(loaded, (decision for _, decision in decided))
