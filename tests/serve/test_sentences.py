@@ -167,7 +167,7 @@ def test_a_list_is_no_score_of_a_whole_answer(visit: Visiting, column: Path) -> 
 
 
 def test_the_client_sends_lists_and_reads_what_may_be_shown() -> None:
-    sent = answer({"response": "It is.", "columns": {"nli": (1, None, float("nan"))}})
+    sent, _ = answer({"response": "It is.", "columns": {"nli": (1, None, float("nan"))}})
     assert json.dumps(sent["columns"]) == '{"nli": [1.0, null, null]}'
 
 

