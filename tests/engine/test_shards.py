@@ -335,15 +335,6 @@ def test_what_a_network_computes_here_does_not_depend_on_what_is_known(tmp_path:
     assert_equal(whole, scored(examples, both, tmp_path / "T"))
 
 
-def test_texts_that_no_shard_can_hold_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("calibrail.engine.shards._LONGEST", 300)
-    with pytest.raises(InputError, match=r"texts of one shard take .*; lower shard_rows"):
-        scored(answers(5), scores("length"), tmp_path)
-    scored(answers(5), scores("length"), tmp_path, shard_rows=1)
-
-
 def test_what_a_name_does_not_lead_to_is_computed_here(tmp_path: Path) -> None:
     class Twice(Novelty):
         """A score of a script that bears the name of another one."""
