@@ -326,7 +326,8 @@ class Batcher:
             mine = [pair for pair in zip(batch, decisions, strict=True) if not pair[0].settled]
             for answer, _ in mine:
                 answer.settled = True
-        self._give(mine)
+        if mine:
+            self._give(mine)
 
     def _give(self, decided: Sequence[tuple[PendingAnswer, Decision]]) -> None:
         """Keep decisions, then hand them to the requests."""
