@@ -376,11 +376,6 @@ def test_what_was_learnt_tells_detectors_apart(tmp_path: Path) -> None:
         assert_equal(score_examples(examples, [fitted]), scored(examples, [fitted], tmp_path))
 
 
-def test_a_score_named_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="length twice"):
-        scored(answers(3), scores("length,length"), tmp_path)
-
-
 @pytest.mark.parametrize("damage", [b"", b"PAR1 garbage", None])
 def test_a_damaged_result_is_computed_again(
     tmp_path: Path, detectors: Detectors, damage: bytes | None
@@ -464,10 +459,6 @@ def test_data_in_memory_is_kept_as_a_file_is(tmp_path: Path, detectors: Detector
             report = calibrate(source, item, alpha=0.3).report.to_dict()
         assert report["test"] == plain["test"] and report["threshold"] == plain["threshold"]
         assert len(detectors.seen()) == n_asked + n_shown
-
-
-def test_nothing_is_scored_where_there_is_nothing(tmp_path: Path) -> None:
-    assert_equal(score_examples([], scores("length")), scored([], scores("length"), tmp_path))
 
 
 def test_a_cell_that_no_shard_can_hold_is_named(tmp_path: Path, detectors: Detectors) -> None:

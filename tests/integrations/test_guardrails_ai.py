@@ -30,7 +30,7 @@ from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.guardrails_ai import GuardrailValidator  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
 MESSAGES = [{"role": "user", "content": "Which element has the symbol W?"}]
@@ -239,10 +239,6 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = run_example("guardrails_ai", tmp_path, capsys).splitlines()
     assert lines == ["pass: Tungsten has the symbol W.", f"flag: {REFUSALS['flag']}"]
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("guardrails_ai", "guardrails") == []
 
 
 def test_a_guard_fixes_an_answer_by_what_is_left_of_it() -> None:

@@ -34,7 +34,7 @@ from calibrail.integrations.langchain import (  # noqa: E402
     tool_results,
 )
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
 SEARCHES = {"name": "search", "args": {"query": "W"}, "id": "1"}
@@ -381,11 +381,6 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     said = run_example("langchain", tmp_path, capsys)
     assert "pass: Tungsten has the symbol W." in said
     assert "flag: This answer is withheld" in said
-
-
-def test_importing_the_adapter_is_light() -> None:
-    framework = "langchain.agents.middleware, langgraph.constants, langchain_core.documents"
-    assert heavy_modules("langchain", framework) == []
 
 
 @pytest.mark.parametrize("trim", [False, True])

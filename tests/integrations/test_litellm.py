@@ -35,7 +35,7 @@ from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.litellm import CalibrailGuardrail, question, sources  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import ROOT, heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import ROOT, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, QUESTION, WHY, Scenario  # noqa: E402
 
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -291,11 +291,6 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = run_example("litellm", tmp_path, capsys).splitlines()
     assert lines == ["pass: Tungsten has the symbol W.", f"flag: {REFUSALS['flag']}"]
-
-
-def test_importing_the_adapter_is_light() -> None:
-    framework = "fastapi, litellm, litellm.integrations.custom_guardrail"
-    assert heavy_modules("litellm", framework) == []
 
 
 @dataclass(frozen=True)

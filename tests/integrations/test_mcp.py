@@ -24,7 +24,7 @@ from mcp import Client, StdioServerParameters  # noqa: E402
 import calibrail  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.mcp import main, server  # noqa: E402
-from tests.integrations.pages import ROOT, heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import ROOT, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
 
@@ -204,7 +204,3 @@ def test_the_page_and_the_example_run(
     output = run_example("mcp", tmp_path, capsys)
     assert "pass: Tungsten has the symbol W. (p-value 0.0" in output
     assert "flag: Copper melts at 4 degrees in the town of Lyon. (p-value 1.000)" in output
-
-
-def test_to_import_it_costs_little() -> None:
-    assert heavy_modules("mcp", "mcp, mcp.server") == []

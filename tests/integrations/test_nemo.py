@@ -26,7 +26,7 @@ from nemoguardrails.testing.fake_model import FakeLLMModel  # noqa: E402
 from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations import Gate, nemo  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
-from tests.integrations.pages import ROOT, heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import ROOT, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, QUESTION, WHY, Scenario  # noqa: E402
 
 MESSAGES = [
@@ -220,7 +220,3 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = run_example("nemo", tmp_path, capsys).splitlines()
     assert lines[-2:] == ["pass: Tungsten has the symbol W.", f"flag: {REFUSALS['flag']}"]
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("nemo", "nemoguardrails") == []

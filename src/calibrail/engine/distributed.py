@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
-from calibrail.engine.local import (
-    BLOCK,
-    concat_tables,
-    keys_of,
-    model_name,
-    score_blocks,
-    score_here,
-)
+from calibrail.engine.local import BLOCK, concat_tables, keys_of, model_name, score_here
 from calibrail.engine.shards import (
     Job,
     Shard,
@@ -430,7 +423,8 @@ def score_parts(
     options = engine()
     sent = _portable(scores) if options.apart else {}
     if not sent:
-        return score_blocks(examples, scores, take, keep=keep, block=block, progress=progress)[0]
+        made, _ = score_here(examples, scores, take=take, keep=keep, block=block, progress=progress)
+        return made
     with opened_store(options) as store:
         scoring = _Scoring(sent, list(scores), tuple(keep), store, take)
         what = [{"score": key, "digest": item.digest} for key, item in sent.items()]

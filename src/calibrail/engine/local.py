@@ -149,6 +149,7 @@ def score_here(
     examples: Iterable[Example],
     scores: Sequence[Score],
     *,
+    take: Callable[[ScoreTable], None] | None = None,
     keep: Sequence[str] = (),
     block: int = BLOCK,
     progress: Callable[[int], None] | None = None,
@@ -165,6 +166,8 @@ def score_here(
         Consumed once.
     scores : sequence of Score
         Each may be named once.
+    take : callable, optional
+        Gets the table of each block; what is returned has no rows then.
     keep : sequence of str
         Columns of the examples to return as they are.
     block : int
@@ -186,35 +189,11 @@ def score_here(
         If a score is named twice, ``block`` is not positive, or a score returns another number of
         values than it was given examples.
     """
-    tables: list[ScoreTable] = []
-    made, cut = score_blocks(
-        examples, scores, tables.append, keep=keep, block=block, progress=progress, forget=forget
-    )
-    return concat_tables(made, tables), cut
-
-
-def score_blocks(
-    examples: Iterable[Example],
-    scores: Sequence[Score],
-    take: Callable[[ScoreTable], None],
-    *,
-    keep: Sequence[str] = (),
-    block: int = BLOCK,
-    progress: Callable[[int], None] | None = None,
-    forget: bool = True,
-) -> tuple[ScoreTable, frozenset[str]]:
-    """Score examples as `score_here` does, and hand over the table of each block.
-
-    Returns
-    -------
-    (ScoreTable, frozenset of str)
-        A table without rows that holds what all blocks cost; what was cut.
-    """
     if block < 1:
         raise InputError(f"block must be at least 1; got {block!r}")
     keys = keys_of(scores)
     ledger, scales = CostLedger(keys, scores), dict(zip(keys, map(scale_of, scores), strict=True))
-    cut: set[str] = set()
+    cut, tables = set[str](), list[ScoreTable]()
     # What an earlier run left behind was computed in other batches: the same data must give the
     # same bytes whatever ran before.
     for model in ledger.models:
@@ -232,7 +211,9 @@ def score_blocks(
                 raise InputError(
                     f"the score {key} returned {given} values for {len(batch)} examples"
                 )
-        take(replace(_table(n, batch, results, keep), scales=scales))
+        (tables.append if take is None else take)(
+            replace(_table(n, batch, results, keep), scales=scales)
+        )
         n += len(batch)
         if progress is not None:
             progress(n)
@@ -243,7 +224,7 @@ def score_blocks(
         n_cut=ledger.n_cut(),
         scales=scales,
     )
-    return made, frozenset(cut)
+    return concat_tables(made, tables), frozenset(cut)
 
 
 def keys_of(scores: Sequence[Score]) -> list[str]:

@@ -141,7 +141,7 @@ def _cluster(options: EngineOptions) -> Iterator[tuple[Any, float]]:
 
     Whoever is connected already stays so: then this is the cluster.
     """
-    with _environment(_QUIET | {name: os.environ[name] for name in _QUIET if name in os.environ}):
+    with _environment({name: os.environ.get(name, value) for name, value in _QUIET.items()}):
         try:
             import ray
             import ray.data

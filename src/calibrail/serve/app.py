@@ -272,14 +272,15 @@ def application(service: Service) -> FastAPI:
     @app.get("/healthz", response_model=StateReply, responses=_STATE)
     async def health() -> Response:
         """Say that the process lives, and that starting it anew would not help."""
-        service.refuse_dead()
-        return _json('{"status": "alive"}')
+        problem = service.dead()
+        return _json('{"status": "alive"}') if problem is None else problem.response()
 
     @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", response_model=StateReply, responses=_STATE)
     async def ready() -> Response:
         """Say whether the service decides, and whether it could not count all that it did."""
-        service.refuse_unready()
+        if (problem := service.unready()) is not None:
+            return problem.response()
         counts = ', "metrics": "incomplete"' if service.metrics.failed else ""
         return _json(f'{{"status": "ready"{counts}}}')
 

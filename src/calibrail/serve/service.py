@@ -24,6 +24,13 @@ LOST: Final = 5
 _ROOM: Final = 2**16
 
 
+_STUCK: Final = ServiceProblem(
+    503,
+    "stuck",
+    "the detector has been at one batch for longer than the deadline; ask another one",
+)
+
+
 class Service:
     """The guardrails, the queue and the log of one process.
 
@@ -48,7 +55,7 @@ class Service:
         #: By guardrail; held while its file is loaded.
         self.reloading = {name: asyncio.Lock() for name in guardrails.names()}
         self._log, self._log_error = log, ""
-        self.metrics = Metrics(lambda: not self._unready())
+        self.metrics = Metrics(lambda: not self.unready())
         for loaded in guardrails:
             self.metrics.expect(loaded)
         self.statuses: Statuses | None = None
@@ -63,27 +70,9 @@ class Service:
             metrics=self.metrics,
         )
 
-    def refuse_unready(self) -> None:
-        """Raise what keeps the service from deciding; may write to the disk.
-
-        Raises
-        ------
-        Problem
-            If it is being stopped, or its log cannot be written.
-        """
-        if problem := self._unready():
-            raise problem
-
-    def refuse_dead(self) -> None:
-        """Raise where nothing but starting the process anew would help.
-
-        Raises
-        ------
-        Problem
-            If its detector has been at one batch for `LOST` deadlines.
-        """
-        if self.batcher.stuck(LOST):
-            raise _stuck()
+    def dead(self) -> ServiceProblem | None:
+        """Return the problem that nothing but starting the process anew would help against."""
+        return _STUCK if self.batcher.stuck(LOST) else None
 
     def keep(
         self,
@@ -132,11 +121,12 @@ class Service:
             self.metrics.logged(len(entries))
         self.metrics.decided(loaded, (decision for _, decision in decided))
 
-    def _unready(self) -> ServiceProblem | None:
+    def unready(self) -> ServiceProblem | None:
+        """Return what keeps the service from deciding; may write to the disk."""
         if self.draining:
             return ServiceProblem(503, "stopping", "this process is being stopped; ask another one")
         if self.batcher.stuck():
-            return _stuck()
+            return _STUCK
         if self._log_error and self._log is not None:
             try:
                 with tempfile.TemporaryFile(dir=self._log.folder) as file:
@@ -159,11 +149,6 @@ class Service:
         """Keep decisions on answers that came to the same guardrail."""
         items = [(answer.example, decision) for answer, decision in decided]
         self.keep(decided[0][0].loaded, items)
-
-
-def _stuck() -> ServiceProblem:
-    detail = "the detector has been at one batch for longer than the deadline; ask another one"
-    return ServiceProblem(503, "stuck", detail)
 
 
 def token() -> str | None:

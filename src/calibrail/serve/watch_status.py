@@ -35,7 +35,7 @@ from calibrail.errors import InputError
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import ServeOptions
 from calibrail.serve.guardrails import Guardrails, Loaded
-from calibrail.serve.metrics import TOGETHER
+from calibrail.serve.metrics import DEFINED, TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE
 
 #: In the folder of a watch: the guardrail, what was found, and the answers that people label.
@@ -149,13 +149,11 @@ class Statuses(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was last read; what a status lacks has no sample."""
-        families: dict[str, Metric] = {
-            name: CounterMetricFamily(f"calibrail_watch_{name}", help, labels=["guardrail"])
-            for name, help in _COUNTERS.items()
-        }
-        for name, (help, label) in _GAUGES.items():
-            labels = ["guardrail", *([label] if label else [])]
-            families[name] = GaugeMetricFamily(f"calibrail_watch_{name}", help, labels=labels)
+        families: dict[str, Metric] = {}
+        for name, item in DEFINED["watch"].items():
+            kind = CounterMetricFamily if item.get("counts") else GaugeMetricFamily
+            labels = ["guardrail", *item.get("labels", [])]
+            families[name] = kind(f"calibrail_watch_{name}", item["help"], labels=labels)
         for loaded in self._guardrails:
             for (name, *more), value in self._samples.get(loaded.digest, _NEVER):
                 families[name].add_metric([loaded.name, *more], value)  # type: ignore[attr-defined]
@@ -177,27 +175,6 @@ class Statuses(Collector):
 _Sample = tuple[tuple[str, ...], float]
 #: What a watch says that has not written yet.
 _NEVER: Final[list[_Sample]] = [(("updated_timestamp_seconds",), 0.0)]
-
-#: Metrics of a watch: the help, and the further label of each.
-_GAUGES: Final[Mapping[str, tuple[str, str | None]]] = {
-    "traffic_alarm": ("Whether traffic has ever changed since the watch began.", None),
-    "log_e": ("Evidence that traffic has changed, as a logarithm.", "feature"),
-    "log_e_alarm": ("From where on it is an alarm.", None),
-    "promise_broken": ("Whether the promise was shown to be broken.", None),
-    "promise_state": ("1 for the state the promise is in.", "state"),
-    "lately_alarm": ("Whether the newest labels speak against the promise.", None),
-    "coverage": ("Caught share, by the ends of its confidence sequence.", "bound"),
-    "fpr": ("False alarm rate, likewise.", "bound"),
-    "prevalence": ("Share of hallucinations, by its bounds.", "bound"),
-    "labels": ("Final labels that the watch has.", None),
-    "labels_pending": ("Answers drawn for people that have no label yet.", None),
-    "log_whole": ("Whether the decision log is whole as far as it was read.", None),
-    "updated_timestamp_seconds": ("When the watch last wrote; 0 for never.", None),
-}
-_COUNTERS: Final = {
-    "rows": "Decisions that the watch has seen.",
-    "traffic_alarms": "Times that traffic has changed.",
-}
 
 
 def _samples(status: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
