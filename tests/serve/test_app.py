@@ -202,7 +202,7 @@ def test_one_bad_item_refuses_the_batch_before_anything_is_decided(
 ) -> None:
     async def go(client: Any, service: Service) -> None:
         decided = []
-        service.keep = lambda *given: decided.append(given)  # type: ignore
+        service.batcher._keep = lambda *given: decided.append(given)
         for bad, place in (
             ({**ANSWER, "id": 3}, "/items/1/id"),
             ({**ANSWER, "response": None}, "/items/1/response"),

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal
@@ -224,7 +224,8 @@ def application(service: Service) -> FastAPI:
             for place, item in enumerate(asked.items)
         ]
         decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
-        return _json(_items(decisions, evidence=asked.evidence))
+        lines = ", ".join(decision.line(evidence=asked.evidence) for decision in decisions)
+        return _json(f'{{"items": [{lines}]}}')
 
     takes = _taking(Item, {"whole": _ANSWER}, **{LINES: _STREAM_LINES})
 
@@ -315,23 +316,13 @@ def _refuse_other_parameters(request: Request, *known: str) -> None:
     """Refuse a parameter that is given twice, or that nothing reads: it may be misspelt."""
     names = [name for name, _ in request.query_params.multi_items()]
     if twice := [name for name in known if names.count(name) > 1]:
-        raise ServiceProblem(
-            422, "invalid-request", f"the address has ?{twice[0]}= more than once; give it once"
-        )
+        detail = f"the address has ?{twice[0]}= more than once; give it once"
+        raise ServiceProblem(422, "invalid-request", detail)
     if unknown := [name for name in names if name not in known]:
-        raise ServiceProblem(
-            422,
-            "invalid-request",
-            f"the address has ?{unknown[0]!s:.40}=, which nothing reads; it may have "
-            f"{' and '.join(f'?{name}=' for name in known)}",
-        )
+        detail = f"the address has ?{unknown[0]!s:.40}=, which nothing reads; it may have "
+        detail += " and ".join(f"?{name}=" for name in known)
+        raise ServiceProblem(422, "invalid-request", detail)
 
 
-def _items(decisions: Iterable[Decision], *, evidence: bool) -> str:
-    lines = ", ".join(decision.line(evidence=evidence) for decision in decisions)
-    return f'{{"items": [{lines}]}}'
-
-
-def _json(text: str, **options: Any) -> Response:
-    body = text.encode("utf-8", "surrogatepass")
-    return Response(body, media_type="application/json", **options)
+def _json(text: str) -> Response:
+    return Response(text.encode("utf-8", "surrogatepass"), media_type="application/json")

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from calibrail.data.example import Example
 from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.options.runtime import ServeOptions
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import ServiceProblem
@@ -125,7 +126,7 @@ class WorkQueue:
 
 #: Takes what one guardrail decided before it is given, in any thread; raises where it cannot be
 #: kept.
-Keep = Callable[[Sequence[tuple[PendingAnswer, Decision]]], None]
+Keep = Callable[[Loaded, Sequence[tuple[Example, Decision]]], None]
 
 
 class Batcher:
@@ -135,21 +136,17 @@ class Batcher:
 
     Parameters
     ----------
-    max_batch, queue : int
-        Most answers that are scored together; most that wait or are scored.
-    deadline : float
-        Seconds after which an answer is decided by the failure policy.
+    options : ServeOptions
+        How many answers are scored together at most, how many wait, and until when.
     keep : callable
         Takes decisions before they are given.
     metrics : Metrics
         Counts batches, and what waits.
     """
 
-    def __init__(
-        self, *, max_batch: int, queue: int, deadline: float, keep: Keep, metrics: Metrics
-    ) -> None:
-        self._max_batch, self._most, self._deadline = max_batch, queue, deadline
-        self._keep, self._metrics = keep, metrics
+    def __init__(self, options: ServeOptions, keep: Keep, metrics: Metrics) -> None:
+        self._max_batch, self._most = options.max_batch, options.queue
+        self._deadline, self._keep, self._metrics = options.deadline, keep, metrics
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._lock = threading.Lock()
@@ -333,8 +330,9 @@ class Batcher:
         """Keep decisions, then hand them to the requests."""
         problem: Exception | None = None
         try:
-            if kept := [pair for pair in decided if pair[0].kept]:
-                self._keep(kept)
+            if kept := [(item.example, decision) for item, decision in decided if item.kept]:
+                # They came to the same guardrail.
+                self._keep(decided[0][0].loaded, kept)
         except Exception as error:
             problem = error
         self._loop.call_soon_threadsafe(self._deliver, decided, problem)

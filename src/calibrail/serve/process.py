@@ -437,7 +437,12 @@ def _serve_here(
     begun: Begun,
 ) -> bool:
     """Serve in this process."""
-    _open_many_files()
+    # As many connections may be open as the system allows.
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(MOST_FILES, hard)), hard))
     # What starts, or takes over, says so in its own words.
     warnings.filterwarnings("ignore", "NOT PROBED")
     # No call goes on for long after its answer was given up.
@@ -458,15 +463,6 @@ def _serve_here(
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
         with asyncio.Runner(loop_factory=_loop) as runner:
             return runner.run(_run(guardrails, options, log, listener, begun))
-
-
-def _open_many_files() -> None:
-    """Let as many connections be open as the system allows."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(MOST_FILES, hard)), hard))
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -537,23 +533,21 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Say from now on that connections end, and stop accepting a moment later."""
+        drain, later = self._service.options.drain, self._loop.call_later
         if self._service.draining and sig == signal.SIGINT:
             self.force_exit = self.should_exit = True
         self._service.draining = True
         if not self.should_exit:
-            self._loop.call_soon_threadsafe(self._stop)
+            stop_after = (min(LAST_CALL, drain), setattr, self, "should_exit", True)
+            self._loop.call_soon_threadsafe(later, *stop_after)
+            # What has no decision then is decided by the failure policy, while it can be said.
+            self._loop.call_soon_threadsafe(later, 0.8 * drain, self._service.batcher.give_up)
 
     def _reload(self, number: int, frame: FrameType | None) -> None:
         def start() -> None:
             self._reloading = asyncio.ensure_future(reload(self._service))
 
         self._loop.call_soon_threadsafe(start)
-
-    def _stop(self) -> None:
-        drain = self._service.options.drain
-        self._loop.call_later(min(LAST_CALL, drain), setattr, self, "should_exit", True)
-        # What has no decision then is decided by the failure policy, while there is time to say so.
-        self._loop.call_later(0.8 * drain, self._service.batcher.give_up)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""

@@ -12,7 +12,7 @@ from calibrail.errors import InputError, LogError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.options.runtime import ServeOptions
-from calibrail.serve.batching import RETRY_AFTER, Batcher, PendingAnswer
+from calibrail.serve.batching import RETRY_AFTER, Batcher
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
@@ -62,13 +62,7 @@ class Service:
         if options.monitor is not None:
             self.statuses = Statuses(options.monitor, guardrails)
             self.metrics.show(self.statuses)
-        self.batcher = Batcher(
-            max_batch=options.max_batch,
-            queue=options.queue,
-            deadline=options.deadline,
-            keep=self._keep,
-            metrics=self.metrics,
-        )
+        self.batcher = Batcher(options, self.keep, self.metrics)
 
     def dead(self) -> ServiceProblem | None:
         """Return the problem that nothing but starting the process anew would help against."""
@@ -144,11 +138,6 @@ class Service:
         if self._log is not None:
             self._log.close()
         return finished
-
-    def _keep(self, decided: Sequence[tuple[PendingAnswer, Decision]]) -> None:
-        """Keep decisions on answers that came to the same guardrail."""
-        items = [(answer.example, decision) for answer, decision in decided]
-        self.keep(decided[0][0].loaded, items)
 
 
 def token() -> str | None:
