@@ -6,7 +6,6 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -26,7 +25,6 @@ from guardrails import AsyncGuard, Guard  # noqa: E402
 from guardrails.errors import ValidationError  # noqa: E402
 
 from calibrail.errors import InputError  # noqa: E402
-from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.guardrails_ai import GuardrailValidator  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
@@ -199,18 +197,6 @@ def test_a_stream_of_an_async_guard_is_refused(scenario: Scenario) -> None:
     with pytest.raises(InputError, match="AsyncGuard cannot"):
         asyncio.run(run())
     assert shown == []
-
-
-def test_one_model_serves_all_threads(scenario: Scenario) -> None:
-    gate = Gate(scenario.file)
-    texts = [scenario.faithful, scenario.made_up] * 8
-
-    def shown(text: str) -> Any:
-        judge = Guard().use(GuardrailValidator(gate, on_fail="fix"))
-        return judge.validate(text, metadata=sources(scenario)).validated_output
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(shown, texts)) == [scenario.faithful, REFUSALS["flag"]] * 8
 
 
 def test_a_saved_guard_finds_its_guardrail_again(scenario: Scenario) -> None:

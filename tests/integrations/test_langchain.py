@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -356,20 +355,6 @@ def test_a_graph_of_messages_is_judged_by_its_last(scenario: Scenario, form: Any
         assert [item.type for item in said] == ["human", "ai", "tool", "ai"]
         assert said[-1].text == (text if outcome == "pass" else REFUSALS[outcome])
         assert said[-1].response_metadata["calibrail"]["outcome"] == outcome
-
-
-def test_one_gate_serves_all_threads(scenario: Scenario) -> None:
-    gate = Gate(scenario.file)
-    with ThreadPoolExecutor(4) as pool:
-        said = list(
-            pool.map(
-                lambda _: (
-                    agent(gate, scenario.made_up).invoke(asked(scenario))["messages"][-1].text
-                ),
-                range(8),
-            )
-        )
-    assert said == [REFUSALS["flag"]] * 8
 
 
 def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:

@@ -176,20 +176,6 @@ def test_a_stream_that_no_configuration_speaks_of_is_refused(scenario: Scenario)
         streamed(judged)
 
 
-def test_answers_are_decided_while_the_loop_goes_on(scenario: Scenario) -> None:
-    gate = Gate(scenario.file)
-    texts = [scenario.faithful, scenario.made_up] * 2
-    judged = [rails(text) for text in texts]
-    for item in judged:
-        nemo.register(item, gate)
-
-    async def run() -> list[Any]:
-        return await asyncio.gather(*(item.generate_async(messages=MESSAGES) for item in judged))
-
-    shown = [item["content"] for item in asyncio.run(run())]
-    assert shown == [scenario.faithful, REFUSALS["flag"]] * 2
-
-
 def test_a_folder_of_configuration_asks_the_guardrail(scenario: Scenario, tmp_path: Path) -> None:
     # As the page says.
     page = (ROOT / "docs" / "integrations" / "nemo.md").read_text(encoding="utf-8")
