@@ -86,7 +86,21 @@ class RequestLimits:
                 self._service.metrics.requested(route, status, seconds, problem)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        held = [0]
+        held = 0
+
+        async def counted() -> Message:
+            """Return what comes next, as long as bodies are not too large."""
+            nonlocal held
+            message = await receive()
+            size = len(message.get("body", b""))
+            held, self._held = held + size, self._held + size
+            if held > self._most:
+                raise self._too_large()
+            if self._held > _BODIES * self._most:
+                detail = "too many large requests at a time; send this again later"
+                raise ServiceProblem(429, "too-busy", detail, retry_after=RETRY_AFTER)
+            return message
+
         try:
             headers = dict(scope["headers"])
             for name in _ONCE:
@@ -95,14 +109,14 @@ class RequestLimits:
                     raise ServiceProblem(400, "invalid-request", f"{detail}; send it once")
             self._admit(scope, headers)
             if streams(scope):
-                await self._app(scope, self._in_pieces(receive, held), send)
+                await self._app(scope, counted, send)
                 return
-            body = iter([await self._body(headers, receive, held)])
+            bodies = [await self._body(headers, counted)]
 
             async def whole() -> Message:
-                for content in body:
-                    return {"type": "http.request", "body": content, "more_body": False}
-                return await receive()
+                if not bodies:
+                    return await receive()
+                return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
             await self._app(scope, whole, send)
         except ServiceProblem as problem:
@@ -111,28 +125,7 @@ class RequestLimits:
         except ConnectionResetError:
             pass
         finally:
-            self._held -= held[0]
-
-    def _in_pieces(self, receive: Receive, held: list[int]) -> Receive:
-        """Return what gives the parts of a body as they come, as long as they are not too many."""
-
-        async def piece() -> Message:
-            message = await receive()
-            if message["type"] == "http.request":
-                self._hold(len(message.get("body", b"")), held)
-            return message
-
-        return piece
-
-    def _hold(self, size: int, held: list[int]) -> None:
-        """Count bytes of a body."""
-        held[0] += size
-        self._held += size
-        if held[0] > self._most:
-            raise self._too_large()
-        if self._held > _BODIES * self._most:
-            detail = "too many large requests at a time; send this again later"
-            raise ServiceProblem(429, "too-busy", detail, retry_after=RETRY_AFTER)
+            self._held -= held
 
     def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         if self._local and not _LOCAL.fullmatch(headers.get(b"host", b"").decode("latin-1")):
@@ -163,10 +156,8 @@ class RequestLimits:
                 detail = f"Content-Encoding says {packed:.40}; send the body as it is, without it"
                 raise ServiceProblem(415, "other-encoding", detail)
 
-    async def _body(
-        self, headers: Mapping[bytes, bytes], receive: Receive, held: list[int]
-    ) -> bytes:
-        """Return the body; ``held[0]`` counts its bytes, whatever becomes of it."""
+    async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        """Return the body, if it arrives in time."""
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._most:
             raise self._too_large()
@@ -180,7 +171,6 @@ class RequestLimits:
                     if message["type"] == "http.disconnect":
                         raise ConnectionResetError
                     parts.append(message.get("body", b""))
-                    self._hold(len(parts[-1]), held)
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
