@@ -21,7 +21,7 @@ from calibrail.errors import CalibrailError, InputError
 from calibrail.formatting import count
 from calibrail.options import Requirement
 from calibrail.options.fields import changed, setting
-from calibrail.serve.startup_signals import exit_on_signal
+from calibrail.serve import exit_on_signal
 
 
 @opt.takes_settings
