@@ -111,7 +111,7 @@ BROKEN = [
     ("draws.jsonl", _field("probability", lambda _: 0.5), r"1\.0 for .* 0\.5 in .* line 5"),
     ("draws.jsonl", lambda rows: rows[8].update(probability=0.5), "line 9.*at least 1"),
     ("draws.jsonl", _field("digest", lambda _: "0" * 16), "the seed does not draw"),
-    ("draws.jsonl", _field("flagged", lambda _: None), "line 5 says not whether"),
+    ("draws.jsonl", _field("flagged", lambda _: None), "line 5: it says not whether"),
     ("draws.jsonl", _swap, "the seed does not draw"),
     ("draws.jsonl", _add, "the seed does not draw"),
     ("draws.jsonl", lambda rows: rows.pop(4), "line 5.*order must be 5"),

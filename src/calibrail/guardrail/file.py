@@ -7,13 +7,14 @@ number to the next; it decides nothing anew, and what it cannot know it leaves o
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -49,15 +50,8 @@ NEWEST: Final = 2
 SCHEMA: Final = "calibrail.guardrail/2"
 
 
-def _without_probes(content: Mapping[str, Any]) -> dict[str, Any]:
-    """From 1 to 2: probes were not kept."""
-    return {**content, "probes": None}
-
-
-#: By the number that a migration begins with.
-MIGRATIONS: Final[Mapping[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    1: _without_probes,
-}
+#: By the number that a migration begins with: what is known of a field that came later.
+MIGRATIONS: Final[Mapping[int, Mapping[str, Any]]] = {1: {"probes": None}}
 
 
 def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -75,23 +69,20 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     GuardrailError
         If this version reads no such schema.
     """
-    given = content.get("schema")
-    text = given.removeprefix(_PREFIX) if isinstance(given, str) else ""
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
-    if number > NEWEST and given == f"{_PREFIX}{number}":
+    given, again = content.get("schema"), "export it again: calibrail export RUN -o guardrail.json"
+    match = re.fullmatch(rf"{_PREFIX}([1-9]\d{{,8}})", str(given), re.ASCII)
+    if match is None:
+        raise GuardrailError(
+            f"{source} has schema {given!r}; this version reads {SCHEMA!r} and earlier; {again}"
+        )
+    if (number := int(match[1])) > NEWEST:
         raise GuardrailError(
             f"{source} has schema {given!r}, of a later calibrail; this version reads up to "
-            f"{SCHEMA!r}: install the later one (pip install -U calibrail), or export the "
-            "run again with this one: calibrail export RUN -o guardrail.json"
-        )
-    if given != f"{_PREFIX}{number}" or number < 1:
-        raise GuardrailError(
-            f"{source} has schema {given!r}; this version reads {SCHEMA!r} and earlier ones; "
-            "export it again: calibrail export RUN -o guardrail.json"
+            f"{SCHEMA!r}: install the later one (pip install -U calibrail), or {again}"
         )
     result = dict(content)
     for step in range(number, NEWEST):
-        result = {**MIGRATIONS[step](result), "schema": f"{_PREFIX}{step + 1}"}
+        result = {**result, **MIGRATIONS[step], "schema": f"{_PREFIX}{step + 1}"}
     return result
 
 
@@ -99,6 +90,13 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
     )
+    #: Fields that are not written where they are None: files were frozen before there were any.
+    _later: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        return {k: v for k, v in content.items() if v is not None or k not in self._later}
 
 
 def _as_record(kind: type[Record], value: Any) -> Record:
@@ -205,13 +203,7 @@ class Headline(_Frozen):
     kept_supported: dict[str, Any] | None = None
     emptied: dict[str, Any] | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        for name in ("kept_supported", "emptied"):
-            if content[name] is None:
-                del content[name]
-        return content
+    _later = ("kept_supported", "emptied")
 
 
 #: Of the sixteen probe answers, or of all their sentences.
@@ -224,12 +216,7 @@ class _ProbeResults(_Frozen):
     reasons: dict[str, str]
     raised: dict[str, str] | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        if content["raised"] is None:
-            del content["raised"]
-        return content
+    _later = ("raised",)
 
     @property
     def errors(self) -> Mapping[str, str]:
@@ -467,8 +454,17 @@ def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = N
     # What nobody vouches for is not even parsed.
     signature = None if keys is None else verify_beside(path, raw, keys)
     config = FrozenConfig.from_bytes(raw, source=str(path))
-    if signature is not None:
-        _refuse_other_statement(path, raw, signature)
+    stated = {} if signature is None else signature.predicate
+    wrong = [
+        f"{name} {stated.get(name)!r}, and the file {value!r}"
+        for name, value in _statement(raw).items()
+        if stated.get(name) != value
+    ]
+    if signature is not None and wrong:
+        raise GuardrailError(
+            f"the signature of {path} states something else of it than it holds: "
+            f"{'; '.join(wrong)}; {SIGN.format(path)} again"
+        )
     return FrozenFile(
         config, FileOrigin(path.absolute(), hashlib.sha256(raw).hexdigest(), signature)
     )
@@ -499,17 +495,3 @@ def _statement(raw: bytes) -> dict[str, str]:
     content = json.loads(raw)
     verdict = content["headline"]["verdict"]
     return {"digest": content["digest"], "schema": content["schema"], "verdict": verdict}
-
-
-def _refuse_other_statement(path: Path, raw: bytes, signature: Signature) -> None:
-    predicate = signature.predicate
-    wrong = [
-        f"{name} {predicate.get(name)!r}, and the file {value!r}"
-        for name, value in _statement(raw).items()
-        if predicate.get(name) != value
-    ]
-    if wrong:
-        raise GuardrailError(
-            f"the signature of {path} states something else of it than it holds: "
-            f"{'; '.join(wrong)}; {SIGN.format(path)} again"
-        )

@@ -313,12 +313,17 @@ class Guardrail(FrozenGuardrail):
                 parts.append(error)
         rows = [row for part in parts if isinstance(part, list) for row in part]
         verdicts = iter(self.judge.decide(rows, alone=alone))
-        return [
-            self.failed(answer, part, _failure_origin(part))
-            if isinstance(part, Exception)
-            else self.decision_for_sentences(answer, part, list(islice(verdicts, len(part))))
-            for answer, part in zip(answers, parts, strict=True)
-        ]
+        decisions = []
+        for answer, part in zip(answers, parts, strict=True):
+            if isinstance(part, Exception):
+                # What the caller gave is refused in words; what else is raised is our own.
+                own = not isinstance(part, InputError)
+                code: CauseCode = "calibrail_failed" if own else "detector_failed"
+                decisions.append(self.failed(answer, part, code))
+            else:
+                own_verdicts = list(islice(verdicts, len(part)))
+                decisions.append(self.decision_for_sentences(answer, part, own_verdicts))
+        return decisions
 
     def sentences(self, answer: Example) -> list[Example]:
         """Return the sentences of an answer, as its detector scores them.
@@ -406,7 +411,7 @@ class Guardrail(FrozenGuardrail):
             strict=True,
             by_sentence=self.unit == "sentence",
         )
-        return (example for example in rows)
+        return iter(rows)
 
     def decision_for_answer(self, example: Example, verdict: RowDecision) -> Decision:
         """Return the decision about an answer by the verdict on it."""
@@ -452,12 +457,6 @@ class Guardrail(FrozenGuardrail):
             removed=removed,
             cause=cause,
         )
-
-
-def _failure_origin(error: Exception) -> CauseCode:
-    """Return whose failure it is that an answer has no sentences to judge."""
-    # What the caller gave is refused in words; whatever else is raised is calibrail's own.
-    return "detector_failed" if isinstance(error, InputError) else "calibrail_failed"
 
 
 def _from_bytes(raw: bytes) -> Guardrail:

@@ -67,31 +67,22 @@ class LabelLedger:
         What was agreed on.
     """
 
-    def __init__(self, plan: SessionPlan) -> None:
+    def __init__(self, plan: SessionPlan, version: int = 0) -> None:
         self.plan = plan
         self._order = Order(plan.seed)
         self.answers: list[LedgerAnswer] = []
         #: Order of the last answer that was handed out.
         self.last_handed_out = 0
         #: Another number whenever an answer was handed out, or a label taken in or back.
-        self.version = 0
+        self.version = version
         #: Score and column of each answer drawn, NaN where there is none.
         self._clues = array("d")
-        self.forget_labels()
-
-    def forget_labels(self) -> None:
-        """Start anew with the labels, not with what was drawn."""
-        for answer in self.answers:
-            answer.labels, answer.settled = {}, None
         #: Orders of answers handed out that are not final, and of those that wait for settling.
-        self.unsettled = {
-            item.draw.order for item in self.answers if item.standing in ("open", "disagreement")
-        }
+        self.unsettled = set[int]()
         self.of_annotator: dict[str, list[Label]] = defaultdict(list)
         self.tally = dict.fromkeys((1, 0, None), 0)
         #: Final labels by order, those left out of which nobody was sure.
         self._truths: dict[int, int] = {}
-        self.version += 1
         self._restart()
 
     def _restart(self) -> None:
@@ -99,7 +90,6 @@ class LabelLedger:
         requirement, drawing = self.plan.requirement, self.plan.drawing
         begin = None if requirement is None else SequentialTest(requirement, drawing)
         self._test = None if begin is None else UnsureTest.of(begin)
-        self._whole: tuple[int, UnsureTest | None, UnsureTest | None] = (0, None, None)
 
     def add_draw(self, draw: Draw) -> None:
         """Take in one more answer drawn."""
@@ -182,9 +172,7 @@ class LabelLedger:
         base, counted = self.test_for_drawing, self.counted
         if base is None or counted == self._counted:
             return base
-        if self._whole[0] != counted or self._whole[1] is not base:
-            self._whole = counted, base, base.update(**self.columns(self._counted, counted))
-        return self._whole[2]
+        return base.update(**self.columns(self._counted, counted))
 
     @property
     def test_for_drawing(self) -> UnsureTest | None:

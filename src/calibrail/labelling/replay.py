@@ -194,52 +194,41 @@ def check_draws(draws: Sequence[Draw], plan: SessionPlan, path: Path) -> None:
     DataError
         The file and the line are named.
     """
-    for draw in draws:
-        _check_lot(draw, plan, path)
-    _check_order(draws, plan, path)
-
-
-def _check_lot(draw: Draw, plan: SessionPlan, path: Path) -> None:
-    """Refuse an answer that was handed out though the lot fell otherwise, or the other way."""
-    where = f"{path}, line {draw.order}"
-    frozen = plan.guardrail is not None
-    if frozen and draw.flagged is None:
-        raise DataError(f"{where} says not whether the guardrail flags {draw.id!r}; restore it")
-    least = plan.drawing.floors[0 if draw.flagged else 1] if frozen else 0.0
-    if draw.probability < least - _ROUNDING:
-        raise DataError(
-            f"{where}: probability must be at least {least:g} for a "
-            f"{'flagged' if draw.flagged else 'passed'} answer (floor = {plan.drawing.floor:g}); "
-            f"got {draw.probability:g} for {draw.id!r}; restore the line from a copy"
-        )
-    if plan.elsewhere is not None:
-        # By lots that this seed knows nothing of.
-        return
-    fell = Order(plan.seed).lot("labelled", draw.digest) < draw.probability
-    if fell != draw.handed_out:
-        raise DataError(
-            f"{where}: by the lot of the seed the answer {draw.id!r} "
-            f"{'was' if fell else 'was not'} to be labelled (probability {draw.probability:g}), "
-            f"and handed_out says {str(draw.handed_out).lower()}; restore the line from a copy"
-        )
-
-
-def _check_order(draws: Sequence[Draw], plan: SessionPlan, path: Path) -> None:
-    """Refuse answers that stand elsewhere than the seed puts them."""
     order, last = Order(plan.seed), (0, "", "")
     numbers: dict[str, int] = {}
     for draw in draws:
         unit = order.unit(Example(group=draw.group), draw.digest)
         place = (draw.batch or 0, unit, order.within(draw.digest))
-        where = f"{path}, line {draw.order}"
+        why = _wrong_lot(draw, plan, order)
         if numbers.setdefault(unit, draw.unit) != draw.unit or place <= last:
-            raise DataError(
-                f"{where}: the seed does not draw {draw.id!r} behind the answer before it; the "
-                "lines were changed, added or put in another order: restore the file from a copy"
+            why = why or (
+                f"the seed does not draw {draw.id!r} behind the answer before it; the lines were "
+                "changed, added or put in another order"
             )
         if last[1] == unit and not plan.drawing.whole_groups:
-            raise DataError(
-                f"{where}: a second answer of the group {draw.group!r} was drawn; restore the file "
-                "from a copy"
-            )
+            why = why or f"a second answer of the group {draw.group!r} was drawn"
+        if why:
+            raise DataError(f"{path}, line {draw.order}: {why}; restore the file from a copy")
         last = place
+
+
+def _wrong_lot(draw: Draw, plan: SessionPlan, order: Order) -> str | None:
+    """Return what is wrong with the lot of an answer, and with its probability."""
+    frozen = plan.guardrail is not None
+    if frozen and draw.flagged is None:
+        return f"it says not whether the guardrail flags {draw.id!r}"
+    least = plan.drawing.floors[0 if draw.flagged else 1] if frozen else 0.0
+    if draw.probability < least - _ROUNDING:
+        return (
+            f"probability must be at least {least:g} for a "
+            f"{'flagged' if draw.flagged else 'passed'} answer (floor = {plan.drawing.floor:g}); "
+            f"got {draw.probability:g} for {draw.id!r}"
+        )
+    fell = order.lot("labelled", draw.digest) < draw.probability
+    # What was labelled elsewhere was chosen by lots that this seed knows nothing of.
+    if plan.elsewhere is None and fell != draw.handed_out:
+        return (
+            f"by the lot of the seed the answer {draw.id!r} {'was' if fell else 'was not'} to be "
+            f"labelled (probability {draw.probability:g}), and handed_out says otherwise"
+        )
+    return None

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, takewhile
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -352,22 +352,13 @@ class Guesser:
         ledger = self._folder.ledger
         if self._learnt is None or self._learnt[0] != ledger.version:
             self._learnt = ledger.version, LearntGuess.of(*ledger.lessons())
-        return np.asarray(np.round(self._learnt[1](_numbers(clues)), 6))
-
-
-def _numbers(clues: Sequence[Clues]) -> Floats:
-    """Return clues as numbers, shape (n, 2), NaN where there are none."""
-    rows = [[np.nan if clue is None else clue for clue in both] for both in clues]
-    return np.array(rows, np.float64).reshape(-1, 2)
+        numbers = np.array(clues, np.float64).reshape(-1, 2)
+        return np.asarray(np.round(self._learnt[1](numbers), 6))
 
 
 #: Answers that the guardrail decides about in one go: while somebody waits, and ahead of time.
 _NOW: Final = 8
 _AHEAD: Final = 32
-#: Answers that are decided about ahead of their turn, if there is time.
-_READY: Final = 96
-#: Answers left from which on the traces are read again, ahead of their turn.
-_FEW: Final = 1024
 #: Groups, or answers, that are drawn in one go where the lot hands out none of them.
 _IN_A_ROW: Final = 128
 
@@ -385,11 +376,6 @@ Judge: TypeAlias = Callable[[Sequence[Example]], Sequence[GuardrailOutcome]]
 #: Reads the traces again, from the start.
 Reread: TypeAlias = Callable[[], Iterable[Example]]
 
-#: The place behind which was looked, and what was found there.
-_Found: TypeAlias = tuple[str, list[PooledAnswer]]
-
-_Result = TypeVar("_Result")
-
 
 class _Ready(NamedTuple):
     """What is known of an answer before it is drawn."""
@@ -404,24 +390,10 @@ class _Ready(NamedTuple):
         return None if self.outcome is None else self.outcome.score, self.column
 
 
-def in_background(task: Callable[[], _Result]) -> Future[_Result]:
-    """Run a task beside everything else; the end of the program does not wait for it."""
-    future: Future[_Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(task())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="calibrail-label", daemon=True).start()
-    return future
-
-
 class Sampler:
     """Draws answers one after another and writes down each draw before anybody sees it.
 
-    What takes long, the guardrail and reading the traces again, runs ahead in the background.
+    The guardrail decides about the answers that come next in the background.
 
     Parameters
     ----------
@@ -448,17 +420,10 @@ class Sampler:
         self.pool.refresh()
         self._ready: dict[int, _Ready] = {}
         self._deciding: Future[dict[int, _Ready]] | None = None
-        self._chances: tuple[int, dict[int, tuple[float | None, float]]] = (-1, {})
-        self._reading: Future[_Found] | None = None
         self._nothing_after = ""
-        self._stopped = threading.Event()
         guess = folder.plan.guess
         self._column = None if guess is None else GuessColumn(guess)
         self._guesser = Guesser(folder)
-
-    def close(self) -> None:
-        """Stop what runs in the background."""
-        self._stopped.set()
 
     @property
     def exhausted(self) -> bool:
@@ -491,14 +456,24 @@ class Sampler:
         return True
 
     def look_ahead(self) -> None:
-        """Begin in the background what the next draws will need."""
+        """Let the guardrail decide in the background about the answers that come next."""
         place = len(self._folder.ledger.answers)
-        if self._judge is not None:
-            self._decide_on(place)
-        if self._reading is None and self._has_more and len(self.pool) - place < _FEW:
-            self._read_on()
-        elif self._reading is not None and self._reading.done() and not self._reading.exception():
-            self._write_more(self._reading.result())
+        self._ready = {index: item for index, item in self._ready.items() if index >= place}
+        first = max(self._ready, default=place - 1) + 1
+        places = range(first, min(first + _AHEAD, len(self.pool)))
+        if self._judge is None or self._deciding is not None or len(self._ready) > _AHEAD:
+            return
+        if places:
+            self._deciding = future = Future[dict[int, _Ready]]()
+
+            def decide() -> None:
+                try:
+                    future.set_result(self._decided(places))
+                except BaseException as error:
+                    future.set_exception(error)
+
+            # The end of the program does not wait for it.
+            threading.Thread(target=decide, name="calibrail-label", daemon=True).start()
 
     def _unit(self, place: int, last: Draw | None) -> list[Draw]:
         """Return the draws of all answers of what comes next, by what is known now."""
@@ -536,31 +511,21 @@ class Sampler:
 
     def _chance(self, place: int) -> tuple[float | None, float]:
         """Return the guess for an answer, and with which probability it is handed out."""
-        ledger = self._folder.ledger
         if self._folder.plan.drawing.design == "uniform":
             return None, 1.0
-        if self._chances[0] != ledger.version:
-            self._chances = ledger.version, {}
-        known = self._chances[1]
-        if place not in known:
-            # Until the next label these are the same for all: those that come next are worked out
-            # with it.
-            test = ledger.test_for_drawing
-            assert test is not None
-            places = list(takewhile(self._ready.__contains__, count(place)))
-            ready = [self._ready[index] for index in places]
-            guesses = self._guesser([item.clues for item in ready])
-            flags = [item.outcome is not None and item.outcome.flagged for item in ready]
-            pairs = zip(guesses.tolist(), test.probability(flags, guesses).tolist(), strict=True)
-            known |= dict(zip(places, pairs, strict=True))
-        return known[place]
+        test, ready = self._folder.ledger.test_for_drawing, self._ready[place]
+        assert test is not None
+        guess = self._guesser([ready.clues])
+        flagged = ready.outcome is not None and ready.outcome.flagged
+        return float(guess[0]), float(test.probability([flagged], guess)[0])
 
     def _prepare(self, place: int, stop: int) -> None:
         """Have the guardrail's word on answers; on those that come next, too."""
-        wanted = range(place, stop)
-        if self._deciding is not None and any(index not in self._ready for index in wanted):
-            self._take_decided()
-        if any(index not in self._ready for index in wanted):
+        wanted = set(range(place, stop))
+        if self._deciding is not None and not wanted <= self._ready.keys():
+            deciding, self._deciding = self._deciding, None
+            self._ready |= deciding.result()
+        if not wanted <= self._ready.keys():
             ahead = _NOW if self._judge is not None else 1
             places = range(place, min(max(place + ahead, stop), len(self.pool)))
             self._ready |= self._decided(places)
@@ -574,29 +539,18 @@ class Sampler:
         columns = [None if self._column is None else self._column.read(it.example) for it in items]
         return dict(zip(places, map(_Ready, items, outcome, columns), strict=True))
 
-    def _take_decided(self) -> None:
-        """Wait for what was decided about in the background."""
-        if self._deciding is not None:
-            deciding, self._deciding = self._deciding, None
-            self._ready |= deciding.result()
-
-    def _decide_on(self, place: int) -> None:
-        """Let the guardrail decide about the answers after those that it has decided about."""
-        self._ready = {index: item for index, item in self._ready.items() if index >= place}
-        if self._deciding is not None and self._deciding.done():
-            self._take_decided()
-        if self._deciding is not None or len(self._ready) > _READY - _AHEAD:
-            return
-        first = max(self._ready, default=place - 1) + 1
-        places = range(first, min(first + _AHEAD, len(self.pool)))
-        if places:
-            self._deciding = in_background(lambda: self._decided(places))
-
     def _more(self, place: int) -> bool:
-        """Set the next answers aside, from a place on; return whether there are any."""
+        """Read the traces again, and set the next answers aside; return whether there are any."""
         self.pool.refresh()
         if place >= len(self.pool) and self._has_more:
-            self._write_more((self._reading or self._read_on()).result())
+            after, whole = self.pool.last, self._folder.plan.drawing.whole_groups
+            units = first_units(self._reread(), self._order, whole_groups=whole, after=after)
+            earlier = (self.pool[index].example for index in range(len(self.pool)))
+            if waiting := without_copies(units, earlier):
+                self.pool.write(waiting)
+                self.pool.refresh()
+            else:
+                self._nothing_after = after
         return place < len(self.pool)
 
     @property
@@ -605,30 +559,3 @@ class Sampler:
         if self._folder.plan.purpose == "watch":
             return False
         return self.pool.may_go_on and self.pool.last != self._nothing_after
-
-    def _read_on(self) -> Future[_Found]:
-        """Begin to read the traces again, for what comes after all that was set aside."""
-        after, n = self.pool.last, len(self.pool)
-
-        def read() -> _Found:
-            whole = self._folder.plan.drawing.whole_groups
-            examples = takewhile(lambda _: not self._stopped.is_set(), self._reread())
-            units = first_units(examples, self._order, whole_groups=whole, after=after)
-            earlier = (self.pool[place].example for place in range(n))
-            return after, without_copies(units, earlier)
-
-        self._reading = in_background(read)
-        return self._reading
-
-    def _write_more(self, units: _Found) -> None:
-        """Write down what was found, unless another process has done so."""
-        after, waiting = units
-        self._reading = None
-        self.pool.refresh()
-        if self.pool.last != after:
-            return
-        if not waiting:
-            self._nothing_after = after
-            return
-        self.pool.write(waiting)
-        self.pool.refresh()

@@ -236,7 +236,6 @@ class Session:
     def close(self) -> None:
         """Let go of the folder; every label is on the disk already."""
         self._closed = True
-        self._sampler.close()
 
     def _to_label(self, name: str) -> int | None:
         """Return the order of the answer that an annotator labels next."""

@@ -11,6 +11,7 @@ are merged.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
@@ -124,7 +125,7 @@ class History:
 def _written(blocks: Blocks, sizes: list[int]) -> dict[str, Any]:
     return {
         "row": blocks.row.tolist(),
-        "time": [None if np.isnan(time) else time for time in blocks.time.tolist()],
+        "time": without_nan(blocks.time),
         "counts": [
             [int(k) for feature, n in zip(block, sizes, strict=True) for k in feature[:n]]
             for block in blocks.counts
@@ -303,21 +304,23 @@ class Period:
         self.highest = max(self.highest, later.highest)
         self.known = [a + b for a, b in zip(self.known, later.known, strict=True)]
         self.totals = [a + b for a, b in zip(self.totals, later.totals, strict=True)]
-        for name, n in later.languages.items():
-            self.languages[name] = self.languages.get(name, 0) + n
+        self.languages = dict(Counter(self.languages) + Counter(later.languages))
 
     def close(self) -> None:
         """Keep the most frequent languages by name."""
-        order = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
+        order = self.in_order()
         if len(order) > _MOST_NAMED:
             rest = sum(n for _, n in order[_MOST_NAMED - 1 :])
             frequent = dict(order[: _MOST_NAMED - 1])
             self.languages = {**frequent, OTHER: frequent.get(OTHER, 0) + rest}
 
+    def in_order(self) -> list[tuple[str, int]]:
+        """Return the languages, the most frequent one first."""
+        return sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
+
     def summary(self) -> dict[str, Any]:
         """Return what the status of a watch says of it."""
         means = zip(NUMBERS, self.totals, self.known, strict=True)
-        order = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
         return {
             "from": moment(self.begin),
             "to": moment(self.end),
@@ -328,7 +331,7 @@ class Period:
             "failed": self.failed,
             "log_e": math.log(max(1.0, self.highest)),
             "means": {name: total / n for name, total, n in means if n},
-            "languages": dict(order),
+            "languages": dict(self.in_order()),
         }
 
 

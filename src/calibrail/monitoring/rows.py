@@ -151,20 +151,15 @@ class Rows:
 
     def part(self, start: int, stop: int) -> Self:
         """Return the rows from ``start`` to before ``stop``; arrays are views."""
-        columns: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        cut: dict[str, Any] = {
-            name: None if values is None else values[start:stop] for name, values in columns.items()
-        }
-        return type(self)(**cut)
+        columns: Any = (getattr(self, item.name) for item in fields(self))
+        cut: Any = (None if values is None else values[start:stop] for values in columns)
+        return type(self)(*cut)
 
 
-def _flags(given: Any, name: str, n: int, default: Bools | None = None) -> Bools:
-    if given is None:
-        return np.zeros(n, bool) if default is None else default
-    values = np.asarray(given)
-    if values.ndim != 1 or not np.isin(values, (False, True)).all():
+def _flags(given: Any, name: str, n: int, default: Any = False) -> Bools:
+    values = np.asarray(np.broadcast_to(default, n) if given is None else given)
+    if values.shape != (n,) or not np.isin(values, (False, True)).all():
         raise InputError(f"{name} must hold true or false, one for each of {n} rows")
-    validation.paired(values, n, name, "row")
     return values.astype(bool)
 
 
@@ -186,13 +181,13 @@ def _languages(given: Sequence[str | None] | None, n: int) -> NDArray[np.object_
     values = np.full(n, None, object)
     if given is not None:
         validation.paired(given, n, "language", "row")
-        for row, code in enumerate(given):
-            if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):
-                raise InputError(
-                    f"language must be a code of at most {_LONGEST_CODE} characters, or None; row "
-                    f"{row} has {code!r:.40}"
-                )
-            values[row] = code
+        values[:] = list(given)
+    for code in set(values):
+        if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):
+            raise InputError(
+                f"language must be a code of at most {_LONGEST_CODE} characters, or None; got "
+                f"{code!r:.40}"
+            )
     return values
 
 

@@ -310,16 +310,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
             log_sources(wrong)
 
 
-def test_old_chains_are_forgotten_and_never_read_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("calibrail.guardrail.decision_log.reader._REMEMBERED", 2)
-    for number in range(4):
-        written(tmp_path, 1, start=number)
-    reading = Reading()
-    assert sorted(reading.on(tmp_path)) == list("0123")
-    assert len(reading.cursor.chains) == 2
-    assert reading.on(tmp_path) == []
-    for wrong in ({}, {"chains": {"a": [1] * 20}, "streams": {}, "forgotten": ""}):
-        with pytest.raises(InputError):
+def test_what_is_no_cursor_is_refused() -> None:
+    for wrong in ({}, {"chains": {"a": [1] * 20}, "streams": {}}):
+        with pytest.raises(InputError, match="how far the log was read"):
             Cursor.from_dict(wrong)

@@ -35,12 +35,10 @@ from calibrail.guardrail.decision_log.lines import (
     place_of,
 )
 from calibrail.options import fields
+from calibrail.serialization import Record
 
 #: Findings that are listed; all are counted.
 _LISTED: Final = 20
-
-#: Chains and files that are remembered; the oldest that were closed go first.
-_REMEMBERED: Final = 2000
 
 #: What is to be known of a log that nobody changed: clocks are not the log's, and a crash tears.
 _NOTES: Final = {"clock_back", "future", "late", "no_chain"}
@@ -121,15 +119,12 @@ class Cursor:
         Each chain by its name.
     streams : dict of str to Stream
         Other files, in the order in which they were met.
-    forgotten : str
-        The newest chain that is not remembered any more; chains that began before it are not read.
     opened : dict of str to str
         Which file is which stream, in this process; an empty name is a copy.
     """
 
     chains: dict[str, ChainPosition] = field(default_factory=dict)
     streams: dict[str, Stream] = field(default_factory=dict)
-    forgotten: str = ""
     opened: dict[str, str] = field(default_factory=dict, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,7 +132,6 @@ class Cursor:
         return {
             "chains": {name: list(astuple(item)) for name, item in self.chains.items()},
             "streams": {name: list(astuple(item)) for name, item in self.streams.items()},
-            "forgotten": self.forgotten,
         }
 
     @classmethod
@@ -153,38 +147,22 @@ class Cursor:
             return cls(
                 {name: ChainPosition(*item) for name, item in content["chains"].items()},
                 {name: Stream(*item) for name, item in content["streams"].items()},
-                content["forgotten"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"it does not say how far the log was read: {error!r}") from error
 
     def has_read(self, chain: str, seq: int) -> bool:
-        """Return whether a line lies in what was read; yes for chains not remembered any more."""
+        """Return whether a line lies in what was read."""
         if (place := self.chains.get(chain)) is not None:
             # After a line that nobody can read the number of the next one may not be known.
             end = None if place.next is None else place.next + place.lost
             return (place.begin or 0) <= seq and (end is None or seq < end)
-        if (stream := self.streams.get(chain)) is not None:
-            return seq < stream.lines
-        return chain <= self.forgotten
-
-    def trim(self) -> None:
-        """Forget the oldest chains where there are too many: the state stays small.
-
-        A chain's name begins with the second in which it began, so one that is not remembered is
-        told from one that is new.
-        """
-        for name in sorted(self.chains, key=lambda item: (not self.chains[item].closed, item)):
-            if len(self.chains) <= _REMEMBERED:
-                break
-            del self.chains[name]
-            self.forgotten = max(self.forgotten, name)
-        while len(self.streams) > _REMEMBERED:
-            del self.streams[next(iter(self.streams))]
+        stream = self.streams.get(chain)
+        return stream is not None and seq < stream.lines
 
 
 @dataclass(slots=True)
-class LogCounts:
+class LogCounts(Record):
     """What was met in a log, counted; the first findings are named.
 
     Attributes
@@ -199,7 +177,7 @@ class LogCounts:
         Lines that are not used, by reason.
     found : dict of str to int
         Findings by code.
-    findings : list of Finding
+    findings : tuple of LogFinding
         The first ones.
     others : dict of str to int
         Decisions of other guardrails, by digest.
@@ -210,7 +188,7 @@ class LogCounts:
     used: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     found: dict[str, int] = field(default_factory=dict)
-    findings: list[LogFinding] = field(default_factory=list)
+    findings: tuple[LogFinding, ...] = ()
     others: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -226,7 +204,7 @@ class LogCounts:
         """Count a finding, and name it where there is room."""
         self.found[code] = self.found.get(code, 0) + 1
         if len(self.findings) < _LISTED:
-            self.findings.append(LogFinding(code, file, line, values))
+            self.findings += (LogFinding(code, file, line, values),)
 
     def refuse(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
         """Count a line that is not used, and name it."""
@@ -241,115 +219,38 @@ class LogCounts:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
         return {
-            "lines": self.lines,
-            "missing": self.missing,
-            "used": self.used,
-            "skipped": dict(sorted(self.skipped.items())),
-            "found": dict(sorted(self.found.items())),
-            "findings": [item.to_dict() for item in self.findings],
-            "others": dict(sorted(self.others.items())),
+            name: dict(sorted(value.items())) if isinstance(value, dict) else value
+            for name, value in Record.to_dict(self).items()
         }
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Return what ``to_dict`` gave.
-
-        Raises
-        ------
-        InputError
-            It is no such content.
-        """
-        try:
-            names = ("lines", "missing", "used", "skipped", "found", "others")
-            findings = [LogFinding.from_dict(item) for item in content["findings"]]
-            return cls(**{name: content[name] for name in names}, findings=findings)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"it does not say what was met in the log: {error!r}") from error
 
 
 #: The name of standard input among the streams.
 STDIN = "-"
 
 
-class StreamLine(NamedTuple):
-    """One line of a file: its stream, the file's name, its number from 1, its bytes and its end."""
-
-    stream: str
-    file: str
-    number: int
-    raw: bytes
-    whole: bool = True
+#: A folder or a file of a log; or standard input.
+LogSource = Path | Literal["-"]
 
 
-def stream_lines(
-    source: Path | Literal["-"], cursor: Cursor, tally: LogCounts, patience: float | None
-) -> Iterator[StreamLine | None]:
-    """Yield the lines after a cursor; None where nothing came for as long as patience lasts.
-
-    A last line that has no end yet is left for the next time; on standard input it is given as it
-    is, since there is no next time.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
-    if source == "-":
-        place = cursor.streams.setdefault(STDIN, Stream())
-        for raw in _standard_input(patience):
-            if raw is None:
-                yield None
-                continue
-            place.lines += 1
-            whole = raw.endswith(b"\n")
-            yield StreamLine(STDIN, STDIN, place.lines, raw.removesuffix(b"\n"), whole)
-        return
-    with source.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if (name := _stream_name(source, file, cursor, tally)) is None:
-            return
-        place = cursor.streams[name]
-        if size < place.offset:
-            tally.find_once("cut", str(source), read=place.offset, bytes=size)
-            return
-        file.seek(place.offset)
-        for raw in file:
-            if not raw.endswith(b"\n") or place.offset + len(raw) > size:
-                return
-            place.offset += len(raw)
-            place.lines += 1
-            place.digest = _chained(place.digest, raw)
-            yield StreamLine(name, str(source), place.lines, raw[:-1])
-
-
-def _stream_name(path: Path, file: IO[bytes], cursor: Cursor, tally: LogCounts) -> str | None:
-    """Return which stream a file goes on with, or a new one's name; None for a copy of one."""
-    key = str(path.resolve())
-    if key not in cursor.opened:
-        name = _stream_of_content(file, cursor)
-        taken = name in cursor.opened.values()
-        if taken:
-            file.seek(0)
-            tally.skip("duplicate", sum(1 for _ in file))
-        if name is None:
-            name = f"file-{sum(item != STDIN for item in cursor.streams) + 1}"
-            cursor.streams[name] = Stream()
-        cursor.opened[key] = "" if taken else name
-    return cursor.opened[key] or None
-
-
-def _stream_of_content(file: IO[bytes], cursor: Cursor) -> str | None:
-    """Return the stream whose lines a file begins with."""
+def _stream_name(file: IO[bytes], cursor: Cursor, tally: LogCounts) -> str:
+    """Return the stream whose lines a file begins with, or a new one; empty for a copy of one."""
     ends = {(item.offset, item.digest): name for name, item in cursor.streams.items()}
     furthest = max((item.offset for item in cursor.streams.values()), default=0)
-    position, digest, found = 0, "", None
+    position, digest, name = 0, "", None
     for raw in file:
         position += len(raw)
         if position > furthest:
             break
         digest = _chained(digest, raw)
-        found = ends.get((position, digest), found)
-    return found
+        name = ends.get((position, digest), name)
+    if name is not None and name in cursor.opened.values():
+        file.seek(0)
+        tally.skip("duplicate", sum(1 for _ in file))
+        return ""
+    if name is None:
+        name = f"file-{sum(item != STDIN for item in cursor.streams) + 1}"
+        cursor.streams[name] = Stream()
+    return name
 
 
 def _chained(digest: str, raw: bytes) -> str:
@@ -426,7 +327,7 @@ class ChainLine(NamedTuple):
     code: str
 
 
-def future_limit() -> str:
+def _future_limit() -> str:
     """Return the time from which on a line's own lies in the future."""
     return (datetime.now(UTC) + _AHEAD).strftime("%Y-%m-%dT%H:%M:%S")
 
@@ -435,7 +336,7 @@ class _LineReader:
     """Takes lines one by one, and moves the cursor past each."""
 
     def __init__(self, cursor: Cursor, tally: LogCounts) -> None:
-        self._cursor, self._tally, self._ahead = cursor, tally, future_limit()
+        self._cursor, self._tally, self._ahead = cursor, tally, _future_limit()
         # Lines of several chains in one file are told apart by the hash of the line before.
         self._ends: dict[str, str] = {item.hash: name for name, item in cursor.chains.items()}
 
@@ -461,23 +362,68 @@ class _LineReader:
             self._tally.find("opening", raw.name, raw.number)
         return self._take(raw.line, raw.chain, place, raw.name, raw.number)
 
-    def streamed(self, item: StreamLine) -> Logged | None:
-        """Take a line of any other file."""
-        stream, raw = self._cursor.streams[item.stream], item.raw
-        if not is_chained(raw):
-            return self._unchained(item)
-        line, torn = (parse_line_if_sound(raw), False) if item.whole else parse_unended(raw)
+    def streamed(
+        self, source: LogSource, patience: float | None
+    ) -> Iterator[Logged | Literal["quiet"] | None]:
+        """Take the lines of standard input, or of a file that is no chain's own.
+
+        A last line that has no end yet is left for the next time; on standard input it is taken as
+        it is, since there is no next time.
+        """
+        cursor = self._cursor
+        if source == "-":
+            stream = cursor.streams.setdefault(STDIN, Stream())
+            for raw in _standard_input(patience):
+                if raw is None:
+                    yield "quiet"
+                    continue
+                stream.lines += 1
+                yield self._streamed_line(raw, STDIN, STDIN)
+            return
+        with source.open("rb") as file:
+            size, key = os.fstat(file.fileno()).st_size, str(source.resolve())
+            if key not in cursor.opened:
+                cursor.opened[key] = _stream_name(file, cursor, self._tally)
+            if not (name := cursor.opened[key]):
+                return
+            stream = cursor.streams[name]
+            if size < stream.offset:
+                self._tally.find_once("cut", str(source), read=stream.offset, bytes=size)
+                return
+            file.seek(stream.offset)
+            for raw in file:
+                if not raw.endswith(b"\n") or stream.offset + len(raw) > size:
+                    return
+                stream.offset += len(raw)
+                stream.lines += 1
+                stream.digest = _chained(stream.digest, raw)
+                yield self._streamed_line(raw, name, str(source))
+
+    def _streamed_line(self, raw: bytes, name: str, file: str) -> Logged | None:
+        stream, tally, text = self._cursor.streams[name], self._tally, raw.removesuffix(b"\n")
+        number, chains = stream.lines, self._cursor.chains
+        if not is_chained(text):
+            # What `calibrail check` wrote is in no chain.
+            tally.lines += 1
+            content = None
+            with suppress(ValueError, RecursionError):
+                content = json.loads(text)
+            if not isinstance(content, dict):
+                tally.refuse("malformed", file, number)
+                return None
+            tally.find_once("no_chain", file)
+            return Logged(content, name, number - 1, None, math.nan, file, number)
+        line, torn = (parse_line_if_sound(text), False) if text != raw else parse_unended(text)
         if line is None:
-            self._tally.lines += 1
-            self._tally.refuse("torn" if torn else "changed", item.file, item.number)
+            tally.lines += 1
+            tally.refuse("torn" if torn else "changed", file, number)
             if stream.chain and not torn:
-                self._cursor.chains[stream.chain].lost += 1
+                chains[stream.chain].lost += 1
             return None
         chain = stream.chain = self._chain_of(line, stream.chain)
-        place = self._cursor.chains[chain]
-        self._ends.pop(place.hash, None)
-        logged = self._take(line, chain, place, item.file, item.number)
-        self._ends[place.hash] = chain
+        self._ends.pop(chains[chain].hash, None)
+        logged = self._take(line, chain, chains[chain], file, number)
+        self._ends[chains[chain].hash] = chain
         return logged
 
     def _chain_of(self, line: LogLine, current: str) -> str:
@@ -493,20 +439,6 @@ class _LineReader:
         name = f"chain-{line.previous[:16]}"
         chains.setdefault(name, ChainPosition())
         return name
-
-    def _unchained(self, item: StreamLine) -> Logged | None:
-        """Take a line that is in no chain: what ``calibrail check`` wrote."""
-        self._tally.lines += 1
-        try:
-            content = json.loads(item.raw)
-        except (ValueError, RecursionError):
-            content = None
-        if not isinstance(content, dict):
-            self._tally.refuse("malformed", item.file, item.number)
-            return None
-        self._tally.find_once("no_chain", item.file)
-        seq = item.number - 1
-        return Logged(content, item.stream, seq, None, math.nan, item.file, item.number)
 
     def _take(
         self, line: LogLine, chain: str, place: ChainPosition, name: str, number: int
@@ -559,9 +491,6 @@ def _opening(line: LogLine) -> tuple[str, int] | None:
         return chain, number
     return None
 
-
-#: A folder or a file of a log; or standard input.
-LogSource = Path | Literal["-"]
 
 #: Lines that are handed on at a time.
 BLOCK: Final = 4096
@@ -649,18 +578,14 @@ def read_on(
         lines = read[0] if len(read) == 1 else merge(*read, key=attrgetter("latest"))
         yield from _blocks(map(reader.chained, lines))
         for source in others:
-            streamed = stream_lines(source, cursor, tally, patience)
-            yield from _blocks("quiet" if raw is None else reader.streamed(raw) for raw in streamed)
-    cursor.trim()
+            yield from _blocks(reader.streamed(source, patience))
 
 
 def _blocks(lines: Iterable[Logged | Literal["quiet"] | None]) -> Iterator[list[Logged]]:
     """Yield decisions in blocks: full ones, and what there is when it is quiet, or over."""
     block: list[Logged] = []
     for item in lines:
-        if item is None:
-            continue
-        if item != "quiet":
+        if item is not None and item != "quiet":
             block.append(item)
         if item == "quiet" or len(block) == BLOCK:
             yield block
@@ -691,33 +616,18 @@ def _files(
     chains: dict[str, tuple[list[_File], ChainPosition | None]] = {}
     for (chain, number), paths in sorted(named.items()):
         place = cursor.chains.get(chain)
-        if place is None and chain <= cursor.forgotten:
-            continue
         if place is not None and number < place.file:
             if number < place.first:
                 tally.find_once("late", paths[0].name, first=place.first)
             continue
         start = place.offset if place is not None and place.file == number else 0
-        sized = sorted(_sized(paths), key=lambda item: -item[1])
-        for path, size in sized[1:]:
-            tally.skip("duplicate", _n_lines(path, start, size))
-        if sized:
-            chains.setdefault(chain, ([], place))[0].append((number, *sized[0]))
-    return chains, others
-
-
-def _sized(paths: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    for path in paths:
         # What is moved to an archive just now is read from there, the next time.
         with suppress(FileNotFoundError):
-            yield path, path.stat().st_size
-
-
-def _n_lines(path: Path, start: int, end: int) -> int:
-    """Return how many lines of a copy stand where its other copy is read."""
-    with path.open("rb") as file:
-        file.seek(start)
-        return sum(1 for raw in file if raw.endswith(b"\n") and (start := start + len(raw)) <= end)
+            size, path = max((path.stat().st_size, path) for path in paths)
+            for copy in (item for item in paths if item != path):
+                tally.skip("duplicate", sum(line.ended for line in file_lines(copy, start)))
+            chains.setdefault(chain, ([], place))[0].append((number, path, size))
+    return chains, others
 
 
 def _chain_lines(
@@ -725,7 +635,7 @@ def _chain_lines(
 ) -> Iterator[ChainLine]:
     """Yield what stands in the files of a chain after a place; the place is not changed."""
     latest = "" if place is None else place.latest
-    future = future_limit()
+    future = _future_limit()
     for file_number, path, size in files:
         offset = number = 0
         if place is not None and place.file == file_number:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from calibrail.atomic_files import whole_file
 from calibrail.errors import DataError
@@ -14,7 +14,6 @@ from calibrail.guardrail.decision_log.lines import (
     CLOSED,
     OPENED,
     START,
-    FindingList,
     LogFinding,
     LogLine,
     chains,
@@ -97,8 +96,7 @@ class LogCheck(Record):
     chains: tuple[Chain, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(NamedTuple):
     """Where a chain was when another one recorded it."""
 
     seq: int
@@ -106,6 +104,15 @@ class _End:
     time: str
     closed: bool
     by: str
+
+
+#: Problems and notes that are listed; all are counted.
+_LISTED: Final = 50
+
+
+class _Findings(list[LogFinding]):
+    def add(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
+        self.append(LogFinding(code, file, line, values))
 
 
 def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
@@ -131,28 +138,33 @@ def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
         for numbered in files.values()
         for path in numbered.values()
     }
-    problems, notes, missing = FindingList(), FindingList(), FindingList()
+    problems, notes, missing = _Findings(), _Findings(), _Findings()
     noted = set(noted)
-    found = [
+    checked = [
         _ChainCheck(chain, numbered, names, recorded.get(chain, []), noted, problems, notes).read()
         for chain, numbered in files.items()
     ]
     _absent(files, names, recorded, missing, problems)
-    _unclosed(found, files, names, notes)
+    # A chain that just ends, though another one was opened or closed after that.
+    latest = max(checked, key=_last_event)
+    for item in checked:
+        over = item.ends is not None and item.ends < _last_event(latest)
+        if over and not item.closed and item is not latest:
+            name = names[list(files[item.name].values())[-1]]
+            notes.add("unclosed", name, until=item.ends, by=latest.name)
     for wanted in sorted(noted):
-        problems.add("noted", "", None, hash=wanted)
-    broken, cut = problems.n > 0, missing.n > 0
+        problems.add("noted", "", hash=wanted)
     return LogCheck(
-        "broken" if broken else "beginning missing" if cut else "whole",
-        sum(item.n_decisions for item in found),
-        sum(item.n_lines for item in found),
-        sum(item.n_files for item in found),
-        problems.n,
-        notes.n,
-        tuple(problems.listed),
-        tuple(notes.listed),
-        tuple(missing.listed),
-        tuple(found),
+        "broken" if problems else "beginning missing" if missing else "whole",
+        sum(item.n_decisions for item in checked),
+        sum(item.n_lines for item in checked),
+        sum(item.n_files for item in checked),
+        len(problems),
+        len(notes),
+        tuple(problems[:_LISTED]),
+        tuple(notes[:_LISTED]),
+        tuple(missing[:_LISTED]),
+        tuple(checked),
     )
 
 
@@ -171,8 +183,8 @@ def _absent(
     files: Mapping[str, Mapping[int, Path]],
     names: Mapping[Path, str],
     recorded: Mapping[str, Sequence[_End]],
-    missing: FindingList,
-    problems: FindingList,
+    missing: _Findings,
+    problems: _Findings,
 ) -> None:
     """Report chains, and first files of chains, that are not there.
 
@@ -183,42 +195,22 @@ def _absent(
     every = (last_line(path) for numbered in files.values() for path in numbered.values())
     oldest = min((line.time for line in every if line is not None), default="")
     for numbered in files.values():
-        if numbered and (first := min(numbered)) > 1:
+        if (first := min(numbered)) > 1:
             opening = first_line(numbered[first])
-            until = None if opening is None else _left_at(opening)
-            old = until is not None and until <= oldest
-            name, values = names[numbered[first]], {"n": first - 1, "until": until}
-            if old:
-                missing.add("first_files", name, None, **values)
+            # When the line was written that this one follows.
+            until = opening and opening.content.get("previous_time", opening.time)
+            name = names[numbered[first]]
+            values: dict[str, Any] = {"n": first - 1, "until": until}
+            if isinstance(until, str) and until <= oldest:
+                missing.add("first_files", name, **values)
             else:
-                problems.add("taken_files", name, None, **values, oldest=oldest)
+                problems.add("taken_files", name, **values, oldest=oldest)
     for chain, ends in recorded.items():
         if chain not in files:
             last = max(ends, key=lambda end: end.seq)
             where = missing if last.closed and last.time <= oldest else problems
             code = "chain" if last.closed else "open_chain"
-            where.add(code, chain, None, n=last.seq + 1, until=last.time, by=last.by)
-
-
-def _left_at(opening: LogLine) -> str:
-    """Return when the line was written that a file's first line follows."""
-    time = opening.content.get("previous_time")
-    return time if isinstance(time, str) else opening.time
-
-
-def _unclosed(
-    found: Sequence[Chain],
-    files: Mapping[str, Mapping[int, Path]],
-    names: Mapping[Path, str],
-    notes: FindingList,
-) -> None:
-    """Note each chain that just ends, though another one was opened or closed after that."""
-    latest = max(found, key=_last_event)
-    for item in found:
-        over = item.ends is not None and item.ends < _last_event(latest)
-        if over and not item.closed and item is not latest:
-            name = names[list(files[item.name].values())[-1]]
-            notes.add("unclosed", name, None, until=item.ends, by=latest.name)
+            where.add(code, chain, n=last.seq + 1, until=last.time, by=last.by)
 
 
 def _last_event(chain: Chain) -> str:
@@ -236,8 +228,8 @@ class _ChainCheck:
         names: Mapping[Path, str],
         recorded: Sequence[_End],
         noted: set[str],
-        problems: FindingList,
-        notes: FindingList,
+        problems: _Findings,
+        notes: _Findings,
     ) -> None:
         self._files, self._names, self._noted = files, names, noted
         self._problems, self._notes = problems, notes
@@ -257,13 +249,19 @@ class _ChainCheck:
             self._seq, self._previous = 0, START
         for number, path in self._files.items():
             if number - 1 not in self._files and number != numbers[0]:
-                self._problems.add("file", self._names[path], None, number=number - 1)
+                self._problems.add("file", self._names[path], number=number - 1)
                 self._seq = self._previous = None
             self._read_file(number, path, last=number == numbers[-1])
         if self._back is not None:
             self._notes.add("clock", *self._back, n=self._n_back)
-        self._report_ends()
-        return replace(self._state, n_lines=self._n_lines, n_decisions=self._n_decisions)
+        state, names = self._state, [self._names[path] for path in self._files.values()]
+        for end in self._awaited.values():
+            if state.last_seq is None or end.seq > state.last_seq:
+                values: dict[str, Any] = {"last": state.last_seq, "recorded": end.seq, "by": end.by}
+                self._problems.add("cut", names[-1], **values)
+            elif state.first_seq is not None and end.seq >= state.first_seq:
+                self._problems.add("rewritten", names[0], seq=end.seq, by=end.by)
+        return replace(state, n_lines=self._n_lines, n_decisions=self._n_decisions)
 
     def _read_file(self, number: int, path: Path, *, last: bool) -> None:
         name, n = self._names[path], 0
@@ -313,18 +311,6 @@ class _ChainCheck:
             closed=line.kind == CLOSED,
         )
 
-    def _report_ends(self) -> None:
-        """Compare with what other chains recorded of this one."""
-        state = self._state
-        for end in self._awaited.values():
-            last = state.last_seq
-            if last is None or end.seq > last:
-                name = self._names[list(self._files.values())[-1]]
-                self._problems.add("cut", name, None, last=last, recorded=end.seq, by=end.by)
-            elif state.first_seq is not None and end.seq >= state.first_seq:
-                name = self._names[next(iter(self._files.values()))]
-                self._problems.add("rewritten", name, None, seq=end.seq, by=end.by)
-
 
 #: Rows and bytes of a row group: whichever is reached first.
 _ROWS: Final = 1 << 14
@@ -364,41 +350,33 @@ def export(folders: Sequence[Path], output: Path) -> tuple[int, int]:
     """
     import pyarrow.parquet as pq
 
-    schema, skipped, n = _schema(), [0], 0
-    with whole_file(output) as made, pq.ParquetWriter(made, schema) as writer:
-        for block in _blocks(_rows(folders, skipped)):
-            writer.write_table(_table(block, schema))
-            n += len(block)
-    return n, skipped[0]
-
-
-def _rows(folders: Sequence[Path], skipped: list[int]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield each decision with the length of its line."""
-    for chain, files in chains(folders).items():
-        for path in files.values():
-            for _, _, size, line, code, _ in file_lines(path):
-                # What a crash has torn was never given.
-                skipped[0] += line is None and code == "changed"
-                if line is not None and line.decides:
-                    row = {**line.content, "chain": chain, "file": path.name}
-                    if isinstance(traffic := row.get("traffic"), dict):
-                        row |= {name: traffic.get(key) for name, key in _TRAFFIC.items()}
-                    if isinstance(removed := row.get("removed"), list):
-                        row["n_removed"] = len(removed)
-                    yield {"kind": line.kind, **row}, size
-
-
-def _blocks(rows: Iterator[tuple[dict[str, Any], int]]) -> Iterator[list[dict[str, Any]]]:
+    schema, skipped, n = _schema(), 0, 0
     block: list[dict[str, Any]] = []
     size = 0
-    for row, length in rows:
-        block.append(row)
-        size += length
-        if len(block) >= _ROWS or size >= _BYTES:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
+    with whole_file(output) as made, pq.ParquetWriter(made, schema) as writer:
+        for chain, files in chains(folders).items():
+            for path in files.values():
+                for _, _, length, line, code, _ in file_lines(path):
+                    # What a crash has torn was never given.
+                    skipped += line is None and code == "changed"
+                    if line is None or not line.decides:
+                        continue
+                    block.append(_row(line, chain, path.name))
+                    n, size = n + 1, size + length
+                    if len(block) >= _ROWS or size >= _BYTES:
+                        writer.write_table(_table(block, schema))
+                        block, size = [], 0
+        writer.write_table(_table(block, schema))
+    return n, skipped
+
+
+def _row(line: LogLine, chain: str, file: str) -> dict[str, Any]:
+    row = {"kind": line.kind, **line.content, "chain": chain, "file": file}
+    if isinstance(traffic := row.get("traffic"), dict):
+        row |= {name: traffic.get(key) for name, key in _TRAFFIC.items()}
+    if isinstance(removed := row.get("removed"), list):
+        row["n_removed"] = len(removed)
+    return row
 
 
 def _schema() -> pa.Schema:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from itertools import count
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from calibrail.errors import InputError, LogError
@@ -198,7 +198,12 @@ class DecisionLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as folder and options: it begins a chain of its own there."""
-        return _log_of_folder, (self.folder, self._sync, self._texts, self._max_bytes)
+        options: dict[str, Any] = {
+            "sync": self._sync,
+            "texts": self._texts,
+            "max_bytes": self._max_bytes,
+        }
+        return partial(type(self), **options), (self.folder,)
 
     def renew_after_fork(self) -> None:
         """Leave the chain to the parent; the child begins its own when it has something to log."""
@@ -247,10 +252,8 @@ class DecisionLog:
             The disk does not take it.
         """
         with self._lock:
-            if self._closed:
-                return
-            if self._handle < 0:
-                # A forked child that logged nothing.
+            if self._closed or self._handle < 0:
+                # A forked child that logged nothing has no file.
                 self._closed = True
                 return
             try:
@@ -268,23 +271,14 @@ class DecisionLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _fields(self, entry: Entry) -> bytes:
         head = {"guardrail": entry.guardrail, "name": entry.name}
-        more: dict[str, object] = {}
-        if entry.kind != "check":
-            more["kind"] = entry.kind
-        if entry.released is not None:
-            more["released"] = entry.released
-        if entry.group is not None:
-            more["group"] = entry.group
+        kind = None if entry.kind == "check" else entry.kind
+        given = {"kind": kind, "released": entry.released, "group": entry.group}
+        more: dict[str, object] = {k: value for k, value in given.items() if value is not None}
         more["traffic"] = entry.traffic()
         if self._texts:
             more |= {
@@ -383,8 +377,13 @@ class DecisionLog:
                 os.close(handle)
             os.rename(made, path)
             made = path
-            if self._sync:
-                _sync_folder(self.folder)
+            if self._sync and os.name != "nt":
+                # The new file's name survives a power cut, too.
+                folder = os.open(self.folder, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
             return os.open(path, flags)
         except BaseException:
             with suppress(OSError):
@@ -400,18 +399,3 @@ class DecisionLog:
             f"cannot write to the decision log in {self.folder}: {error.strerror or error}; make "
             "room there, or let this user write there"
         )
-
-
-def _sync_folder(folder: Path) -> None:
-    """See to it that a new file's name survives a power cut, where the system can do that."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _log_of_folder(folder: Path, sync: bool, texts: bool, max_bytes: int) -> DecisionLog:
-    return DecisionLog(folder, sync=sync, texts=texts, max_bytes=max_bytes)
