@@ -124,6 +124,11 @@ BROKEN = [
     ),
     ("labels.jsonl", _field("label", lambda _: 2), "line 5: label must be 1, 0 or null"),
     ("labels.jsonl", lambda rows: rows.append(dict(rows[4])), "two labels of 'ada'"),
+    ("labels.jsonl", _field("annotator", lambda _: ""), "line 5: annotator must name who labelled"),
+    ("labels.jsonl", _field("order", str), "line 5: order must be a whole number; got '5'"),
+    ("labels.jsonl", _field("order", lambda _: 99), "no answer with id .* was drawn as number 99"),
+    ("labels.jsonl", lambda rows: rows[4].update(spans=[[1]]), "line 5: spans must be "),
+    ("labels.jsonl", lambda rows: rows[4].pop("label"), "line 5 has no label"),
 ]
 
 

@@ -136,15 +136,6 @@ def test_the_nearest_chunk_is_one_key_away_and_the_label_says_so(tmp_path: Path,
         assert [line.get("evidence", False) for line in labels(tmp_path)] == [True, False]
 
 
-def test_a_key_pressed_twice_labels_one_answer(tmp_path: Path, tab: Tab) -> None:
-    with serving(tmp_path, plain(5)) as address:
-        opened(tab, address)
-        time.sleep(0.15)
-        tab.press("f", times=2)
-        tab.until("document.getElementById('progress').textContent", "ada · 1 labelled")
-        assert len(labels(tmp_path)) == 1
-
-
 def test_a_second_tab_is_told(tmp_path: Path, tab: Tab, window: Pipe) -> None:
     with serving(tmp_path, plain(5)) as address:
         opened(tab, address)
@@ -178,16 +169,6 @@ def test_a_server_that_is_ended_from_outside_says_what_came_out(tmp_path: Path, 
         tab.press("Enter")
         assert "does not answer" in tab.ask(STATUS)
     assert [line["label"] for line in labels(tmp_path)] == [1]
-
-
-def test_stop_ends_the_server(tmp_path: Path, tab: Tab) -> None:
-    with command(tmp_path, plain(3)) as (process, address):
-        opened(tab, address)
-        label(tab, tmp_path, "f", 1)
-        tab.ask("document.getElementById('stop').click()")
-        tab.until(VIEW, "stopped")
-        out, err = process.communicate(timeout=30)
-        assert process.returncode == 0 and "1 answer labelled" in out and "Traceback" not in err
 
 
 def test_help_explains_the_keys_and_labels_can_wait_for_enter(tmp_path: Path, tab: Tab) -> None:

@@ -417,17 +417,10 @@ class Guardrail(FrozenGuardrail):
         """Return the decision about an answer by the verdict on it."""
         if verdict.error is not None:
             return self.failed(example, verdict.error)
-        return Decision(
-            example.id,
-            verdict.outcome,
-            verdict.score,
-            verdict.threshold,
-            verdict.p_value,
-            verdict.reason,
-            verdict.evidence,
-            self.scale,
-            cause=Cause("score_undefined") if verdict.score is None else SCORED,
-        )
+        cause = Cause("score_undefined") if verdict.score is None else SCORED
+        numbers = verdict.score, verdict.threshold, verdict.p_value
+        shown = verdict.reason, verdict.evidence, self.scale
+        return Decision(example.id, verdict.outcome, *numbers, *shown, cause=cause)
 
     def failed(
         self, example: Example, error: BaseException, code: CauseCode = "detector_failed"
@@ -450,13 +443,8 @@ class Guardrail(FrozenGuardrail):
     ) -> Decision:
         """Return a decision about an answer that has no score; nothing of it may be shown."""
         removed = () if self.unit == "sentence" else None
-        reason = reason_of_cause(cause, outcome, detail)
-        return Decision(
-            *(id, outcome, None, threshold, None, reason),
-            scale=self.scale,
-            removed=removed,
-            cause=cause,
-        )
+        head = id, outcome, None, threshold, None, reason_of_cause(cause, outcome, detail)
+        return Decision(*head, scale=self.scale, removed=removed, cause=cause)
 
 
 def _from_bytes(raw: bytes) -> Guardrail:

@@ -35,7 +35,7 @@ from calibrail.scores.registry import ColumnScore, spell
 from calibrail.scores.worst_sentence import WorstSentence, companion_scores, shift_offsets
 from calibrail.text.removal import trim
 from calibrail.text.sentences import Sentence, SentenceStream
-from calibrail.text.structure import SentencePlace, joins
+from calibrail.text.structure import joins
 
 if TYPE_CHECKING:
     from calibrail.guardrail.runtime import Guardrail
@@ -112,20 +112,20 @@ def decision_from_sentences(
         outcome = undefined
     if tear is not None or any(verdict.outcome == "review" for verdict in verdicts):
         outcome = "review"
-    removed = tuple(
-        Removed(
-            start=place.start,
-            end=place.end,
-            text=sentence.response,
-            score=verdict.score,
-            p_value=verdict.p_value,
-            reason=NOTHING_LEFT if row in also else verdict.reason,
-        )
-        for row, (place, sentence, verdict) in enumerate(
-            zip(places, sentences, verdicts, strict=True)
-        )
-        if asked[row] or row in also
-    )
+    removed, evidence = list[Removed](), list[JSON]()
+    for row, place in enumerate(places):
+        verdict, text = verdicts[row], sentences[row].response
+        at, why = (place.start, place.end, text), verdict.reason
+        if asked[row] or row in also:
+            why = NOTHING_LEFT if row in also else why
+            removed.append(Removed(*at, verdict.score, verdict.p_value, why))
+        item: dict[str, JSON] = {"text": text, "start": place.start, "end": place.end}
+        item["value"] = verdict.score
+        if verdict.score is None:
+            item["reason"] = verdict.reason
+        if verdict.evidence:
+            item["evidence"] = shift_offsets(verdict.evidence, place.start)
+        evidence.append(item)
     reason = reason_of_trimming(
         outcome,
         n=len(places),
@@ -142,32 +142,12 @@ def decision_from_sentences(
         threshold,
         None if worst is None else worst.p_value,
         reason,
-        _evidence(places, sentences, verdicts),
+        {"kind": "sentences", "items": evidence} if evidence else None,
         scale,
         text=None if outcome == "review" else shown,
-        removed=removed,
+        removed=tuple(removed),
         cause=Cause("score_undefined") if worst is None else SCORED,
     )
-
-
-def _evidence(
-    places: Sequence[SentencePlace], sentences: Sequence[Example], verdicts: Sequence[RowDecision]
-) -> Mapping[str, JSON] | None:
-    """Return what the score of each sentence rests on, by its place in the answer."""
-    items: list[JSON] = []
-    for place, sentence, verdict in zip(places, sentences, verdicts, strict=True):
-        item: dict[str, JSON] = {
-            "text": sentence.response,
-            "start": place.start,
-            "end": place.end,
-            "value": verdict.score,
-        }
-        if verdict.score is None:
-            item["reason"] = verdict.reason
-        if verdict.evidence:
-            item["evidence"] = shift_offsets(verdict.evidence, place.start)
-        items.append(item)
-    return {"kind": "sentences", "items": items} if items else None
 
 
 _REMEDY: Final = (

@@ -68,32 +68,26 @@ class PooledAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Return the line of ``pool.jsonl``."""
         example = self.example
-        content: dict[str, Any] = {"unit": self.unit, "id": example.id, "digest": self.digest}
+        head = {"unit": self.unit, "id": example.id, "digest": self.digest}
         if self.copy_of is not None:
-            return content | {"copy_of": self.copy_of}
-        if self.fills is not None:
-            content["fills"] = self.fills
-        content |= {"group": example.group, "question": example.question}
-        content |= {"contexts": list(example.contexts), "response": example.response}
-        if example.samples:
-            content["samples"] = list(example.samples)
-        if example.columns:
-            content["columns"] = dict(example.columns)
-        if self.lengths:
-            content["lengths"] = dict(self.lengths)
-        return content
+            return head | {"copy_of": self.copy_of}
+        texts = {name: getattr(example, name) for name in ("question", "contexts", "response")}
+        more = {"samples": example.samples, "columns": example.columns, "lengths": self.lengths}
+        return {
+            **head,
+            **({} if self.fills is None else {"fills": self.fills}),
+            **{"group": example.group, **texts},
+            **{name: value for name, value in more.items() if value},
+        }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "PooledAnswer":
         """Rebuild it from its line."""
+        names = ("question", "response", "group", "id", "columns")
         example = Example(
-            content.get("question", ""),
-            tuple(content.get("contexts", ())),
-            content.get("response", ""),
-            group=content.get("group"),
-            id=content["id"],
+            contexts=tuple(content.get("contexts", ())),
             samples=tuple(content.get("samples", ())),
-            columns=content.get("columns", {}),
+            **{name: content[name] for name in names if name in content},
         )
         more = {name: content[name] for name in ("copy_of", "fills", "lengths") if name in content}
         return cls(content["unit"], content["digest"], example, **more)
@@ -189,7 +183,7 @@ def without_copies(waiting: list[PooledAnswer], earlier: Iterable[Example]) -> l
 
 
 class Pool:
-    """The file of answers that have their place, of which only places are kept in memory.
+    """The file of answers that have their place in the order of drawing.
 
     Parameters
     ----------
@@ -202,8 +196,7 @@ class Pool:
         #: Place behind the last answer.
         self.last = ""
         self._read_to, self._number, self._n_copies, self._n_units = 0, 0, 0, 0
-        self._starts: list[int] = []
-        self._units: list[str] = []
+        self._answers: list[PooledAnswer] = []
         self._copies_before: list[int] = []
 
     def write(self, waiting: Iterable[PooledAnswer]) -> None:
@@ -223,47 +216,45 @@ class Pool:
         with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
             stream.seek(self._read_to)
             for raw in stream:
-                self._number += 1
-                item = self._parse(raw, self._number)
-                if item.fills is not None:
-                    self._fill(item, item.fills)
-                    self._read_to += len(raw)
-                    continue
-                self._n_units += item.unit != self.last
-                self.last = item.unit
-                if item.copy_of is not None:
-                    self._n_copies += 1
-                else:
-                    self._starts.append(self._read_to)
-                    self._units.append(item.unit)
-                    self._copies_before.append(self._n_copies)
-                self._read_to += len(raw)
+                self._number, self._read_to = self._number + 1, self._read_to + len(raw)
+                try:
+                    self._take(PooledAnswer.from_dict(json.loads(raw)))
+                except (ValueError, KeyError, TypeError, IndexError) as error:
+                    raise DataError(
+                        f"{self.path}, line {self._number}, is damaged ({error}); restore it from "
+                        "a copy: without it the next answer is unknown. What is labelled is in "
+                        "the other files"
+                    ) from error
 
-    def _fill(self, item: PooledAnswer, place: int) -> None:
-        """Take in the texts of an answer that was set aside without."""
-        if not 0 <= place < len(self._starts) or self._units[place] != item.unit:
-            raise DataError(
-                f"{self.path}, line {self._number}, holds texts for an answer that does not stand "
-                "where it says; restore it from a copy"
-            )
-        self._starts[place] = self._read_to
+    def _take(self, item: PooledAnswer) -> None:
+        if (place := item.fills) is not None:
+            # The texts of an answer that was set aside without.
+            if self._answers[place].unit != item.unit:
+                raise ValueError(f"it holds texts for another answer than number {place}")
+            self._answers[place] = item
+            return
+        self._n_units += item.unit != self.last
+        self.last = item.unit
+        if item.copy_of is not None:
+            self._n_copies += 1
+        else:
+            self._answers.append(item)
+            self._copies_before.append(self._n_copies)
 
     def __len__(self) -> int:
         """Return how many answers there are to draw, copies left out."""
-        return len(self._starts)
+        return len(self._answers)
 
     def __getitem__(self, place: int) -> PooledAnswer:
         """Return an answer by its place in the order of drawing, from 0."""
-        with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
-            stream.seek(self._starts[place])
-            return self._parse(stream.readline())
+        return self._answers[place]
 
     def unit_of(self, place: int) -> tuple[int, int]:
         """Return where what is drawn with an answer begins, and behind which place it ends."""
-        first, stop = place, place + 1
-        while first > 0 and self._units[first - 1] == self._units[place]:
+        first, stop, unit = place, place + 1, self._answers[place].unit
+        while first > 0 and self._answers[first - 1].unit == unit:
             first -= 1
-        while stop < len(self) and self._units[stop] == self._units[place]:
+        while stop < len(self) and self._answers[stop].unit == unit:
             stop += 1
         return first, stop
 
@@ -275,16 +266,6 @@ class Pool:
     def copies_before(self, place: int) -> int:
         """Return how many near copies were passed over before a place."""
         return self._copies_before[place] if place < len(self) else self._n_copies
-
-    def _parse(self, raw: bytes, number: int | None = None) -> PooledAnswer:
-        try:
-            return PooledAnswer.from_dict(json.loads(raw))
-        except (ValueError, KeyError, TypeError) as error:
-            where = f", line {number}," if number else ""
-            raise DataError(
-                f"{self.path}{where} is damaged ({error}); restore it from a copy: without it the "
-                "next answer is unknown. What is labelled is in the other files"
-            ) from error
 
 
 #: Predictors of a label: the guardrail's score and the value of a column, each None where unknown.
@@ -490,23 +471,12 @@ class Sampler:
             if self._lots is not None:
                 least = self._folder.plan.drawing.floors[0 if outcome and outcome.flagged else 1]
                 chance, handed_out = self._lots.fell(item.example.id, least)
-            draws.append(
-                Draw(
-                    index + 1,
-                    unit,
-                    stop - first,
-                    item.example.id,
-                    item.example.group,
-                    item.digest,
-                    chance,
-                    handed_out,
-                    None if outcome is None else plain(outcome.score),
-                    None if outcome is None else outcome.flagged,
-                    guess,
-                    column,
-                    self._folder.agreed_on[:DIGITS],
-                )
-            )
+            head = index + 1, unit, stop - first, item.example.id, item.example.group, item.digest
+            said: tuple[float | None, bool | None] = (None, None)
+            if outcome is not None:
+                said = (plain(outcome.score), outcome.flagged)
+            plan = self._folder.agreed_on[:DIGITS]
+            draws.append(Draw(*head, chance, handed_out, *said, guess, column, plan))
         return draws
 
     def _chance(self, place: int) -> tuple[float | None, float]:

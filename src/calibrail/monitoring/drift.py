@@ -271,7 +271,7 @@ class Traffic:
 
     def _count(self, part: RowRun, languages: Sequence[str]) -> None:
         assert self.history is not None
-        bins, values = self._binned(part, languages), self._watched(part)
+        bins, values = self._binned(part, languages)
         counts, totals = _counted(bins, values, np.zeros(len(part), np.int64))
         self.counts = self.counts + counts[0]
         held = self.history.reference
@@ -279,18 +279,13 @@ class Traffic:
             counts=held.counts + counts, totals=held.totals + totals
         )
 
-    def _watched(self, part: RowRun) -> Floats:
-        """Return the values of the features that are watched."""
-        return part.values[[FEATURES.index(item.feature) for item in self.bins or []]]
-
-    def _binned(self, part: RowRun, languages: Sequence[str]) -> Ints:
-        bins = self.bins or []
-        if not bins:
-            return np.zeros((0, len(part)), np.int64)
-        values = self._watched(part)
-        return np.stack(
-            [item.assign(row, languages) for item, row in zip(bins, values, strict=True)]
-        )
+    def _binned(self, part: RowRun, languages: Sequence[str]) -> tuple[Ints, Floats]:
+        """Return bins and values of the features that are watched."""
+        bins, binned = self.bins or [], np.zeros((len(self.bins or []), len(part)), np.int64)
+        values = part.values[[FEATURES.index(item.feature) for item in bins]]
+        for place, item in enumerate(bins):
+            binned[place] = item.assign(values[place], languages)
+        return binned, values
 
     def _watch(self, part: RowRun, languages: Sequence[str]) -> tuple[Floats, int]:
         """Bet on rows until one raises an alarm; return the detectors, and how many rows it took.
@@ -299,7 +294,7 @@ class Traffic:
         the next rank of another is not known, and the union bound does not need it.
         """
         assert self.bins is not None and self.history is not None
-        bins = self._binned(part, languages)
+        bins, values = self._binned(part, languages)
         uniforms = _uniforms(self.options.seed, part.row, len(part))
         which = [FEATURES.index(item.feature) for item in self.bins]
         ranks, counts = stream_ranks(bins, uniforms[which], self.counts)
@@ -307,19 +302,19 @@ class Traffic:
         over = np.flatnonzero((detector >= self.threshold).any(axis=0))
         n = int(over[0]) + 1 if len(over) else len(part)
         seen = part.cut(0, n)
-        self._remember(seen, bins[:, :n])
+        self._remember(seen, bins[:, :n], values[:, :n])
         if len(over):
             self._raise(seen, detector[:, n - 1])
         else:
             self.counts, self.won, self.now = counts, won, detector[:, -1]
         return detector[:, :n], n
 
-    def _remember(self, part: RowRun, bins: Ints) -> None:
+    def _remember(self, part: RowRun, bins: Ints, values: Floats) -> None:
         assert self.history is not None
         block = (part.row + np.arange(len(part))) // BASE
         block -= block[0]
         first = np.flatnonzero(np.diff(block, prepend=-1))
-        counts, totals = _counted(bins, self._watched(part), block)
+        counts, totals = _counted(bins, values, block)
         self.history.add(Blocks(part.row + first, part.time[first], counts, totals))
         self.recent = self.recent.extend(part.row, bins, part.refs)
 

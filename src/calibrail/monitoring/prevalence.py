@@ -460,18 +460,23 @@ def prevalence_status(
     ways["flags"] = {**flags, "notes": [*flags["notes"], "clustered"]} if clustered else flags
     if sample is not None:
         sample = promise.watchable(sample)
-        known = promise.take_rows(
-            sample, promise.first_draws(sample, promise.labelled_until(sample))
-        )
+        until = promise.labelled_until(sample)
+        known = promise.take_rows(sample, np.arange(len(sample)) < until)
         ways["labels"] = labels_status(known, part)
         if judged is not None:
             ways["judge"] = judge_status(judged, known, rows, part, error / 2.0)
-    given = {name: ways[name] for name in _WAYS if ways[name] is not None}
+    given = {name: item for name in _WAYS if (item := ways[name]) is not None}
     if (labels := given.get("labels")) is not None:
         # What labels refute rests on something that does not hold any more.
-        given = {name: item for name, item in given.items() if _meet(item, labels)}
-    method = min(given, key=lambda name: _width(given[name]))
-    if _width(given[method]) >= 1.0:
+        low, high = labels["lower"], labels["upper"]
+        given = {
+            name: item
+            for name, item in given.items()
+            if max(item["lower"], low) <= min(item["upper"], high)
+        }
+    widths = {name: item["upper"] - item["lower"] for name, item in given.items()}
+    method = min(widths, key=widths.__getitem__)
+    if widths[method] >= 1.0:
         method = "flags"
     best = ways[method] or {}
     # Frozen bounds err with what they had then.
@@ -485,13 +490,3 @@ def prevalence_status(
         **ways,
         "periods": periods_status(timeline, headline, sample, part),
     }
-
-
-def _width(item: Json | None) -> float:
-    return 1.0 if item is None else item["upper"] - item["lower"]
-
-
-def _meet(item: Json | None, other: Json) -> bool:
-    return item is not None and max(item["lower"], other["lower"]) <= min(
-        item["upper"], other["upper"]
-    )

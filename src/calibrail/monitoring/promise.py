@@ -104,11 +104,6 @@ def is_first_asked(sample: LabelledSample) -> Bools:
     return is_first
 
 
-def is_pending(sample: LabelledSample) -> Bools:
-    """Return which draws people are to label and have not."""
-    return np.asarray(~sample.settled)
-
-
 def is_unresolved(sample: LabelledSample) -> Bools:
     """Return which draws may be either: they wait for a label, or nobody can tell."""
     return np.asarray(~sample.settled | sample.unsure)
@@ -160,7 +155,7 @@ def labelled_until(sample: LabelledSample) -> int:
     starts = batch_starts(sample)
     if not len(starts):
         return 0
-    late, ends = is_pending(sample), np.append(starts[1:], len(sample))
+    late, ends = ~sample.settled, np.append(starts[1:], len(sample))
     due = np.add.reduceat(sample.handed_out.astype(np.int64), starts)
     done = np.add.reduceat((sample.handed_out & ~late).astype(np.int64), starts)
     ready = np.flatnonzero((2 * done >= due) & (due > 0))
@@ -196,11 +191,6 @@ def reached(sample: LabelledSample, row: int) -> dict[str, Any]:
 def latest_times(sample: LabelledSample) -> Floats:
     """Return the latest time of all draws up to each; NaN before the first that has a time."""
     return np.asarray(np.fmax.accumulate(sample.time), np.float64)
-
-
-def first_draws(sample: LabelledSample, n: int) -> Bools:
-    """Return which draws are the first n."""
-    return np.asarray(np.arange(len(sample)) < n)
 
 
 #: Placeholder for a limit that is not given, where only intervals are asked for.
@@ -253,14 +243,12 @@ class LabelledBets:
 
     def decided(self, broken: Mapping[Rate, Floats]) -> dict[str, Any] | None:
         """Return with which draw the promise was seen to be broken, None if it was not."""
-        crossings = [
-            (int(np.argmax(path >= self.goal)), rate)
-            for rate, path in broken.items()
-            if (path >= self.goal).any()
-        ]
-        if not crossings:
+        over = {rate: np.flatnonzero(path >= self.goal) for rate, path in broken.items()}
+        row, rate = min(
+            ((int(n[0]), rate) for rate, n in over.items() if len(n)), default=(-1, None)
+        )
+        if rate is None:
             return None
-        row, rate = min(crossings)
         sample = self.sample
         bets = bets_on(sample, rate, "broken", self.limits[rate])
         starts, laid = batch_starts(sample), np.zeros(len(sample))
@@ -327,7 +315,7 @@ class LabelledBets:
                 **bound.to_dict(),
                 "limit": self.limits.get(rate),
                 "log_wealth_kept": log_after(kept[rate], self.until) if watched else None,
-                "log_wealth_broken": _highest(broken[rate]) if watched else None,
+                "log_wealth_broken": float(broken[rate].max(initial=0.0)) if watched else None,
                 "wanted": self.goal if watched else None,
             }
         decided, state, since = self.decided(broken), "undecided", None
@@ -365,7 +353,7 @@ def counts_of(sample: LabelledSample) -> dict[str, int]:
     return {
         "n_drawn": len(sample),
         "n_labels": int(np.count_nonzero(~np.isnan(sample.label) & sample.settled)),
-        "n_pending": int(np.count_nonzero(is_pending(sample))),
+        "n_pending": int(np.count_nonzero(~sample.settled)),
         "n_unsure": int(np.count_nonzero(sample.unsure)),
     }
 
@@ -374,10 +362,6 @@ def log_after(path: Floats, n: int) -> float | None:
     """Return a logarithm after n draws, 0 for n = 0; None for the logarithm of 0."""
     value = float(path[n - 1]) if n else 0.0
     return value if np.isfinite(value) else None
-
-
-def _highest(path: Floats) -> float:
-    return max(0.0, float(path.max(initial=0.0)))
 
 
 #: Required coverage and limit on the FPR; None where nothing is promised.
@@ -460,19 +444,15 @@ def promise_status(
     groups = [] if by is None else _groups(every, error, by)
     shown_parts = [status, *groups] if each else [status]
     if each and groups:
-        shown = all(item["state"] == "kept" for item in groups)
-        since = (
-            max((item["since"] for item in groups), key=lambda at: at["draw"]) if shown else None
-        )
-        status |= {"state": "kept" if shown else "undecided", "since": since}
+        status |= {"state": "undecided", "since": None}
+        if all(item["state"] == "kept" for item in groups):
+            since = max((item["since"] for item in groups), key=lambda at: at["draw"])
+            status |= {"state": "kept", "since": since}
     fallen = [item["decided"] for item in shown_parts if item["decided"] is not None]
-    if fallen:
-        first = min(fallen, key=lambda item: item["draw"])
-        status |= {"state": "broken", "decided": {**first, "shown": True}}
-    elif decided is not None:
-        status |= {"state": "broken", "decided": {**decided, "shown": False}}
-    if status["decided"] is not None:
-        at = status["decided"]
+    if fallen or decided is not None:
+        at: Any = min(fallen, key=lambda item: item["draw"], default=decided)
+        status |= {"state": "broken", "decided": {**at, "shown": bool(fallen)}}
+    if (at := status["decided"]) is not None:
         status["since"] = {name: at[name] for name in ("draw", "batch", "time")}
     status["delta_all"] = status.pop("delta")
     lately, path = _lately(every)
@@ -608,11 +588,9 @@ def _course(
     lately: Floats,
 ) -> dict[str, Any]:
     """Return how intervals and wealths went, up to each of some draws."""
+    ends = ("estimate", "lower", "upper")
     intervals: dict[str, Any] = {
-        rate: {
-            name: [getattr(pair[index], name) for pair in bounds]
-            for name in ("estimate", "lower", "upper")
-        }
+        rate: {name: [getattr(pair[index], name) for pair in bounds] for name in ends}
         for index, rate in enumerate(RATES)
     }
     times = latest_times(sample)

@@ -237,13 +237,8 @@ class Terminal:
             self._say("The labels are enough. g goes on, z undoes the last label, q stops.")
         else:
             self._say("There is nothing to label now. z undoes the last label, q stops.")
-        match self._keys.read():
-            case "z":
-                return self._undo() == "next"
-            case "g":
-                return more
-            case _:
-                return False
+        key = self._keys.read()
+        return self._undo() == "next" if key == "z" else key == "g" and more
 
     def _do(self, task: Task, key: str | None) -> _NextStep:
         """Do what a key says."""
@@ -272,7 +267,7 @@ class Terminal:
             case "?":
                 self._say(_HELP.format(unsure=UNSURE[self._session.plan.purpose]))
             case _ if key.isdecimal():
-                self._chunk(task, self._number(key, len(task.contexts)))
+                self._chunk(task, key)
             case _:
                 self._say(f"No key does {short(key, 20)!r}; ? shows those that do something.")
         return "stay"
@@ -351,14 +346,12 @@ class Terminal:
             text.append(words, "bold underline red" if marked else "")
         return text
 
-    def _number(self, key: str, n: int) -> int:
-        """Return the number of a chunk, of whose digits a terminal gives the first."""
-        if n > 9 and self._keys.watched:
+    def _chunk(self, task: Task, key: str) -> None:
+        """Show a chunk, of whose number a terminal gives the first digit."""
+        if len(task.contexts) > 9 and self._keys.watched:
             while (digit := self._keys.read()) is not None and digit.isdecimal():
                 key += digit
-        return int(key[:6])
-
-    def _chunk(self, task: Task, number: int) -> None:
+        number = int(key[:6])
         if not 1 <= number <= len(task.contexts):
             self._say(f"There is no chunk {number}; there are {len(task.contexts)}.")
             return
