@@ -16,32 +16,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+import pydantic
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import GuardrailError
+from calibrail.guardrail import signing
 from calibrail.guardrail.decision import raised_in_old_probes
-from calibrail.guardrail.signing import (
-    SIGN,
-    PublicKey,
-    Signature,
-    read_private_key,
-    sign,
-    signature_path,
-    trusted_keys,
-    verify_beside,
-)
 from calibrail.options import Promise, Requirement, fields
 from calibrail.serialization import Record
 
@@ -86,15 +66,15 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     return result
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(
+class _Frozen(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
     )
     #: Fields that are not written where they are None: files were frozen before there were any.
     _later: ClassVar[tuple[str, ...]] = ()
 
-    @model_serializer(mode="wrap")
-    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    @pydantic.model_serializer(mode="wrap")
+    def _without_later(self, serialise: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         content: dict[str, Any] = serialise(self)
         return {k: v for k, v in content.items() if v is not None or k not in self._later}
 
@@ -104,9 +84,11 @@ def _as_record(kind: type[Record], value: Any) -> Record:
 
 
 #: A record is read and written by its own checks, not by pydantic's.
-_WRITE: Final = PlainSerializer(lambda value: value.to_dict())
-_Promise = Annotated[Promise, BeforeValidator(partial(_as_record, Promise)), _WRITE]
-_Requirement = Annotated[Requirement, BeforeValidator(partial(_as_record, Requirement)), _WRITE]
+_WRITE: Final = pydantic.PlainSerializer(lambda value: value.to_dict())
+_Promise = Annotated[Promise, pydantic.BeforeValidator(partial(_as_record, Promise)), _WRITE]
+_Requirement = Annotated[
+    Requirement, pydantic.BeforeValidator(partial(_as_record, Requirement)), _WRITE
+]
 
 
 class ScoreSpecConfig(_Frozen):
@@ -128,7 +110,7 @@ class ScoreSpecConfig(_Frozen):
     name: str
     params: dict[str, Any]
     fingerprint: dict[str, Any]
-    tolerance: float = Field(ge=0.0)
+    tolerance: float = pydantic.Field(ge=0.0)
     state: str | None = None
 
     def state_bytes(self) -> bytes | None:
@@ -207,7 +189,7 @@ class Headline(_Frozen):
 
 
 #: Of the sixteen probe answers, or of all their sentences.
-_Probed = Annotated[list[float | None], Field(min_length=16)]
+_Probed = Annotated[list[float | None], pydantic.Field(min_length=16)]
 
 
 class _ProbeResults(_Frozen):
@@ -262,7 +244,7 @@ class Probes(_ProbeResults):
     versions: dict[str, str]
     members: dict[str, ProbedMember] | None = None
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _sixteen(self) -> Self:
         parts = [part.scores for part in (self.members or {}).values()]
         if self.set == "calibrail-probes/1" and any(
@@ -300,7 +282,7 @@ class FrozenConfig(_Frozen):
         That of the file; of one in an older schema, its own.
     """
 
-    schema_: Literal["calibrail.guardrail/2"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["calibrail.guardrail/2"] = pydantic.Field(default=SCHEMA, alias="schema")
     score: ScoreSpecConfig
     calibration: dict[str, Any]
     promise: _Promise
@@ -315,7 +297,7 @@ class FrozenConfig(_Frozen):
     probes: Probes | None = None
     digest: str = ""
     #: The bytes it was read from, where an older version wrote them.
-    _older: bytes | None = PrivateAttr(None)
+    _older: bytes | None = pydantic.PrivateAttr(None)
 
     def to_bytes(self) -> bytes:
         """Return the canonical bytes of the file, digest included; of one that was read, its own.
@@ -354,7 +336,7 @@ class FrozenConfig(_Frozen):
             )
         try:
             config = cls.model_validate(newest)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "the file"
             raise GuardrailError(
@@ -416,7 +398,7 @@ class FileOrigin:
 
     path: Path
     sha256: str
-    signature: Signature | None = None
+    signature: signing.Signature | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +409,9 @@ class FrozenFile:
     origin: FileOrigin
 
 
-def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = None) -> FrozenFile:
+def read_file(
+    path: str | PathLike[str], trusted: Sequence[signing.PublicKey] | None = None
+) -> FrozenFile:
     """Read a guardrail file once, and verify every byte of it; its detector is not built.
 
     Parameters
@@ -446,13 +430,13 @@ def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = N
         If it cannot be read, was changed, or is not signed by one of the keys.
     """
     path = fields.path(path, "path")
-    keys = None if trusted is None else trusted_keys(trusted)
+    keys = None if trusted is None else signing.trusted_keys(trusted)
     try:
         raw = read_regular(path)
     except OSError as error:
         raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
     # What nobody vouches for is not even parsed.
-    signature = None if keys is None else verify_beside(path, raw, keys)
+    signature = None if keys is None else signing.verify_beside(path, raw, keys)
     config = FrozenConfig.from_bytes(raw, source=str(path))
     stated = {} if signature is None else signature.predicate
     wrong = [
@@ -463,7 +447,7 @@ def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = N
     if signature is not None and wrong:
         raise GuardrailError(
             f"the signature of {path} states something else of it than it holds: "
-            f"{'; '.join(wrong)}; {SIGN.format(path)} again"
+            f"{'; '.join(wrong)}; {signing.SIGN.format(path)} again"
         )
     return FrozenFile(
         config, FileOrigin(path.absolute(), hashlib.sha256(raw).hexdigest(), signature)
@@ -480,13 +464,13 @@ def write_file(
     The same content and key always give the same bytes.
     """
     path = Path(path)
-    key = None if sign_with is None else read_private_key(sign_with)
+    key = None if sign_with is None else signing.read_private_key(sign_with)
     raw = config.to_bytes()
     if key is not None:
         predicate = {"calibrail": version("calibrail"), **_statement(raw)}
         # Whoever waits for the guardrail finds its signature there; and where that cannot be
         # written, the old pair is still whole.
-        write_atomically(signature_path(path), sign(raw, path.name, predicate, key))
+        write_atomically(signing.signature_path(path), signing.sign(raw, path.name, predicate, key))
     write_atomically(path, raw)
 
 

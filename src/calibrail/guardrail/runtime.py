@@ -19,14 +19,7 @@ from calibrail.data.sentences import sentences_of
 from calibrail.data.tables import MemoryRows
 from calibrail.errors import GuardrailError, InputError
 from calibrail.formatting import Scale, Shown
-from calibrail.guardrail.decision import (
-    SCORED,
-    Cause,
-    CauseCode,
-    Decision,
-    Outcome,
-    reason_of_cause,
-)
+from calibrail.guardrail import decision
 from calibrail.guardrail.decision_rule import DecisionRule, RowDecision, frozen_rule
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
 from calibrail.guardrail.probes import Probed, compare_probes, frozen_detector
@@ -245,7 +238,7 @@ class Guardrail(FrozenGuardrail):
         id: str = "",
         samples: Sequence[str] = (),
         columns: Mapping[str, Cell] | None = None,
-    ) -> Decision:
+    ) -> decision.Decision:
         """Decide about one answer; a guardrail of sentences says what of it may be shown.
 
         Parameters
@@ -272,7 +265,7 @@ class Guardrail(FrozenGuardrail):
         )
         return self._decided([asked])[0]
 
-    def decide(self, examples: Source, *, alone: bool = False) -> list[Decision]:
+    def decide(self, examples: Source, *, alone: bool = False) -> list[decision.Decision]:
         """Decide about a batch; each decision is the one that ``check`` gives to it alone.
 
         Parameters
@@ -285,7 +278,7 @@ class Guardrail(FrozenGuardrail):
         """
         return self._decided(list(self._examples(examples)), alone)
 
-    def _decided(self, examples: list[Example], alone: bool = False) -> list[Decision]:
+    def _decided(self, examples: list[Example], alone: bool = False) -> list[decision.Decision]:
         if wrong := [item for item in examples if not isinstance(item, Example)]:
             raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
         self._renew()
@@ -300,7 +293,7 @@ class Guardrail(FrozenGuardrail):
             if callable(renew := getattr(model, "renew", None)):
                 renew()
 
-    def _decide_by_sentences(self, answers: list[Example], alone: bool) -> list[Decision]:
+    def _decide_by_sentences(self, answers: list[Example], alone: bool) -> list[decision.Decision]:
         """Decide about answers by their sentences, all of which are scored together."""
         parts: list[list[Example] | Exception] = []
         for place, answer in enumerate(answers):
@@ -318,7 +311,7 @@ class Guardrail(FrozenGuardrail):
             if isinstance(part, Exception):
                 # What the caller gave is refused in words; what else is raised is our own.
                 own = not isinstance(part, InputError)
-                code: CauseCode = "calibrail_failed" if own else "detector_failed"
+                code: decision.CauseCode = "calibrail_failed" if own else "detector_failed"
                 decisions.append(self.failed(answer, part, code))
             else:
                 own_verdicts = list(islice(verdicts, len(part)))
@@ -340,7 +333,7 @@ class Guardrail(FrozenGuardrail):
 
     def decision_for_sentences(
         self, answer: Example, sentences: Sequence[Example], verdicts: Sequence[RowDecision]
-    ) -> Decision:
+    ) -> decision.Decision:
         """Return the decision about an answer by the verdicts on its sentences."""
         for verdict in verdicts:
             if verdict.error is not None:
@@ -389,7 +382,9 @@ class Guardrail(FrozenGuardrail):
         self._renew()
         return check
 
-    def stream(self, examples: Source, block: int = 256, alone: bool = False) -> Iterator[Decision]:
+    def stream(
+        self, examples: Source, block: int = 256, alone: bool = False
+    ) -> Iterator[decision.Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
         iterator = iter(self._examples(examples))
         while batch := list(islice(iterator, block)):
@@ -413,38 +408,38 @@ class Guardrail(FrozenGuardrail):
         )
         return iter(rows)
 
-    def decision_for_answer(self, example: Example, verdict: RowDecision) -> Decision:
+    def decision_for_answer(self, example: Example, verdict: RowDecision) -> decision.Decision:
         """Return the decision about an answer by the verdict on it."""
         if verdict.error is not None:
             return self.failed(example, verdict.error)
-        cause = Cause("score_undefined") if verdict.score is None else SCORED
+        cause = decision.Cause("score_undefined") if verdict.score is None else decision.SCORED
         numbers = verdict.score, verdict.threshold, verdict.p_value
         shown = verdict.reason, verdict.evidence, self.scale
-        return Decision(example.id, verdict.outcome, *numbers, *shown, cause=cause)
+        return decision.Decision(example.id, verdict.outcome, *numbers, *shown, cause=cause)
 
     def failed(
-        self, example: Example, error: BaseException, code: CauseCode = "detector_failed"
-    ) -> Decision:
+        self, example: Example, error: BaseException, code: decision.CauseCode = "detector_failed"
+    ) -> decision.Decision:
         """Return the decision about an answer that could not be judged: the failure policy's.
 
         Its cause is that the detector failed, unless another code is given.
         """
         policy = self._config.policy.failure
-        cause, edge = Cause.of_error(error, code), self.judge.threshold(example)
+        cause, edge = decision.Cause.of_error(error, code), self.judge.threshold(example)
         return self.unjudged(example.id, policy, cause, str(error), edge)
 
     def unjudged(
         self,
         id: str,
-        outcome: Outcome,
-        cause: Cause,
+        outcome: decision.Outcome,
+        cause: decision.Cause,
         detail: str | None = None,
         threshold: float | None = None,
-    ) -> Decision:
+    ) -> decision.Decision:
         """Return a decision about an answer that has no score; nothing of it may be shown."""
         removed = () if self.unit == "sentence" else None
-        head = id, outcome, None, threshold, None, reason_of_cause(cause, outcome, detail)
-        return Decision(*head, scale=self.scale, removed=removed, cause=cause)
+        head = id, outcome, None, threshold, None, decision.reason_of_cause(cause, outcome, detail)
+        return decision.Decision(*head, scale=self.scale, removed=removed, cause=cause)
 
 
 def _from_bytes(raw: bytes) -> Guardrail:

@@ -39,15 +39,7 @@ import numpy as np
 
 from calibrail.conformal import estimated_labels, validation
 from calibrail.conformal.bounds import Bound, exact_bound
-from calibrail.conformal.sequential.betting import (
-    Bets,
-    counted_bets,
-    detector,
-    evidence,
-    largest_start,
-    restart_shares,
-    weighted_bets,
-)
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
@@ -123,18 +115,18 @@ def masses(sample: LabelledSample, labels: Floats) -> Floats:
     return estimated_labels(labels, sample.probability, sample.guess)
 
 
-def bets_on(sample: LabelledSample, rate: Rate, claim: Claim, limit: float) -> Bets:
+def bets_on(sample: LabelledSample, rate: Rate, claim: Claim, limit: float) -> betting.Bets:
     """Return the bets that a rate is on the right ("kept") or the wrong side of its limit."""
     labels = hardest_labels(sample, claim)
     above = (rate == "coverage") == (claim == "kept")
     if not is_weighted(sample):
         of_class = labels == (1.0 if rate == "coverage" else 0.0)
         outcome = np.where(of_class, sample.flagged, np.nan)
-        return counted_bets(outcome, limit, above=above)
+        return betting.counted_bets(outcome, limit, above=above)
     mass = masses(sample, labels)
     mass = mass if rate == "coverage" else 1.0 - mass
     floors = sample.drawing.floors
-    return weighted_bets(mass * sample.flagged, mass, limit, floors, above=above)
+    return betting.weighted_bets(mass * sample.flagged, mass, limit, floors, above=above)
 
 
 def batch_starts(sample: LabelledSample) -> Ints:
@@ -252,9 +244,9 @@ class LabelledBets:
         sample = self.sample
         bets = bets_on(sample, rate, "broken", self.limits[rate])
         starts, laid = batch_starts(sample), np.zeros(len(sample))
-        laid[starts] = restart_shares(len(starts))
-        again = float(detector(bets, laid)[row]) > float(bets.from_start[row])
-        start = largest_start(bets, laid, row) if again else 0
+        laid[starts] = betting.restart_shares(len(starts))
+        again = float(betting.detector(bets, laid)[row]) > float(bets.from_start[row])
+        start = betting.largest_start(bets, laid, row) if again else 0
         return {
             **reached(sample, row),
             "rate": rate,
@@ -341,7 +333,7 @@ class LabelledBets:
 
 def _worth(sample: LabelledSample, *, rate: Rate, claim: Claim, limit: float) -> Floats:
     bets = bets_on(sample, rate, claim, limit)
-    return bets.from_start if claim == "kept" else evidence(bets, batch_starts(sample))
+    return bets.from_start if claim == "kept" else betting.evidence(bets, batch_starts(sample))
 
 
 def _wider(bound: Bound, other: Bound) -> Bound:
@@ -500,7 +492,7 @@ def _lately(every: LabelledBets) -> tuple[dict[str, Any], Floats]:
     worth, n_rates = {}, len(every.limits)
     for rate, limit in every.limits.items():
         bets, laid = bets_on(sample, rate, "broken", limit), _laid(sample, rate, n_rates)
-        worth[rate] = (detector(bets, laid), bets, laid)
+        worth[rate] = (betting.detector(bets, laid), bets, laid)
     total = every.least(partial(_detected, limits=every.limits))
     now = log_after(total, until) if until else None
     over = total[:until] >= wanted
@@ -508,7 +500,7 @@ def _lately(every: LabelledBets) -> tuple[dict[str, Any], Floats]:
     moved: Rate | None = None
     if alarm:
         moved, (_, bets, laid) = max(worth.items(), key=lambda item: float(item[1][0][until - 1]))
-        since = place(sample, largest_start(bets, laid, until - 1))
+        since = place(sample, betting.largest_start(bets, laid, until - 1))
     return {
         "alarm": alarm,
         "rate": moved,
@@ -526,7 +518,7 @@ def _detected(sample: LabelledSample, *, limits: Mapping[Rate, float]) -> Floats
     total = np.full(len(sample), -np.inf)
     for rate, limit in limits.items():
         bets = bets_on(sample, rate, "broken", limit)
-        total = np.logaddexp(total, detector(bets, _laid(sample, rate, len(limits))))
+        total = np.logaddexp(total, betting.detector(bets, _laid(sample, rate, len(limits))))
     return total
 
 

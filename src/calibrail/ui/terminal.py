@@ -1,10 +1,12 @@
-"""Labelling in a terminal."""
+"""Labelling in a terminal, and a sitting there or on the page."""
 
 import os
 import re
 import select
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
@@ -14,7 +16,7 @@ from rich.text import Text
 
 from calibrail.errors import CalibrailError
 from calibrail.formatting import count
-from calibrail.labelling.progress import UNSURE, Task
+from calibrail.labelling.progress import UNSURE, Counts, Task
 from calibrail.labelling.session import Session
 from calibrail.report.text import clean, excerpt, short
 from calibrail.scores.entailment import filled_places, nearest
@@ -392,3 +394,69 @@ class Terminal:
 
 def _heading(name: str, beside: str = "") -> Text:
     return Text.assemble((name, "bold"), "  ", (beside, "dim"))
+
+
+def sit(
+    session: Session,
+    annotator: str,
+    tell: Callable[[str], None],
+    *,
+    terminal: bool = False,
+    browser: bool = True,
+) -> None:
+    """Label, in the terminal or on the page, until somebody stops by a key, Ctrl-C or SIGTERM.
+
+    Parameters
+    ----------
+    session : Session
+        Hands out answers and takes labels.
+    annotator : str
+        Who labels.
+    tell : callable
+        Takes what is said besides, a line at a time.
+    terminal : bool
+        Label in the terminal rather than on the page.
+    browser : bool
+        Open the page in the browser.
+    """
+    with suppress(KeyboardInterrupt), _ended_in_order():
+        if terminal:
+            with open_keys() as keys:
+                console = Console(stderr=True, highlight=False)
+                Terminal(session, annotator, keys, console).run()
+        else:
+            _on_page(session, annotator, tell, browser=browser)
+
+
+def _on_page(
+    session: Session, annotator: str, tell: Callable[[str], None], *, browser: bool
+) -> None:
+    # It needs the packages of the service, which the terminal does not.
+    from calibrail.ui.server import serve
+
+    watched = sys.stderr.isatty()
+
+    def address(place: str) -> None:
+        tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
+
+    def progress(counts: Counts) -> None:
+        if watched:
+            line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
+            print(line, end="", file=sys.stderr, flush=True)
+
+    serve(session, annotator, address, progress, browser=browser)
+    if watched:
+        tell("")
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end what goes on as Ctrl-C does, with all that is said at the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

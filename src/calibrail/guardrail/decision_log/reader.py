@@ -21,19 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Self
 
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.guardrail.decision_log.lines import (
-    CLOSED,
-    OPENED,
-    START,
-    LogFinding,
-    LogLine,
-    file_lines,
-    files_of,
-    is_chained,
-    parse_line_if_sound,
-    parse_unended,
-    place_of,
-)
+from calibrail.guardrail.decision_log import lines as line_format
 from calibrail.options import fields
 from calibrail.serialization import Record
 
@@ -85,7 +73,7 @@ class ChainPosition:
     def before(cls, number: int) -> Self:
         """Return the place before the first line of a file: that of the first one is known."""
         if number == 1:
-            return cls(next=0, hash=START, first=1)
+            return cls(next=0, hash=line_format.START, first=1)
         return cls(first=number)
 
 
@@ -188,7 +176,7 @@ class LogCounts(Record):
     used: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     found: dict[str, int] = field(default_factory=dict)
-    findings: tuple[LogFinding, ...] = ()
+    findings: tuple[line_format.LogFinding, ...] = ()
     others: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -204,7 +192,7 @@ class LogCounts(Record):
         """Count a finding, and name it where there is room."""
         self.found[code] = self.found.get(code, 0) + 1
         if len(self.findings) < _LISTED:
-            self.findings += (LogFinding(code, file, line, values),)
+            self.findings += (line_format.LogFinding(code, file, line, values),)
 
     def refuse(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
         """Count a line that is not used, and name it."""
@@ -323,7 +311,7 @@ class ChainLine(NamedTuple):
     name: str
     offset: int
     number: int
-    line: LogLine | None
+    line: line_format.LogLine | None
     code: str
 
 
@@ -357,7 +345,7 @@ class _LineReader:
             if raw.code == "changed":
                 place.lost += 1
             return None
-        opening = raw.number == 1 or raw.line.content.get("kind") == OPENED
+        opening = raw.number == 1 or raw.line.content.get("kind") == line_format.OPENED
         if opening and (raw.number != 1 or _opening(raw.line) != (raw.chain, raw.file)):
             self._tally.find("opening", raw.name, raw.number)
         return self._take(raw.line, raw.chain, place, raw.name, raw.number)
@@ -402,7 +390,7 @@ class _LineReader:
     def _streamed_line(self, raw: bytes, name: str, file: str) -> Logged | None:
         stream, tally, text = self._cursor.streams[name], self._tally, raw.removesuffix(b"\n")
         number, chains = stream.lines, self._cursor.chains
-        if not is_chained(text):
+        if not line_format.is_chained(text):
             # What `calibrail check` wrote is in no chain.
             tally.lines += 1
             content = None
@@ -413,7 +401,11 @@ class _LineReader:
                 return None
             tally.find_once("no_chain", file)
             return Logged(content, name, number - 1, None, math.nan, file, number)
-        line, torn = (parse_line_if_sound(text), False) if text != raw else parse_unended(text)
+        line, torn = (
+            (line_format.parse_line_if_sound(text), False)
+            if text != raw
+            else line_format.parse_unended(text)
+        )
         if line is None:
             tally.lines += 1
             tally.refuse("torn" if torn else "changed", file, number)
@@ -426,7 +418,7 @@ class _LineReader:
         self._ends[chains[chain].hash] = chain
         return logged
 
-    def _chain_of(self, line: LogLine, current: str) -> str:
+    def _chain_of(self, line: line_format.LogLine, current: str) -> str:
         """Return the chain of a line: by its own words, the line before it, or its neighbours."""
         chains = self._cursor.chains
         if (opening := _opening(line)) is not None:
@@ -441,7 +433,7 @@ class _LineReader:
         return name
 
     def _take(
-        self, line: LogLine, chain: str, place: ChainPosition, name: str, number: int
+        self, line: line_format.LogLine, chain: str, place: ChainPosition, name: str, number: int
     ) -> Logged | None:
         tally = self._tally
         tally.lines += 1
@@ -479,15 +471,15 @@ class _LineReader:
             place.latest = max(place.latest, line.time)
         if "kind" in line.content and not line.decides:
             tally.skip("no_decision")
-            place.closed = line.kind == CLOSED
+            place.closed = line.kind == line_format.CLOSED
             return None
         return Logged(line.content, chain, line.seq, line.time, seconds, name, number)
 
 
-def _opening(line: LogLine) -> tuple[str, int] | None:
+def _opening(line: line_format.LogLine) -> tuple[str, int] | None:
     """Return the chain and the number of the file that a line begins; None for other lines."""
     chain, number = (line.content.get(name) for name in ("chain", "file"))
-    if line.kind == OPENED and isinstance(chain, str) and isinstance(number, int):
+    if line.kind == line_format.OPENED and isinstance(chain, str) and isinstance(number, int):
         return chain, number
     return None
 
@@ -527,7 +519,7 @@ def log_sources(given: object, *, growing: bool = False) -> tuple[LogSource, ...
         path = fields.path(item, "logs")
         with file_errors(f"cannot read the decision log {path}", "; name what --log names"):
             if path.is_dir():
-                if not growing and next(files_of(path), None) is None:
+                if not growing and next(line_format.files_of(path), None) is None:
                     raise DataError(
                         f"there is no decision log in {path}: no file there is named like one; "
                         "name the folder that the service writes"
@@ -606,9 +598,9 @@ def _files(
     others: list[LogSource] = []
     for source in sources:
         if source != "-" and source.is_dir():
-            for chain, number, path in files_of(source):
+            for chain, number, path in line_format.files_of(source):
                 named.setdefault((chain, number), []).append(path)
-        elif source != "-" and (numbered := place_of(source.name)) is not None:
+        elif source != "-" and (numbered := line_format.place_of(source.name)) is not None:
             named.setdefault(numbered, []).append(source)
         else:
             others.append(source)
@@ -625,7 +617,9 @@ def _files(
         with suppress(FileNotFoundError):
             size, path = max((path.stat().st_size, path) for path in paths)
             for copy in (item for item in paths if item != path):
-                tally.skip("duplicate", sum(line.ended for line in file_lines(copy, start)))
+                tally.skip(
+                    "duplicate", sum(line.ended for line in line_format.file_lines(copy, start))
+                )
             chains.setdefault(chain, ([], place))[0].append((number, path, size))
     return chains, others
 
@@ -645,7 +639,7 @@ def _chain_lines(
             yield ChainLine(latest, chain, file_number, name, offset, number, None, "cut")
             return
         try:
-            for n, end, _, line, code, ended in file_lines(path, offset, number):
+            for n, end, _, line, code, ended in line_format.file_lines(path, offset, number):
                 # What is just being written, or came since, is left for the next time.
                 if (last and not ended) or end > size:
                     break
