@@ -244,15 +244,6 @@ class Probes(_ProbeResults):
     versions: dict[str, str]
     members: dict[str, ProbedMember] | None = None
 
-    @pydantic.model_validator(mode="after")
-    def _sixteen(self) -> Self:
-        parts = [part.scores for part in (self.members or {}).values()]
-        if self.set == "calibrail-probes/1" and any(
-            len(scores) != 16 for scores in (*parts, self.scores) if scores is not None
-        ):
-            raise ValueError("there must be 16 scores")
-        return self
-
     def known(self) -> list[float | None]:
         """Return the scores of the whole, or of the members where the whole was not asked."""
         if self.scores is not None:

@@ -252,7 +252,7 @@ def compare_probes(
     if asked and frozen.scores is not None:
         whole = ProbedMember(scores=frozen.scores, reasons=frozen.reasons, raised=frozen.raised)
         compared.append(_compare(whole, score, unit, side_by_side))
-    n, n_undefined = (sum(getattr(item, name) for item in compared) for name in _COUNTED)
+    n, n_undefined = sum(item.n for item in compared), sum(item.n_undefined for item in compared)
     state: Literal["agree", "members", "unprobed"] = "agree" if asked else "members"
     return Probed(
         state="unprobed" if n == n_undefined else state,
@@ -265,9 +265,6 @@ def compare_probes(
         members=() if asked else tuple(members),
         why=compared[-1].why,
     )
-
-
-_COUNTED: Final = ("n", "n_undefined")
 
 
 def _compare(

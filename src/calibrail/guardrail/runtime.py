@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.groups import columns_of_groups, reads_length
-from calibrail.conformal.rule import Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.formats import Source, is_named
@@ -38,21 +37,40 @@ from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
 
 
-class FrozenGuardrail(Shown):
-    """A frozen detector with its threshold, as ``calibrail.guardrail.Guardrail`` decides by it."""
+class Guardrail(Shown):
+    """A frozen detector with its certified threshold; decides exactly as it did when certified.
+
+    Make one with ``Run.freeze`` or ``Guardrail.load``. It is immutable.
+
+    Parameters
+    ----------
+    config : FrozenConfig
+        The content of the file.
+    score : Score, optional
+        The detector; built from ``config`` when left out.
+
+    Raises
+    ------
+    GuardrailError
+        If the detector that this machine builds is not the one that was calibrated: other weights,
+        another revision, precision or word splitter.
+    """
 
     shown_as = "guardrail"
 
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
-        self._config = config
+        #: The frozen content.
+        self.config: Final = config
         self._origin: FileOrigin | None = None
         self._probed: Probed | None = None
-        self._rule = frozen_rule(config)
-        self._score = frozen_detector(config.score, score, config.promise.unit)
+        #: Everything that decides: the threshold, and those of groups and of a review.
+        self.rule: Final = frozen_rule(config)
+        #: The detector.
+        self.score: Final = frozen_detector(config.score, score, config.promise.unit)
 
     def shown(self) -> tuple[Any, ...]:
         """Return the content of the file."""
-        return (json.loads(self._config.to_bytes()),)
+        return (json.loads(self.config.to_bytes()),)
 
     @classmethod
     def load(
@@ -94,7 +112,7 @@ class FrozenGuardrail(Shown):
         both sides, and where no probes were frozen.
         """
         self._probed = compare_probes(
-            self._config.probes, self._score, endpoint=endpoint, unit=self.unit
+            self.config.probes, self.score, endpoint=endpoint, unit=self.unit
         )
         return self._probed
 
@@ -103,7 +121,7 @@ class FrozenGuardrail(Shown):
 
         ``sign`` is a private Ed25519 key (PEM): ``PATH.dsse`` then holds its signature.
         """
-        write_file(self._config, path, sign)
+        write_file(self.config, path, sign)
 
     @property
     def signature(self) -> Signature | None:
@@ -121,24 +139,14 @@ class FrozenGuardrail(Shown):
         return self._probed
 
     @property
-    def config(self) -> FrozenConfig:
-        """The frozen content."""
-        return self._config
-
-    @property
     def calibration(self) -> Calibration:
         """The threshold with its guarantee and calibration scores; with groups, the fallback."""
-        return self._rule.calibration
-
-    @property
-    def rule(self) -> Rule:
-        """Everything that decides: the threshold, and those of groups and of a review."""
-        return self._rule
+        return self.rule.calibration
 
     @property
     def judge(self) -> DecisionRule:
         """What judges answers, or sentences, by the rule."""
-        return DecisionRule(self._rule, self._score, self._config.promise.by)
+        return DecisionRule(self.rule, self.score, self.config.promise.by)
 
     def group_of(self, example: Example) -> str:
         """Return the name of an answer's group, or of its groups where several columns name them.
@@ -150,55 +158,30 @@ class FrozenGuardrail(Shown):
     @property
     def unit(self) -> Unit:
         """What is flagged: whole answers, or sentences, which are removed."""
-        return self._config.promise.unit
+        return self.config.promise.unit
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that a decision needs: an outside score, a group."""
-        by = columns_of_groups(self._config.promise.by)
-        return (*getattr(self._score, "columns", ()), *by)
+        by = columns_of_groups(self.config.promise.by)
+        return (*getattr(self.score, "columns", ()), *by)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """Text fields that a decision needs: those of the score, and the answer for its length."""
-        measured = {"response"} if reads_length(self._config.promise.by) else set()
-        return tuple(name for name in TEXT_FIELDS if name in {*self._score.requires, *measured})
+        measured = {"response"} if reads_length(self.config.promise.by) else set()
+        return tuple(name for name in TEXT_FIELDS if name in {*self.score.requires, *measured})
 
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Where the detector sends answers, sorted; empty where all is computed in this process."""
-        models = getattr(self._score, "models", ())
+        models = getattr(self.score, "models", ())
         return tuple(sorted({item.endpoint for item in models if isinstance(item, RemoteModel)}))
-
-    @property
-    def score(self) -> Score:
-        """The detector."""
-        return self._score
 
     @property
     def scale(self) -> Scale:
         """In which numbers its user knows the score."""
-        return scale_of(self._score)
-
-
-class Guardrail(FrozenGuardrail):
-    """A frozen detector with its certified threshold; decides exactly as it did when certified.
-
-    Make one with ``Run.freeze`` or ``Guardrail.load``. It is immutable.
-
-    Parameters
-    ----------
-    config : FrozenConfig
-        The content of the file.
-    score : Score, optional
-        The detector; built from ``config`` when left out.
-
-    Raises
-    ------
-    GuardrailError
-        If the detector that this machine builds is not the one that was calibrated: other weights,
-        another revision, precision or word splitter.
-    """
+        return scale_of(self.score)
 
     @classmethod
     def coerce(cls, value: object) -> "Guardrail":
@@ -227,7 +210,7 @@ class Guardrail(FrozenGuardrail):
         Models and connections are made there.
         """
         known = {"_origin": self._origin, "_probed": self._probed}
-        return _from_bytes, (self._config.to_bytes(),), known
+        return _from_bytes, (self.config.to_bytes(),), known
 
     def check(
         self,
@@ -289,7 +272,7 @@ class Guardrail(FrozenGuardrail):
 
     def _renew(self) -> None:
         """Ask an endpoint again what it failed to answer once."""
-        for model in getattr(self._score, "models", ()):
+        for model in getattr(self.score, "models", ()):
             if callable(renew := getattr(model, "renew", None)):
                 renew()
 
@@ -326,7 +309,7 @@ class Guardrail(FrozenGuardrail):
         InputError
             If a column holds another number of values than the answer has sentences.
         """
-        if reads_length(self._config.promise.by):
+        if reads_length(self.config.promise.by):
             length = {CHARACTERS: float(len(answer.response))}
             answer = replace(answer, columns={**answer.columns, **length})
         return sentences_to_judge(answer, self.columns)
@@ -348,7 +331,7 @@ class Guardrail(FrozenGuardrail):
                 sentences,
                 verdicts,
                 threshold=self.judge.threshold(answer),
-                undefined=self._config.policy.undefined,
+                undefined=self.config.policy.undefined,
                 scale=self.scale,
             )
         except Exception as error:
@@ -424,7 +407,7 @@ class Guardrail(FrozenGuardrail):
 
         Its cause is that the detector failed, unless another code is given.
         """
-        policy = self._config.policy.failure
+        policy = self.config.policy.failure
         cause, edge = decision.Cause.of_error(error, code), self.judge.threshold(example)
         return self.unjudged(example.id, policy, cause, str(error), edge)
 

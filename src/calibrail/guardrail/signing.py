@@ -59,20 +59,16 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key, passphrase = Ed25519PrivateKey.generate(), _passphrase()
+    key, passphrase, pem = Ed25519PrivateKey.generate(), _passphrase(), form.Encoding.PEM
     encryption: form.KeySerializationEncryption = form.NoEncryption()
     if passphrase is not None:
         encryption = form.BestAvailableEncryption(passphrase)
-    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, encryption)
-    public = key.public_key().public_bytes(
-        form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo
-    )
+    private = key.private_bytes(pem, form.PrivateFormat.PKCS8, encryption)
+    public = key.public_key().public_bytes(pem, form.PublicFormat.SubjectPublicKeyInfo)
     beside = path.with_suffix(".pub.pem")
     for file in (path, beside):
-        if file.exists() or file.is_symlink():
-            raise GuardrailError(
-                f"{file} is there already, and keys are not replaced; name another"
-            )
+        if os.path.lexists(file):
+            raise GuardrailError(f"{file} is there already; keys are not replaced: name another")
     path.parent.mkdir(parents=True, exist_ok=True)
     for file, content, mode in ((path, private, 0o600), (beside, public, 0o644)):
         try:
@@ -177,9 +173,8 @@ def key_id(key: "Ed25519PublicKey") -> str:
     """Return the SHA-256 of a public key's DER SubjectPublicKeyInfo, in hex."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    return hashlib.sha256(
-        key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    ).hexdigest()
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).hexdigest()
 
 
 def _passphrase() -> bytes | None:
@@ -310,24 +305,23 @@ def verify(
             "the file and its signature from where they were made"
         ) from None
     # What a trusted key has signed may be read.
+    statement = None
     with suppress(ValueError, RecursionError):
-        match json.loads(opened.payload):
-            case {
-                "_type": kind,
-                "subject": [{"name": str(name), "digest": {"sha256": str(digest)}}],
-                "predicateType": about,
-                "predicate": dict(predicate),
-            } if (kind, about) == (STATEMENT_TYPE, PREDICATE_TYPE):
-                return _signature_of(raw, Signature(keyid, name, digest, predicate), source)
-    raise GuardrailError(
-        f"{signature} is signed by a trusted key, but says nothing of a guardrail file: it is no "
-        f"in-toto statement of the type {PREDICATE_TYPE} about one file; sign the guardrail with "
-        "`calibrail export --sign`"
-    )
-
-
-def _signature_of(raw: bytes, signed: Signature, source: str) -> Signature:
-    """Return what was signed, if it is these bytes."""
+        statement = json.loads(opened.payload)
+    match statement:
+        case {
+            "_type": kind,
+            "subject": [{"name": str(name), "digest": {"sha256": str(digest)}}],
+            "predicateType": about,
+            "predicate": dict(predicate),
+        } if (kind, about) == (STATEMENT_TYPE, PREDICATE_TYPE):
+            signed = Signature(keyid, name, digest, predicate)
+        case _:
+            raise GuardrailError(
+                f"{signature} is signed by a trusted key, but says nothing of a guardrail file: it "
+                f"is no in-toto statement of the type {PREDICATE_TYPE} about one file; sign the "
+                "guardrail with `calibrail export --sign`"
+            )
     if signed.sha256 != (here := hashlib.sha256(raw).hexdigest()):
         raise GuardrailError(
             f"{source} is not what was signed: the signature is of a file {signed.name!r} with "

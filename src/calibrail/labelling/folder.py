@@ -4,11 +4,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from calibrail.atomic_files import write_atomically
 from calibrail.errors import DataError, InputError, file_errors
@@ -25,8 +24,7 @@ HELD_FOR: Final = timedelta(minutes=30)
 Event = Literal["shown", "skipped", "exported", "exhausted", "helped", "undone"]
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(NamedTuple):
     """What an annotator looks at, and since when."""
 
     order: int
@@ -101,13 +99,13 @@ class Assignments:
                 f"handed.jsonl, line {line.number} is damaged ({error}); take the line out"
             ) from error
 
-    def lost(self, name: str, labels: int) -> int:
-        """Return how many labels of an annotator, who has so many now, are gone."""
-        return self._gone[name] + max(0, self._had[name] - labels)
-
-    def annotators(self) -> list[str]:
-        """Return the names of all to whom anything happened."""
-        return sorted(self._had)
+    def lost(self, labels: Mapping[str, int]) -> dict[str, int]:
+        """Return how many labels of whom are gone, where each annotator has so many now."""
+        gone = {
+            name: self._gone[name] + max(0, had - labels.get(name, 0))
+            for name, had in sorted(self._had.items())
+        }
+        return {name: n for name, n in gone.items() if n}
 
     def clear(self, seat: Seat, order: int) -> None:
         """Clear the screen of a seat from which what was on it is labelled."""
@@ -123,8 +121,7 @@ class Assignments:
             for (name, other), screen in self.screens.items()
             if other == settles and screen.order == order and now - screen.since < HELD_FOR
         }
-        if not settles:
-            holding |= {name for name, orders in self.away.items() if order in orders}
+        holding |= {name for name, orders in self.away.items() if order in orders and not settles}
         return len(holding - {annotator})
 
     def due(self, seat: Seat, labels: int) -> list[int]:
@@ -323,11 +320,7 @@ class LabelFolder:
     def lost(self) -> dict[str, int]:
         """Return how many labels of whom were there once, and are gone though nobody undid them."""
         given = self.ledger.of_annotator
-        n_lost = {
-            name: self.assignments.lost(name, len(given[name]))
-            for name in self.assignments.annotators()
-        }
-        return {name: n for name, n in n_lost.items() if n}
+        return self.assignments.lost({name: len(labels) for name, labels in given.items()})
 
     def take_out(self, label: Label) -> None:
         """Take a label out again: the file is written anew without its line, and that is kept.

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from calibrail.conformal.sequential.active import LearntGuess
+from calibrail.conformal.sequential.test import UnsureTest
 from calibrail.conformal.validation import Floats
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
@@ -402,6 +403,7 @@ class Sampler:
         self._ready: dict[int, _Ready] = {}
         self._deciding: Future[dict[int, _Ready]] | None = None
         self._nothing_after = ""
+        self._test: UnsureTest | None = None
         guess = folder.plan.guess
         self._column = None if guess is None else GuessColumn(guess)
         self._guesser = Guesser(folder)
@@ -419,6 +421,8 @@ class Sampler:
         answers = self._folder.ledger.answers
         if self._folder.plan.elsewhere is not None and self._lots is None:
             return False
+        # All that is drawn until something is handed out has its chance by the same labels.
+        self._test = self._folder.ledger.test_for_drawing
         last, lines = answers[-1].draw if answers else None, list[Draw]()
         for _ in range(_IN_A_ROW):
             place = len(answers) + len(lines)
@@ -483,7 +487,7 @@ class Sampler:
         """Return the guess for an answer, and with which probability it is handed out."""
         if self._folder.plan.drawing.design == "uniform":
             return None, 1.0
-        test, ready = self._folder.ledger.test_for_drawing, self._ready[place]
+        test, ready = self._test, self._ready[place]
         assert test is not None
         guess = self._guesser([ready.clues])
         flagged = ready.outcome is not None and ready.outcome.flagged

@@ -248,7 +248,7 @@ class Session:
                 return order
         put_off = assignments.put_off[name, self._settle]
         while True:
-            for order in sorted(ledger.unsettled):
+            for order in ledger.unsettled:
                 if order not in put_off and self._wants(ledger.answers[order - 1], name):
                     return order
             # Where labels would be enough but for answers put off, these come before new ones.
@@ -271,7 +271,7 @@ class Session:
     def _wanted(self, name: str) -> list[int]:
         """Return the orders of answers drawn that this annotator may label, the first first."""
         ledger = self._files.ledger
-        return [o for o in sorted(ledger.unsettled) if self._wants(ledger.answers[o - 1], name)]
+        return [o for o in ledger.unsettled if self._wants(ledger.answers[o - 1], name)]
 
     def _wants(self, answer: LedgerAnswer, name: str) -> bool:
         """Return whether an answer still needs a label that this annotator may give."""
@@ -285,13 +285,11 @@ class Session:
     def _to_settle(self, name: str) -> int | None:
         """Return the order of the first disagreement that nobody else is settling."""
         assignments = self._files.assignments
-        free = [
-            order
-            for order in self._files.ledger.disagreements()
-            if not assignments.held_by_others(order, (name, self._settle), now())
-        ]
-        answers, put_off = self._files.ledger.answers, assignments.put_off[name, self._settle]
+        seat, answers = (name, self._settle), self._files.ledger.answers
+        orders = self._files.ledger.disagreements()
+        free = [order for order in orders if not assignments.held_by_others(order, seat, now())]
         # What others disagree about first: nobody is to judge between himself and another.
+        put_off = assignments.put_off[seat]
         free.sort(key=lambda order: (order in put_off, name in answers[order - 1].labels))
         return next(iter(free), None)
 
@@ -324,14 +322,8 @@ class Session:
 
     def _refuse_twice(self, answer: LedgerAnswer, name: str) -> None:
         """Refuse a second label of one annotator, and a settling of what is not open."""
-        if self._settle:
-            if answer.standing != "disagreement":
-                raise InputError(
-                    f"nobody disagrees about answer No. {answer.draw.order} any more; ask for the "
-                    "next one"
-                )
-        elif name in answer.labels:
-            raise InputError(
-                f"{name!r} has labelled answer No. {answer.draw.order} already; undo that label to "
-                "change it"
-            )
+        which = f"answer No. {answer.draw.order}"
+        if self._settle and answer.standing != "disagreement":
+            raise InputError(f"nobody disagrees about {which} any more; ask for the next one")
+        if not self._settle and name in answer.labels:
+            raise InputError(f"{name!r} has labelled {which} already; undo that label to change it")

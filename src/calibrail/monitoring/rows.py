@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, Final, Self, TypedDict, Unpack
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,19 +27,6 @@ Ref = tuple[str, int, str]
 _LONGEST_CODE: Final = 35
 #: Columns of numbers that are NaN where they are not known.
 _NUMBERS: Final = ("time", "question_length", "response_length", "chunks")
-
-
-class RowColumns(TypedDict, total=False):
-    """What may be known of each answer beside its score and its outcome; see `Rows`."""
-
-    undefined: ArrayLike
-    failed: ArrayLike
-    time: ArrayLike
-    question_length: ArrayLike
-    response_length: ArrayLike
-    chunks: ArrayLike
-    language: Sequence[str | None]
-    ref: Sequence[Ref] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +61,7 @@ class Rows:
     ref: tuple[Ref, ...] | None = None
 
     @classmethod
-    def of(cls, score: ArrayLike, flagged: ArrayLike, **columns: Unpack[RowColumns]) -> Self:
+    def of(cls, score: ArrayLike, flagged: ArrayLike, **columns: Any) -> Self:
         """Return rows of what is known, the rest filled in as not known.
 
         Parameters
@@ -135,7 +122,7 @@ class Rows:
         """
         if wrong := [item for item in decisions if not isinstance(item, Decision)]:
             raise InputError(f"a watch takes in Rows or decisions; got {wrong[0]!r:.80}")
-        columns: RowColumns = {"failed": [item.failed for item in decisions]}
+        columns: dict[str, Any] = {"failed": [item.failed for item in decisions]}
         if examples is not None:
             validation.paired(examples, len(decisions), "examples", "decision")
             columns["question_length"] = [len(item.question) for item in examples]

@@ -108,7 +108,7 @@ class Access:
         await (refusal or self._app)(scope, receive, guarded)
 
     def _refusal(self, request: Request, *, opened: bool) -> PlainTextResponse | None:
-        headers, path = request.headers, request.url.path
+        headers, path = request.headers, request.scope["path"]
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self._hosts or origin not in (None, f"http://{host}"):
             # It comes under a foreign name, or from a foreign page.

@@ -323,17 +323,6 @@ def test_a_forked_child_writes_a_chain_of_its_own(tmp_path: Path) -> None:
     assert (check.verdict, check.n_decisions, len(check.chains)) == ("whole", 10, 3)
 
 
-def test_a_folder_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
-    log = DecisionLog(tmp_path / "disk")
-    files(tmp_path / "disk")[0].unlink()
-    (tmp_path / "disk").rmdir()
-    with pytest.raises(LogError, match="No such file"):
-        log.write([entry("1")])
-    (tmp_path / "disk").mkdir()
-    log.write([entry("2")])
-    assert decided(tmp_path / "disk") == ["2"]
-
-
 def test_a_folder_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -348,22 +337,6 @@ def test_a_folder_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path)
 def test_the_logs_own_kinds_are_no_kinds_of_decisions(kind: str) -> None:
     with pytest.raises(InputError, match="kind must say what was asked"):
         entry(kind=kind)
-
-
-@pytest.mark.parametrize(
-    ("reason", "kept"),
-    [
-        ("the detector failed: ValueError: Ann is ill; policy: flag", ": ValueError"),
-        ("the detector failed: Ann is ill; policy: flag", ""),
-    ],
-)
-def test_a_failure_is_logged_without_its_words(tmp_path: Path, reason: str, kept: str) -> None:
-    said = decision(outcome="flag", score=None, p_value=None, reason=reason)
-    for texts in (False, True):
-        with DecisionLog(tmp_path / str(texts), texts=texts) as log:
-            log.write([Entry(said, DIGEST)])
-        logged = lines(tmp_path / str(texts))[1]["reason"]
-        assert logged == (reason if texts else f"the detector failed{kept}; policy: flag")
 
 
 def test_an_undefined_score_is_logged_by_its_column_alone(tmp_path: Path) -> None:

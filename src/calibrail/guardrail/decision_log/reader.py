@@ -120,6 +120,8 @@ class Cursor:
         return {
             "chains": {name: list(astuple(item)) for name, item in self.chains.items()},
             "streams": {name: list(astuple(item)) for name, item in self.streams.items()},
+            # Older versions forgot chains, and read this.
+            "forgotten": "",
         }
 
     @classmethod
