@@ -100,28 +100,6 @@ def test_a_last_line_without_its_end_is_kept(tmp_path: Path) -> None:
     assert [line["order"] for line in lines(path)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("labels.jsonl", "line 2 is not JSON"),
-        ("draws.jsonl", "line 2 is not JSON"),
-        ("pool.jsonl", "pool.jsonl, line 2, is damaged"),
-        ("session.json", "session.json is damaged"),
-        ("guardrail.json", "guardrail"),
-    ],
-)
-def test_a_damaged_file_is_named(tmp_path: Path, name: str, said: str) -> None:
-    asked = dict(guardrail=frozen(), max_fpr=0.5)
-    with calibrail.label(traces(10), tmp_path, **asked) as session:
-        label_some(session, "ada", 3)
-    path = tmp_path / name
-    rows = path.read_bytes().splitlines(keepends=True)
-    rows[1] = rows[1][: len(rows[1]) // 2] + b"\n"
-    path.write_bytes(b"".join(rows))
-    with pytest.raises(calibrail.CalibrailError, match=said):
-        calibrail.label(None, tmp_path)
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_said_and_the_label_can_be_given_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

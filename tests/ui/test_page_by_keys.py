@@ -6,7 +6,6 @@ import signal
 import time
 from pathlib import Path
 
-from calibrail import Promise
 from tests.ui.driven import Pipe, Tab
 from tests.ui.sessions import EMOJI, labels, plain
 from tests.ui.visits import ID, STATUS, VIEW, command, label, opened, quiet, serving
@@ -186,28 +185,3 @@ def test_help_explains_the_keys_and_labels_can_wait_for_enter(tmp_path: Path, ta
         assert not (tmp_path / "labels" / "labels.jsonl").exists() or labels(tmp_path) == []
         label(tab, tmp_path, "n", 1)
         assert labels(tmp_path)[0]["label"] == 1
-
-
-def test_enough_is_said_and_labelling_may_go_on(tmp_path: Path, tab: Tab) -> None:
-    title = "document.getElementById('rest-title').textContent"
-    with serving(tmp_path, plain(40), promise=Promise(alpha=0.5)) as address:
-        opened(tab, address)
-        while tab.ask(VIEW) == "task":
-            n = len(labels(tmp_path)) if (tmp_path / "labels/labels.jsonl").exists() else 0
-            assert n < 39
-            time.sleep(0.15)
-            tab.press("hf"[n % 2])
-            said = "document.getElementById('progress').textContent"
-            tab.until(f"{said}.startsWith('ada · {n + 1} ')")
-        assert tab.ask(title) == "The labels are enough"
-        assert "verdict" not in tab.ask("document.getElementById('rest').textContent")
-        # An undo shows the answer again; said once more, the labels are enough once more.
-        tab.press("z")
-        tab.until(VIEW, "task")
-        time.sleep(0.15)
-        tab.press("Enter")
-        tab.until(VIEW, "rest")
-        tab.press("n")
-        tab.until(VIEW, "task")
-        label(tab, tmp_path, "f", len(labels(tmp_path)) + 1)
-        assert tab.ask(VIEW) == "task" and quiet(tab, address)

@@ -185,12 +185,12 @@ def freeze_probes(score: Score, *, endpoint: bool = False, unit: Unit = "answer"
     if not asked and not members:
         return None
     parts = {name: _probe_scores(member, unit) for name, member in members.items()}
-    whole = _probe_scores(score, unit) if asked else None
+    of_all = _probe_scores(score, unit) if asked else None
     return Probes(
         set=SET if unit == "answer" else SENTENCE_SET,
-        scores=whole.scores if whole else None,
-        reasons=whole.reasons if whole else {},
-        raised=whole.raised if whole else None,
+        scores=of_all.scores if of_all else None,
+        reasons=of_all.reasons if of_all else {},
+        raised=of_all.raised if of_all else None,
         versions=_versions([score] if asked else members.values()),
         members=parts or None,
     )

@@ -476,11 +476,11 @@ class Sampler:
                 least = self._folder.plan.drawing.floors[0 if outcome and outcome.flagged else 1]
                 chance, handed_out = self._lots.fell(item.example.id, least)
             head = index + 1, unit, stop - first, item.example.id, item.example.group, item.digest
-            said: tuple[float | None, bool | None] = (None, None)
+            verdict: tuple[float | None, bool | None] = (None, None)
             if outcome is not None:
-                said = (plain(outcome.score), outcome.flagged)
+                verdict = (plain(outcome.score), outcome.flagged)
             plan = self._folder.agreed_on[:DIGITS]
-            draws.append(Draw(*head, chance, handed_out, *said, guess, column, plan))
+            draws.append(Draw(*head, chance, handed_out, *verdict, guess, column, plan))
         return draws
 
     def _chance(self, place: int) -> tuple[float | None, float]:
@@ -517,8 +517,9 @@ class Sampler:
         """Read the traces again, and set the next answers aside; return whether there are any."""
         self.pool.refresh()
         if place >= len(self.pool) and self._has_more:
-            after, whole = self.pool.last, self._folder.plan.drawing.whole_groups
-            units = first_units(self._reread(), self._order, whole_groups=whole, after=after)
+            after, drawing = self.pool.last, self._folder.plan.drawing
+            groups = drawing.whole_groups
+            units = first_units(self._reread(), self._order, whole_groups=groups, after=after)
             earlier = (self.pool[index].example for index in range(len(self.pool)))
             if waiting := without_copies(units, earlier):
                 self.pool.write(waiting)

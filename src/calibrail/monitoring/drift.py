@@ -36,7 +36,6 @@ from calibrail.monitoring.rows import (
     rows_for_bins,
 )
 from calibrail.options.runtime import WatchOptions
-from calibrail.serialization import plain
 
 #: Latest rows whose bins are known one by one.
 N_RECENT: Final = 256
@@ -162,16 +161,16 @@ class Reference:
         Rows so far.
     row : int
         Number of its first row; 0 where it was given.
-    begin, end : float
-        First and latest time; NaN where it is not known.
+    begin, end : float or None
+        First and latest time; None where it is not known.
     """
 
     size: int
     given: bool = False
     n: int = 0
     row: int = 0
-    begin: float = math.nan
-    end: float = math.nan
+    begin: float | None = None
+    end: float | None = None
 
     def take(self, part: history.RowRun) -> None:
         """Count further rows."""
@@ -180,7 +179,7 @@ class Reference:
         self.n += len(part)
         known = part.time[~np.isnan(part.time)]
         if len(known):
-            self.begin = float(known[0]) if math.isnan(self.begin) else self.begin
+            self.begin = float(known[0]) if self.begin is None else self.begin
             self.end = float(known[-1])
 
 
@@ -369,7 +368,7 @@ class Traffic:
         return {
             "alarms": self.alarms,
             "n_alarms": self.n_alarms,
-            "reference": plain(asdict(self.reference)),
+            "reference": asdict(self.reference),
             "sample": [history.without_nan(row) for row in np.concatenate(self.sample, axis=1)]
             if self.sample
             else None,
@@ -386,10 +385,7 @@ class Traffic:
         """Go on from what ``to_dict`` gave."""
         traffic = cls(options)
         traffic.alarms, traffic.n_alarms = list(content["alarms"]), content["n_alarms"]
-        given = dict(content["reference"])
-        for name in ("begin", "end"):
-            given[name] = math.nan if given[name] is None else given[name]
-        traffic.reference = Reference(**given)
+        traffic.reference = Reference(**content["reference"])
         if content["sample"] is not None:
             traffic.sample = [np.array(content["sample"], np.float64)]
         if content["bins"] is not None:

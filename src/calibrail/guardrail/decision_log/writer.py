@@ -257,8 +257,8 @@ class DecisionLog:
     def _fields(self, entry: Entry) -> bytes:
         head = {"guardrail": entry.guardrail, "name": entry.name}
         kind = None if entry.kind == "check" else entry.kind
-        given = {"kind": kind, "released": entry.released, "group": entry.group}
-        more: dict[str, object] = {k: value for k, value in given.items() if value is not None}
+        optional = {"kind": kind, "released": entry.released, "group": entry.group}
+        more: dict[str, object] = {k: value for k, value in optional.items() if value is not None}
         more["traffic"] = entry.traffic()
         if self._texts:
             texts = {name: getattr(entry, name) for name in ("question", "contexts", "response")}

@@ -256,9 +256,9 @@ def label_studio_labels(content: Mapping[str, Any], where: str) -> Iterator[Impo
     if data is content:
         # A flat export holds one annotation beside the data.
         marked = [item for item in content.get(SPANS) or () if isinstance(item, Mapping)]
-        given = [(where, content.get(LABEL), content.get("annotator"), marked, content)]
+        annotations = [(where, content.get(LABEL), content.get("annotator"), marked, content)]
     else:
-        given = []
+        annotations = []
         for number, annotation in enumerate(content.get("annotations") or (), start=1):
             results = annotation.get("result") or ()
             choices = [item for item in results if item.get("type") == "choices"]
@@ -268,8 +268,8 @@ def label_studio_labels(content: Mapping[str, Any], where: str) -> Iterator[Impo
             marked = [item["value"] for item in results if item.get("type") == "labels"]
             by = annotation.get("completed_by")
             if not annotation.get("was_cancelled"):
-                given.append((f"{where}, annotation {number}", label, by, marked, annotation))
-    for place, label, by, marked, row in given:
+                annotations.append((f"{where}, annotation {number}", label, by, marked, annotation))
+    for place, label, by, marked, row in annotations:
         spans = [(start, end, text.replace("\\n", "\n")) for start, end, text in map(_span, marked)]
         yield ImportedLabel(place, key, label, _person(by), spans, texts, row)
 

@@ -334,8 +334,8 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
                 f"{where}: probability must lie in (0, 1], the one with which the answer was to "
                 f"be labelled; got {given!r:.40}. Where it is not known the label cannot count"
             )
-        known = {"id": item.id, "label": label, "probability": share, "where": where}
-        rows[item.id] = {**item.row, **known}
+        checked = {"id": item.id, "label": label, "probability": share, "where": where}
+        rows[item.id] = {**item.row, **checked}
     if not rows:
         raise InputError(f"{place} holds no label; give rows of id, label and probability")
     weighted = drawing.design == "active"
