@@ -20,12 +20,13 @@ import socket
 import sys
 import threading
 import webbrowser
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from importlib.resources import files
+from itertools import accumulate
 from typing import Annotated, Any, Final
 
 import uvicorn
@@ -141,33 +142,22 @@ class Places:
     """
 
     def __init__(self, text: str) -> None:
-        self._length = len(text)
-        # Where the wide ones stand, by code points and by code units.
-        wide = [index for index, letter in enumerate(text) if letter > "\uffff"]
-        self._wide = wide
-        self._wide_units = [place + before for before, place in enumerate(wide)]
+        #: Where each character begins in code units, and where the last one ends.
+        self._starts = [0, *accumulate(1 + (letter > "\uffff") for letter in text)]
 
     @property
     def units(self) -> int:
         """Length of the text in UTF-16 code units."""
-        return self._length + len(self._wide)
+        return self._starts[-1]
 
     def to_browser(self, spans: Iterable[Sequence[int]]) -> list[Place]:
         """Return places in code units, of places in code points."""
-        return [(self._to(start), self._to(end)) for start, end in spans]
+        return [(self._starts[start], self._starts[end]) for start, end in spans]
 
     def from_browser(self, spans: Iterable[Sequence[int]]) -> list[Place]:
         """Return places in code points; one that cuts a character in two holds all of it."""
-        return [(self._from(start), self._from(end, up=True)) for start, end in spans]
-
-    def _to(self, place: int) -> int:
-        return place + bisect_left(self._wide, place)
-
-    def _from(self, unit: int, *, up: bool = False) -> int:
-        before = bisect_left(self._wide_units, unit)
-        place = unit - before
-        inside = before > 0 and self._wide_units[before - 1] + 1 == unit
-        return place + 1 if inside and up else place
+        starts = self._starts
+        return [(bisect_right(starts, a) - 1, bisect_left(starts, b)) for a, b in spans]
 
 
 #: What an annotator may know of how far the labels are: not what they say.
