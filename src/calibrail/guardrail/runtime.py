@@ -61,8 +61,10 @@ class Guardrail(Shown):
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
         #: The frozen content.
         self.config: Final = config
-        self._origin: FileOrigin | None = None
-        self._probed: Probed | None = None
+        #: The file that it was loaded from; None for a guardrail of a run.
+        self.origin: FileOrigin | None = None
+        #: How this machine compared with the frozen probes; None where it was not compared.
+        self.probed: Probed | None = None
         #: Everything that decides: the threshold, and those of groups and of a review.
         self.rule: Final = frozen_rule(config)
         #: The detector.
@@ -94,7 +96,7 @@ class Guardrail(Shown):
         """
         file = read_file(path, trusted)
         guardrail = cls(file.config)
-        guardrail._origin = file.origin
+        guardrail.origin = file.origin
         if probe:
             try:
                 probed = guardrail.probe()
@@ -111,10 +113,10 @@ class Guardrail(Shown):
         ``GuardrailError`` where a score differs by more than its tolerance, with the versions on
         both sides, and where no probes were frozen.
         """
-        self._probed = compare_probes(
+        self.probed = compare_probes(
             self.config.probes, self.score, endpoint=endpoint, unit=self.unit
         )
-        return self._probed
+        return self.probed
 
     def save(self, path: str | PathLike[str], *, sign: str | PathLike[str] | None = None) -> None:
         """Write the guardrail file; the same guardrail always gives the same bytes.
@@ -126,17 +128,7 @@ class Guardrail(Shown):
     @property
     def signature(self) -> Signature | None:
         """The signature that was verified when it was loaded; None where no key was trusted."""
-        return None if self._origin is None else self._origin.signature
-
-    @property
-    def origin(self) -> FileOrigin | None:
-        """The file that it was loaded from; None for a guardrail of a run."""
-        return self._origin
-
-    @property
-    def probed(self) -> Probed | None:
-        """How this machine compared with the frozen probes; None where it was not compared."""
-        return self._probed
+        return None if self.origin is None else self.origin.signature
 
     @property
     def calibration(self) -> Calibration:
@@ -209,7 +201,7 @@ class Guardrail(Shown):
 
         Models and connections are made there.
         """
-        known = {"_origin": self._origin, "_probed": self._probed}
+        known = {"origin": self.origin, "probed": self.probed}
         return _from_bytes, (self.config.to_bytes(),), known
 
     def check(

@@ -364,14 +364,10 @@ class StreamCheck:
         self._waiting: deque[Sentence] = deque()
         #: Characters that may be shown, and those that `release` has returned.
         self._passed = self._released = 0
-        self._failed = False
+        #: Whether the detector failed, so that no further sentence is judged.
+        self.failed = False
         self.stopped: SentenceVerdict | None = None
         self.decision: Decision | None = None
-
-    @property
-    def failed(self) -> bool:
-        """Whether the detector failed, so that no further sentence is judged."""
-        return self._failed
 
     @property
     def n_sentences(self) -> int:
@@ -505,7 +501,7 @@ class StreamCheck:
 
     def _require_judged(self) -> None:
         """Refuse to decide about an answer of which a sentence was left out."""
-        if self._waiting and not self._failed:
+        if self._waiting and not self.failed:
             raise InputError(
                 f"{count(len(self._waiting), 'sentence')} that split() or end() returned must be "
                 "given to judge() before the answer is decided; feed() does both"
@@ -513,7 +509,7 @@ class StreamCheck:
 
     def _judge_all(self, sentences: list[Sentence]) -> list[SentenceVerdict]:
         # The answer has failed with its first sentence that could not be judged.
-        return [self.judge(sentence) for sentence in sentences if not self._failed]
+        return [self.judge(sentence) for sentence in sentences if not self.failed]
 
     def _until_stopped(self, sentences: list[Sentence]) -> None:
         for sentence in sentences:
@@ -537,7 +533,7 @@ class StreamCheck:
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)
         verdict = self._sentence_judge.verdict(replace(self._asked, response=self.text), place)
-        self._failed = verdict.error is not None
+        self.failed = verdict.error is not None
         outcome: Outcome = verdict.outcome
         reason, stops = verdict.reason, outcome != "pass"
         if verdict.error is not None:

@@ -1,12 +1,11 @@
 """Labelling session: hands out answers, takes labels, and takes them back."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from calibrail.errors import InputError
 from calibrail.labelling.folder import Event, LabelFolder, event_line, now
 from calibrail.labelling.ledger import LedgerAnswer
-from calibrail.labelling.plan import Lots, SessionPlan
+from calibrail.labelling.plan import Lots
 from calibrail.labelling.progress import Counts, Task, counts_of, is_held_up, task_of
 from calibrail.labelling.sampling import Judge, Reread, Sampler
 from calibrail.labelling.store import Label, Span, checked_spans
@@ -43,6 +42,10 @@ class Session:
         lots: Lots | None = None,
     ) -> None:
         self._files, self._settle = folder, settle
+        #: Where the labels are.
+        self.folder = folder.path
+        #: What was agreed on before the first label.
+        self.plan = folder.plan
         with folder.up_to_date():
             self._sampler = Sampler(folder, judge, reread, lots)
         self._closed = False
@@ -54,16 +57,6 @@ class Session:
     def __exit__(self, *_: object) -> None:
         """Close the session."""
         self.close()
-
-    @property
-    def folder(self) -> Path:
-        """Where the labels are."""
-        return self._files.path
-
-    @property
-    def plan(self) -> SessionPlan:
-        """What was agreed on before the first label."""
-        return self._files.plan
 
     @property
     def torn(self) -> tuple[str, ...]:

@@ -110,10 +110,12 @@ class Monitor:
         seed: int = 0,
         by: WatchedBy | None = None,
     ) -> None:
-        self._options = optional(options, WatchOptions, "options")
-        self._guardrail = _digest(guardrail)
+        #: What is compared with what.
+        self.options = optional(options, WatchOptions, "options")
+        #: The digest of the guardrail.
+        self.guardrail = _digest(guardrail)
         self._codes: dict[str, int] = {}
-        self._traffic, self._timeline = Traffic(self._options), Timeline()
+        self._traffic, self._timeline = Traffic(self.options), Timeline()
         self._open = RowRun.empty()
         self._seen: tuple[int, Traffic, Timeline] | None = None
         if reference is not None:
@@ -123,16 +125,6 @@ class Monitor:
                     f"stream; got {reference!r:.80}"
                 )
             self._traffic.refer_to(RowRun.from_rows(0, reference, self._codes), [*self._codes])
-
-    @property
-    def options(self) -> WatchOptions:
-        """What is compared with what."""
-        return self._options
-
-    @property
-    def guardrail(self) -> str:
-        """The digest of the guardrail."""
-        return self._guardrail
 
     @property
     def n(self) -> int:
@@ -195,14 +187,14 @@ class Monitor:
         """Return what it watches, and what it has seen."""
         traffic = self.traffic()
         seen = f"traffic changed: {traffic['feature']}" if traffic["alarm"] else "no alarm"
-        return f"Monitor({self.n:,} answers of {self._guardrail[:19]}, {seen})"
+        return f"Monitor({self.n:,} answers of {self.guardrail[:19]}, {seen})"
 
     def to_state(self) -> bytes:
         """Return everything that is needed to go on later, as canonical JSON below 1 MiB."""
         return to_bytes(
             {
-                "guardrail": self._guardrail,
-                "options": self._options.to_dict(),
+                "guardrail": self.guardrail,
+                "options": self.options.to_dict(),
                 "languages": [*self._codes],
                 "traffic": self._traffic.to_dict(),
                 "timeline": asdict(self._timeline),
@@ -228,10 +220,10 @@ class Monitor:
         content = from_bytes(raw)
         stored = WatchOptions.from_dict(content["options"])
         monitor = cls(guardrail, stored)
-        if content["guardrail"] != monitor._guardrail:
+        if content["guardrail"] != monitor.guardrail:
             raise InputError(
                 f"the state is that of a watch of the guardrail {content['guardrail']}, and not of "
-                f"{monitor._guardrail}; {REMEDY}"
+                f"{monitor.guardrail}; {REMEDY}"
             )
         for name, value in stored.to_dict().items():
             if options is not None and (given := options.to_dict()[name]) != value:
