@@ -118,7 +118,7 @@ def label_command(
     """
     from calibrail.labelling.progress import coverage_to_expect
     from calibrail.pipelines.label import guardrail_to_name, look_first, verdict_of_labels
-    from calibrail.ui.interactive import sit
+    from calibrail.ui.terminal import sit
 
     if purpose.until is not None:
         promise = promise or _promised(output)

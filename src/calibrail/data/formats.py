@@ -51,7 +51,7 @@ ENTRY_POINTS: Final = "calibrail.readers"
 
 #: Reads a folder that `calibrail label` wrote: it is met by name, as a plug-in's reader is, since
 #: that room builds on this one.
-_LABELS: Final = "calibrail.labelling.source:labelled_answers"
+_LABELS: Final = "calibrail.labelling.replay:labelled_answers"
 #: The file of such a folder that says so, and how.
 _PLAN, _SCHEMA = "session.json", "calibrail.labels/"
 
