@@ -239,16 +239,6 @@ def n_repeated(numbers: NDArray[np.number[Any]]) -> int:
     return int(np.count_nonzero(equal) + n_runs)
 
 
-def repeated(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the numbers that occur more than once, each once and rising.
-
-    >>> repeated(np.array([7, 3, 7, 7, 1, 3], np.uint64)).tolist()
-    [3, 7]
-    """
-    ordered = np.sort(numbers)
-    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-
-
 def mix64(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return numbers spread evenly, one to one: SplitMix64's finalizer (Steele et al. 2014).
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeGuard, cast
 from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
 from calibrail.data.example import Example
 from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
-from calibrail.data.json_files import json_rows, list_start
+from calibrail.data.json_files import find_list, json_rows
 from calibrail.data.rows import (
     Filtered,
     Item,
@@ -152,7 +152,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
             f"name it with {spell_option(ReadOptions, 'format')} ({', '.join(format_names())})"
         )
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
-    if table == "jsonl" and list_start(path, fixed.get("list")) is not None:
+    if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"
     open_table = partial(_TABLES[table], path, **fixed)
     files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)

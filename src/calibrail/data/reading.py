@@ -12,9 +12,6 @@ from math import sqrt
 from os import PathLike
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
@@ -457,18 +454,15 @@ class Reading:
                 self._leave_out(result, quarantine)
         self.end()
 
-    def blocks(
-        self, scores: Collection[str], repeated: NDArray[np.uint64] | None = None
-    ) -> Iterator[Block]:
+    def blocks(self, scores: Collection[str]) -> Iterator[Block]:
         """Yield the examples many at a time, as columns; `end` is to be called after the last.
+
+        Ids are taken to be unique: whoever meets one twice reads again, row by row.
 
         Parameters
         ----------
         scores : collection of str
             Which of the columns that are kept are scores.
-        repeated : ndarray of uint64, optional
-            The digests, rising, that several rows have where rows have ids. Without it ids are
-            taken to be unique: whoever meets a digest twice reads again.
 
         Raises
         ------
@@ -478,7 +472,7 @@ class Reading:
         strict = self._strict and self.has_ids
         if self._batches is None or self._reading.sample is not None or strict:
             raise NotPlainError
-        reader = ColumnReader(self.columns, self._needs, self._interpreter, scores, repeated)
+        reader = ColumnReader(self.columns, self._needs, self._interpreter, scores)
         with closing(Quarantine(self._quarantine)) as quarantine:
             batches = self._batches(columns=self._names, rows=ROWS)
             for batch in self._part.of_batches(batches):

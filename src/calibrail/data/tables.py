@@ -268,7 +268,8 @@ def byte_array(values: Sequence[str | None], surrogates: str = "surrogatepass") 
 
 
 def number_array(
-    values: NDArray[np.float64] | NDArray[np.int8], valid: NDArray[np.bool_]
+    values: NDArray[np.float64] | NDArray[np.int8] | NDArray[np.int64],
+    valid: NDArray[np.bool_] | None = None,
 ) -> pa.Array:
     """Return an Arrow array of the same type, null where ``valid`` is False.
 
@@ -277,9 +278,10 @@ def number_array(
     """
     import pyarrow as pa
 
-    kept = np.ascontiguousarray(np.where(valid, values, np.zeros(1, values.dtype)))
-    kind = pa.from_numpy_dtype(kept.dtype)
-    return pa.Array.from_buffers(kind, len(kept), [_bitmap(valid), pa.py_buffer(kept)])
+    held = values if valid is None else np.where(valid, values, np.zeros(1, values.dtype))
+    held, bits = np.ascontiguousarray(held), None if valid is None else _bitmap(valid)
+    kind = pa.from_numpy_dtype(held.dtype)
+    return pa.Array.from_buffers(kind, len(held), [bits, pa.py_buffer(held)])
 
 
 def _twice(names: Iterable[str]) -> list[str]:
