@@ -32,13 +32,12 @@ from calibrail.data.source_reader import OpenColumns, Opened, numbered_batches, 
 from calibrail.data.tables import (
     InMemory,
     MemoryRows,
+    batch_rows,
     csv_rows,
     describe,
     parquet_batches,
-    parquet_rows,
     saved_batches,
     saved_files,
-    saved_rows,
 )
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._export import Export, ExportNotes
@@ -55,21 +54,26 @@ _LABELS: Final = "calibrail.labelling.source:labelled_answers"
 #: The file of such a folder that says so, and how.
 _PLAN, _SCHEMA = "session.json", "calibrail.labels/"
 
+#: Tables of which single columns, and whole ones, can be read.
+_COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
+    "parquet": parquet_batches,
+    "saved": saved_batches,
+}
+
+
+def _rows_of(read: Callable[..., Iterator[Any]], *given: Any, **how: Any) -> Iterator[TableItem]:
+    return batch_rows(read(*given, **how))
+
+
 #: How the rows of a kind of table are read, and the reader options that some take.
 _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
     "json": json_rows,
     "csv": csv_rows,
-    "parquet": parquet_rows,
-    "saved": saved_rows,
+    **{name: partial(_rows_of, read) for name, read in _COLUMNAR.items()},
 }
 #: Tables whose first row has all columns of the file.
 _RECTANGULAR: Final = ("csv", "parquet", "saved")
-#: Those among them of which single columns, and whole ones, can be read.
-_COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
-    "parquet": parquet_batches,
-    "saved": saved_batches,
-}
 _OPTIONS: Final = {
     "jsonl": ("list",),
     "json": ("list",),
@@ -278,8 +282,8 @@ def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
 
 def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:
     _refuse_unknown(folder.name, reading.options or {}, folder.options)
-    files, rows = folder.files(path), folder.rows(path, reading)
-    return Opened(folder.name, False, folder.cells, files, rows)
+    files = folder.files(path)
+    return Opened(folder.name, False, folder.cells, files, folder.read(*files, reading))
 
 
 def _holds_labels(plan: Path) -> bool:
