@@ -12,7 +12,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
-from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
+from calibrail.data.benchmarks import FOLDERS, NATIVES, folder_of
+from calibrail.data.benchmarks._base import Folder
 from calibrail.data.example import Example
 from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
 from calibrail.data.json_files import find_list, json_rows
