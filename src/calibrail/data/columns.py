@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Final
 
 from calibrail.data.aliases import (
-    ANSWER_LISTS,
     MARK_FIELDS,
+    NAMES,
     PRESETS,
     SENTENCE_TABLES,
     aliases_of,
@@ -514,7 +514,7 @@ def choose_columns(
                 for name in beside_labels(rows, label_columns, opened.cells)
                 if name not in marked.names
             ]
-        answers = [name for name in listed if name.lower() in ANSWER_LISTS]
+        answers = [name for name in listed if name.lower() in NAMES["lists"]["answers"].split()]
         if len(answers) == 1 and not aliases_of("response", seen.names, nested):
             nested[answers[0]] = "response"
         fields = (

@@ -8,7 +8,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from calibrail.data.aliases import aliases_of
+from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.files import open_bytes, suffix_of
 from calibrail.data.rows import WHOLE_ROW, RowProblem, SourceRow, TableItem, shorten
 from calibrail.data.traces import EXPORTS
@@ -28,16 +28,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
 _OF_LINES: Final = (".jsonl", ".ndjson")
 
 #: Names of a list of rows, wherever it stands in the one object; and of lists within a row.
-_LISTS: Final = frozenset(
-    {"examples", "data", "rows", "items", "results", "samples", "instances", "records", "entries"}
-)
-_FIELDS: Final = frozenset(
-    {
-        *("contexts", "context", "passages", "documents", "docs", "evidence", "knowledge"),
-        *("retrieved_contexts", "retrieval_context", "labels", "annotations", "spans"),
-        *("claims", "answers", "sentences", "messages"),
-    }
-)
+_LISTS, _FIELDS = (frozenset(NAMES["lists"][kind].split()) for kind in ("rows", "of_a_row"))
 
 
 class RowList(NamedTuple):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from calibrail.data.aliases import aliases_of
+from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.rows import FieldError
 from calibrail.data.traces._export import ANNOTATION
@@ -15,45 +15,17 @@ from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
 from calibrail.options.fields import spell_option
 
-YES: Final = frozenset({"1", "true", "yes", "y", "t"})
-NO: Final = frozenset({"0", "false", "no", "n", "f"})
-#: Those of them that a column need not explain by its name.
-PLAIN: Final = frozenset({"0", "1", "true", "false"})
-
-
-def _words(words: str) -> frozenset[str]:
-    return frozenset(word.replace("_", " ") for word in words.split())
-
-
-_HALLUCINATED: Final = _words(
-    "hallucinated hallucination hallucinations hallucinatory unfaithful not_faithful ungrounded"
-    " not_grounded unsupported not_supported inconsistent not_consistent contradiction contradicted"
-    " contradictory refuted refutes incorrect not_correct wrong nonfactual non_factual not_factual"
-    " unfactual fail failed inaccurate not_accurate minor_inaccurate major_inaccurate not_entailed"
-    " unattributable not_attributable contains_hallucination"
+YES, NO, PLAIN = (frozenset(NAMES["labels"][kind].split()) for kind in ("yes", "no", "plain"))
+_HALLUCINATED, _FAITHFUL, _OF_ANYTHING = (
+    frozenset(word.replace("_", " ") for word in NAMES["labels"][kind].split())
+    for kind in ("hallucinated", "faithful", "of_anything")
 )
-_FAITHFUL: Final = _words(
-    "faithful grounded supported supports fully_supported consistent entailment entailed correct"
-    " right factual pass passed accurate attributable not_hallucinated non_hallucinated"
-    " no_hallucination no_hallucinations hallucination_free"
-)
-
-_NAME: Final = (
-    r"(?:(?:is|has|label|gold|human|sent|sentence|answer|response|summary|overall)_)*(?:{})"
-    r"(?:_(?:label|gold|human|score|flag))?"
-)
-_NAMED_FAITHFUL: Final = re.compile(
-    _NAME.format(
-        "faithful|faithfulness|consistent|consistency|supported|grounded|groundedness|factual|"
-        "factuality|correct|correctness|entailed|entailment|attributable|adherence|adherent|"
-        "accurate|hallucination_free"
+_NAMED_FAITHFUL, _NAMED_HALLUCINATED = (
+    re.compile(
+        r"(?:(?:is|has|label|gold|human|sent|sentence|answer|response|summary|overall)_)*"
+        rf"(?:{'|'.join(NAMES['labels'][kind].split())})(?:_(?:label|gold|human|score|flag))?"
     )
-)
-_NAMED_HALLUCINATED: Final = re.compile(
-    _NAME.format(
-        "hallucinated|hallucination|hallucinations|unfaithful|ungrounded|unsupported|inconsistent|"
-        "nonfactual|non_factual|incorrect|inaccurate|contradicted|contradiction"
-    )
+    for kind in ("named_faithful", "named_hallucinated")
 )
 
 
@@ -100,11 +72,6 @@ def meaning_of_one(column: str) -> int | None:
     return HALLUCINATED if _NAMED_HALLUCINATED.fullmatch(name) else None
 
 
-#: Words that are said of an answer's tone or length just as well as of its truth.
-_OF_ANYTHING: Final = _words(
-    "correct incorrect not_correct right wrong pass passed fail failed accurate inaccurate"
-    " not_accurate consistent inconsistent not_consistent"
-)
 #: Names of a label that say nothing about what it is about: the one label that there is.
 _ANY_LABEL: Final = re.compile(
     r"(?:.*_)?(?:verdict|truth|human|label|labels|annotation|judg[e]?ment|gold|correctness|accuracy)"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from calibrail.data.aliases import NAMES
 from calibrail.data.rows import ParsedItem, RowProblem, SourceRow, TableItem
 from calibrail.data.traces._export import STEP, Convert, ExportNotes, Verdict, verdict_columns
 from calibrail.data.values import chunks_of, load_json, text_of
@@ -378,19 +379,9 @@ def walked(value: object, *names: str) -> Iterator[Mapping[str, object]]:
         yield from walked(item, *names[1:])
 
 
-_QUESTION: Final = (
-    *("question", "query", "user_input", "user_query", "input", "inputs", "prompt", "messages"),
-    *("message", "text", "content", "input_text", "query_str", "value", "request"),
-)
-_RESPONSE: Final = (
-    *("answer", "response", "output", "outputs", "result", "output_text", "completion", "content"),
-    *("text", "messages", "message", "choices", "generations", "generated_text", "value"),
-    *("replies", "actual_output", "return_value"),
-)
-_DOCUMENTS: Final = (
-    *("documents", "docs", "contexts", "context", "retrieved_contexts", "retrieved_documents"),
-    *("source_documents", "source_nodes", "nodes", "results", "output", "outputs", "passages"),
-    *("chunks", "matches", "hits", "value", "result", "response"),
+#: Where an object holds its question, its answer or its documents: the first name that it has.
+_QUESTION, _RESPONSE, _DOCUMENTS = (
+    tuple(NAMES["inside"][field].split()) for field in ("question", "response", "documents")
 )
 _USER: Final = ("user", "human", "humanmessage")
 _ASSISTANT: Final = ("assistant", "ai", "model", "aimessage", "aimessagechunk")
