@@ -29,13 +29,14 @@ from calibrail.data.rows import (
     TableItem,
     own_values,
 )
-from calibrail.data.source_reader import OpenColumns, Opened, numbered_batches, peek
+from calibrail.data.source_reader import Opened, peek
 from calibrail.data.tables import (
     InMemory,
     MemoryRows,
     batch_rows,
     csv_rows,
     describe,
+    numbered,
     parquet_batches,
     saved_batches,
     saved_files,
@@ -62,8 +63,12 @@ _COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
 }
 
 
-def _rows_of(read: Callable[..., Iterator[Any]], *given: Any, **how: Any) -> Iterator[TableItem]:
-    return batch_rows(read(*given, **how))
+def _batches_of(table: str, path: Path, **how: Any) -> Iterator[RowBatch]:
+    return numbered(_COLUMNAR[table](path, **how))
+
+
+def _rows_of(table: str, path: Path, **how: Any) -> Iterator[TableItem]:
+    return batch_rows(_batches_of(table, path, **how))
 
 
 #: How the rows of a kind of table are read, and the reader options that some take.
@@ -71,7 +76,7 @@ _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
     "json": json_rows,
     "csv": csv_rows,
-    **{name: partial(_rows_of, read) for name, read in _COLUMNAR.items()},
+    **{name: partial(_rows_of, name) for name in _COLUMNAR},
 }
 #: Tables whose first row has all columns of the file.
 _RECTANGULAR: Final = ("csv", "parquet", "saved")
@@ -166,9 +171,9 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         if any(names <= begun[0].keys() for names in folder.signatures):
             return _folder(folder, path, reading)
     opened = open_rows(open_table, files, table, reading, begun)
-    if opened.only is None:
-        return opened
-    return replace(opened, batches=numbered_batches(partial(_COLUMNAR[table], path, **fixed)))
+    if table in _COLUMNAR and opened.format == table:
+        return replace(opened, batches=partial(_batches_of, table, path, **fixed))
+    return opened
 
 
 def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
@@ -200,32 +205,16 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
         )
         return _exported(whole, parts, read, opened[0].cells)
 
-    def rows(columns: Collection[str] | None = None) -> Iterator[ParsedItem]:
-        for label, item in zip(file_labels(files), opened, strict=True):
-            items = item.items
-            if item.only is not None and columns is not None:
-                items = item.only(columns=columns)
-            for row in items:
-                yield replace(row, file=label)
+    labelled = list(zip(file_labels(files), opened, strict=True))
 
     def batches(**how: Any) -> Iterator[RowBatch]:
-        for label, item in zip(file_labels(files), opened, strict=True):
-            assert item.batches is not None
-            for batch in item.batches(**how):
+        for label, item in labelled:
+            for batch in item.batches(**how) if item.batches else ():
                 yield replace(batch, file=label)
 
-    only = None if opened[0].only is None else rows
-    # Two rows of one file, named twice, have one name.
-    whole_columns = all(item.batches for item in opened) and len(set(file_labels(files))) == len(
-        files
-    )
-    return replace(
-        opened[0],
-        files=read,
-        items=rows(),
-        only=only,
-        batches=batches if whole_columns else None,
-    )
+    items = (replace(row, file=label) for label, item in labelled for row in item.items)
+    by_columns = batches if all(item.batches for item in opened) else None
+    return replace(opened[0], files=read, items=items, batches=by_columns)
 
 
 def open_rows(
@@ -250,8 +239,7 @@ def open_rows(
             _refuse_unknown(export.name, options, known)
             return _exported(export, cast(Iterator[TableItem], rows), files, table == "csv")
     _refuse_unknown(table, options, known)
-    only = cast(OpenColumns, open_table) if table in _COLUMNAR else None
-    return Opened(table, True, table == "csv", files, rows, None, table in _RECTANGULAR, only)
+    return Opened(table, True, table == "csv", files, rows, None, table in _RECTANGULAR)
 
 
 def _exported(

@@ -30,6 +30,7 @@ from calibrail.data.row_parser import (
 from calibrail.data.rows import Filtered, ParsedItem, Quarantine, RowBatch, RowProblem, SourceRow
 from calibrail.data.sentences import UNMARKED
 from calibrail.data.source_reader import Opened, peek
+from calibrail.data.tables import batch_rows
 from calibrail.data.traces._export import ANNOTATION
 from calibrail.data.values import value_at
 from calibrail.errors import DataError, InputError
@@ -307,6 +308,7 @@ class Reading:
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
+        self._codes: set[str] = set()
         self.origin, self.export = opened.origin, opened.export
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._strict, self._allow_none = reading.strict, needs.allow_none
@@ -317,7 +319,7 @@ class Reading:
         needs = needs.keeping(fields, self.columns)
         # Rows with neither answers nor ids are known by all that they hold.
         named = bool({"response", "id"} & self.columns.present)
-        narrow = opened.only if named else None
+        narrow = opened.batches if named else None
         # Without a column of ids the rows of a table are called by their numbers: no two alike.
         self._numbered = opened.rectangular and "id" not in self.columns.present
         interpreter = RowParser(self.columns, needs, opened.cells, whole=narrow is None)
@@ -327,7 +329,7 @@ class Reading:
         if narrow is not None:
             names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
             self._names = {*names} - {CHARACTERS}
-            items = narrow(columns=self._names)
+            items = batch_rows(narrow(columns=self._names))
         self._gatherer: Gatherer | None = None
         if self.columns.marked.answer_id is not None:
             self._gatherer = Gatherer(self.columns.by_field, self.columns.label_columns)
@@ -501,6 +503,7 @@ class Reading:
         self.n_quarantined += 1
         self._first = self._first or result
         self.reasons[result.field, result.reason] += 1
+        self._codes.add(result.code)
         quarantine.add(result)
 
     def end(self) -> None:
@@ -509,7 +512,7 @@ class Reading:
         if self._allow_none:
             return
         marks = self.columns.marks if self._needs.by_sentence and self._needs.labelled else None
-        only = {reason for _, reason in self.reasons} == {UNMARKED}
+        only = self._codes == {UNMARKED}
         if marks is not None and not marks.n_marked and (self.n_examples or only):
             raise DataError(nobody_marked(self))
         if not self.n_examples:

@@ -578,8 +578,8 @@ class NumberLook:
 #: Where the sentences of rows that were gathered to an answer are.
 GATHERED: Final = "sentences"
 
-#: What is wrong with answers of which nobody said where; they are all that there are, or some.
-UNMARKED: Final = "hallucinated, and nobody marked what"
+#: Code of the problem of a hallucinated answer in which nobody marked anything.
+UNMARKED: Final = "unmarked"
 
 _MARK: Final = (
     "mark what is unsupported (spans: [[start, end], ...], or a label for each sentence), or leave "
@@ -732,7 +732,8 @@ class MarkReader:
                 return replace(example, spans=())
             if example.label is None:
                 raise FieldError("label", "missing", None, _ALL)
-            raise FieldError("spans", UNMARKED, None, _MARK)
+            reason = "hallucinated, and nobody marked what"
+            raise FieldError("spans", reason, None, _MARK, code=UNMARKED)
         self.n_marked += 1
         if example.spans is None and not all(labelled):
             seen = f"{labelled.count(False)} of {len(labelled)}"

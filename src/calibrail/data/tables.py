@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
@@ -20,7 +21,15 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.files import SUFFIXES, open_bytes, seekable, suffix_of
-from calibrail.data.rows import WHOLE_ROW, RowProblem, SourceRow, TableItem, own_values, shorten
+from calibrail.data.rows import (
+    WHOLE_ROW,
+    RowBatch,
+    RowProblem,
+    SourceRow,
+    TableItem,
+    own_values,
+    shorten,
+)
 from calibrail.data.values import DEPTH
 from calibrail.errors import DataError, InputError
 
@@ -181,7 +190,7 @@ def table_rows(source: object) -> Iterator[TableItem]:
         ) from error
     if twice := _twice(table.column_names):
         raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
-    yield from batch_rows(map(widened, table.to_batches(max_chunksize=_BATCH)))
+    yield from batch_rows(numbered(map(widened, table.to_batches(max_chunksize=_BATCH))))
 
 
 def widened(batch: Any) -> Any:
@@ -271,18 +280,26 @@ def _twice(names: Iterable[str]) -> list[str]:
     return sorted(name for name, n in Counter(names).items() if n > 1)
 
 
-def batch_rows(batches: Iterable[Any]) -> Iterator[TableItem]:
-    """Yield the rows of record batches, numbered from 1."""
-    number = 0
+def numbered(batches: Iterable[Any]) -> Iterator[RowBatch]:
+    """Yield record batches with the numbers of their first rows, from 1 on."""
+    start = 1
     for batch in batches:
-        size = max(1, _CONVERTED // max(1, batch.num_columns))
-        for start in range(0, batch.num_rows, size):
-            for values in _values(batch.slice(start, size)):
-                number += 1
+        yield RowBatch(batch, start)
+        start += batch.num_rows
+
+
+def batch_rows(batches: Iterable[RowBatch]) -> Iterator[TableItem]:
+    """Yield the rows of numbered batches."""
+    for batch in batches:
+        size = max(1, _CONVERTED // max(1, batch.rows.num_columns))
+        for start in range(0, batch.rows.num_rows, size):
+            for number, values in enumerate(
+                _values(batch.rows.slice(start, size)), batch.start + start
+            ):
                 if isinstance(values, dict):
-                    yield SourceRow(number, values)
+                    yield SourceRow(number, values, batch.file)
                 else:
-                    yield RowProblem(number, WHOLE_ROW, *values)
+                    yield replace(RowProblem(number, WHOLE_ROW, *values), file=batch.file)
 
 
 def _values(batch: Any) -> list[Any]:
