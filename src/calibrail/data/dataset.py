@@ -265,15 +265,11 @@ def names_in(column: Any) -> pa.Array | None:
     return None if array.null_count == len(array) else array
 
 
-def joined_names(blocks: list[pa.Array]) -> pa.Array:
-    """Return the names of all blocks, which are given up; a large string array beyond 2 GiB."""
+def joined_names(blocks: Sequence[pa.Array]) -> pa.Array:
+    """Return the names of all blocks."""
     import pyarrow as pa
 
-    large = sum(block.nbytes for block in blocks) >= 1 << 31
-    kind = pa.large_string() if large else pa.string()
-    whole = pa.concat_arrays([block.cast(kind) for block in blocks] or [pa.nulls(0, kind)])
-    blocks.clear()
-    return whole
+    return pa.concat_arrays(blocks or [pa.nulls(0, pa.string())])
 
 
 def _flags(mask: NDArray[np.bool_]) -> pa.Array:

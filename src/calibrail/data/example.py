@@ -198,15 +198,6 @@ def identities(
     return np.fromiter(hashes, np.uint64, n)
 
 
-def lexicographic_order(numbers: NDArray[np.uint64], *then: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the order in which numbers rise; equal ones by further columns, then as they stand.
-
-    >>> lexicographic_order(np.array([7, 3, 7], np.uint64), np.array([1, 0, 0])).tolist()
-    [1, 2, 0]
-    """
-    return np.lexsort((*reversed(then), numbers))
-
-
 def n_repeated(numbers: NDArray[np.number[Any]]) -> int:
     """Return how many of some numbers, none of them NaN, occur among them more than once.
 

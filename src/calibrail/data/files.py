@@ -238,26 +238,17 @@ def file_labels(files: Sequence[Path]) -> tuple[str, ...]:
     return tuple(path.name if names[path.name] == 1 else str(path) for path in files)
 
 
-class _StandardInput:
-    """A copy of what came in through standard input, since data is read more than once."""
-
-    stream: object = None
-    path: Path | None = None
-
-    def copied(self) -> Path:
-        if self.path is None or self.stream is not sys.stdin:
-            with tempfile.NamedTemporaryFile(prefix="standard_input_", delete=False) as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
-            self.stream, self.path = sys.stdin, Path(file.name)
-            atexit.register(self.path.unlink, missing_ok=True)
-        return self.path
-
-
-_INPUT: Final = _StandardInput()
+#: Copies of what came in through standard input, by its stream, since data is read more than once.
+_COPIES: Final[dict[object, Path]] = {}
 
 
 def standard_input() -> Path:
     """Return a file with what came in through standard input; removed when the process ends."""
     if sys.stdin is None or sys.stdin.isatty():
         raise DataError("- stands for standard input, and nothing is piped into it")
-    return _INPUT.copied()
+    if sys.stdin not in _COPIES:
+        with tempfile.NamedTemporaryFile(prefix="standard_input_", delete=False) as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        _COPIES[sys.stdin] = Path(file.name)
+        atexit.register(Path(file.name).unlink, missing_ok=True)
+    return _COPIES[sys.stdin]

@@ -153,7 +153,6 @@ class LabelReader:
         self._unsaid = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
         self.seen: Counter[tuple[str, Any]] = Counter()
         self.others: Counter[str] = Counter()
-        self._known: dict[tuple[type, object], tuple[str, Meaning]] = {}
         self.n_several = self.n_divided = self.n_others = 0
         self.is_explicit = reading.label_map is not None or reading.positive is not None
         self._positive = None if reading.positive is None else label_key(reading.positive)
@@ -175,19 +174,8 @@ class LabelReader:
             return self._combine(votes)
         if isinstance(value, (list, tuple)) and (value or "[]" not in (self._map or {})):
             return self._combine([(self._of_one_person(item), 1) for item in value])
-        if not isinstance(value, str | int | float):
-            label = None if value != [] and self.is_missing(value) else self._one(value)
-            return self._count(value, label) if isinstance(label, int) else label
-        # Labels are few, and there is one a row.
-        known = self._known.get((type(value), value))
-        if known is None:
-            label = None if self.is_missing(value) else self._one(value)
-            known = (str(value).strip()[:40], label)
-            if len(self._known) < _COUNTED:
-                self._known[type(value), value] = known
-        if isinstance(known[1], int) and (known in self.seen or len(self.seen) < _COUNTED):
-            self.seen[known] += 1
-        return known[1]
+        label = None if value != [] and self.is_missing(value) else self._one(value)
+        return self._count(value, label) if isinstance(label, int) else label
 
     def of_many(self, values: Sequence[tuple[object, int]]) -> list[Meaning] | None:
         """Return what single values mean that so many rows hold each, in their order.

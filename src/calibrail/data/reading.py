@@ -10,6 +10,7 @@ from hashlib import blake2b, sha256
 from itertools import chain
 from math import sqrt
 from os import PathLike
+from pathlib import Path
 from typing import Any, Final
 
 from calibrail.data.columns import CHARACTERS, Needs, choose_columns
@@ -17,15 +18,12 @@ from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
 from calibrail.data.formats import Source, digest_files, file_digests, open_source, spoken
-from calibrail.data.labels import LabelReader, another_column
+from calibrail.data.labels import another_column
 from calibrail.data.row_parser import (
     Gatherer,
     RowParser,
     answers_of,
-    describe,
     duplicate,
-    nobody_marked,
-    nothing_usable,
 )
 from calibrail.data.rows import Filtered, ParsedItem, Quarantine, RowBatch, RowProblem, SourceRow
 from calibrail.data.sentences import UNMARKED
@@ -36,7 +34,7 @@ from calibrail.data.values import value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from calibrail.options.data import Annotators
-from calibrail.options.fields import changed, flags, optional, spell_option
+from calibrail.options.fields import changed, cli_or_python, flags, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.serialization import plain
 
@@ -252,19 +250,6 @@ def _is_number(value: str) -> bool:
 
 
 _OF: Final = {FAITHFUL: "0", HALLUCINATED: "1"}
-
-
-def reject_non_binary_labels(source: str, labels: LabelReader, n_read: int) -> None:
-    """Refuse a source whose column of labels holds other values, more than are slips.
-
-    Raises
-    ------
-    DataError
-        It does; the message names the values and how they are read.
-    """
-    described = labels.described()
-    if holds_others(described, n_read):
-        raise DataError(f"{source}: {what_is_held(described, n_read)}")
 
 
 class Reading:
@@ -517,9 +502,56 @@ class Reading:
             raise DataError(nobody_marked(self))
         if not self.n_examples:
             raise DataError(nothing_usable(self, self._first, self._quarantine))
-        reject_non_binary_labels(
-            self.source, self.columns.labels, self.n_examples + self.n_filtered
-        )
+        described, n_read = self.columns.labels.described(), self.n_examples + self.n_filtered
+        if holds_others(described, n_read):
+            raise DataError(f"{self.source}: {what_is_held(described, n_read)}")
+
+
+def describe(problem: RowProblem, source: str) -> str:
+    """Say what is wrong with a row, and what to do about it."""
+    seen = f", got {problem.value}" if problem.value else ""
+    remedy = f". {problem.remedy[0].upper()}{problem.remedy[1:]}" if problem.remedy else ""
+    reason = problem.entry()["reason"]
+    where = problem.file or source
+    return f"{where}, row {problem.row}, field {problem.field}: {reason}{seen}{remedy}"
+
+
+def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | None) -> str:
+    """Say why no row of a source is of use, and how its columns are named."""
+    if not read.n_rows:
+        return f"{read.source} is empty: it holds no row"
+    reasons = sorted(read.reasons.items(), key=lambda item: -item[1])[:5]
+    kinds = [f"{field}: {reason} ({n})" for (field, reason), n in reasons]
+    left_out = sorted(read.filtered.items(), key=lambda item: -item[1])[:3]
+    kinds += [f"left out: {reason} ({n})" for reason, n in left_out]
+    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
+    example = f" The first: {describe(first, read.source)}." if first else ""
+    where = f" Every problem is in {quarantine}." if quarantine else ""
+    *some, last = (
+        spell_option(ReadOptions, name)
+        for name in ("mapping", "label_column", "group_column", "id_column")
+    )
+    columns = f"{', '.join(some)} and {last}"
+    return (
+        f"{read.source}, read as {read.format}, has no usable row among {read.n_rows}: "
+        f"{'; '.join(kinds)}.{example}{seen}{where} Columns are named with {columns}; "
+        f"{cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} lists them all"
+    )
+
+
+def nobody_marked(read: Reading) -> str:
+    """Say that a source says of no sentence whether it is supported, and how it could."""
+    spans, answer_id = (
+        spell_option(ReadOptions, "mapping", {field: "COLUMN"}) for field in ("spans", "answer_id")
+    )
+    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
+    return (
+        f"{read.source} says of no sentence whether it is supported: a hallucinated answer needs "
+        f"spans ([[start, end], ...]; {spans} where the column has another name) or sentences with "
+        f"a label each; where every row is a sentence, {answer_id} names the column of its answer."
+        f"{seen} {cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} says what is "
+        f"there"
+    )
 
 
 #: Who is told of everything that is read; see `telling_readings`.

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -443,11 +442,6 @@ def _one(item: object) -> SentenceCell | None:
     )
 
 
-def shape_error(value: object) -> FieldError:
-    """Return what is wrong with a value that is no list of sentences."""
-    return FieldError("sentences", "wrong type", value, _SHAPE)
-
-
 _UNDEFINED: Final = math.nan
 
 
@@ -478,38 +472,29 @@ class SentenceColumns:
     set_aside : dict of str to int
         Answers of which a column lists another number of values than they have sentences; they
         cannot be used with it.
-    labels : array of int
-        1 for each unsupported sentence, 0 for a supported one.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.set_aside = dict.fromkeys(names, 0)
-        self.labels = array("b")
-        self._numbers = {name: array("d") for name in names}
-        self._usable = {name: array("b") for name in names}
+        #: The number and the label of each sentence of the answers that a column is for.
+        self._cells: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
         self._of_sentences: set[str] = set()
 
     def add(self, example: Example, labels: Sequence[int | None]) -> None:
         """Take the cells of an answer, whose sentences have these labels."""
-        n = len(labels)
-        self.labels.extend(int(label == 1) for label in labels)
+        sentences = sentence_examples(example) if self._cells else []
+        told = [int(label == 1) for label in labels]
         own = {name for item in sentences_of(example) for name in item.columns}
-        sentences: list[Example] | None = None
-        for name, numbers in self._numbers.items():
-            cell, usable = example.columns.get(name), True
-            if listed(cell) is None and name not in own:
-                numbers.extend([_number(cell)] * n)
-                self._usable[name].extend([1] * n)
-                continue
-            self._of_sentences.add(name)
-            try:
-                require_judgeable(example, (name,))
-            except FieldError:
-                self.set_aside[name] += 1
-                usable = False
-            sentences = sentences or sentence_examples(example)
-            numbers.extend(_number(item.columns.get(name)) for item in sentences)
-            self._usable[name].extend([usable] * n)
+        for name, cells in self._cells.items():
+            if listed(example.columns.get(name)) is not None or name in own:
+                self._of_sentences.add(name)
+                try:
+                    require_judgeable(example, (name,))
+                except FieldError:
+                    self.set_aside[name] += 1
+                    continue
+            numbers = (_number(item.columns.get(name)) for item in sentences)
+            cells.extend(zip(numbers, told, strict=True))
 
     def values(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int8]]]:
         """Return the numbers of each column and the labels beside them, of the answers it is for.
@@ -517,12 +502,11 @@ class SentenceColumns:
         Columns that say nothing of single sentences, or hold no number, are left out; NaN stands
         for a sentence without a number.
         """
-        labels, result = np.array(self.labels, dtype=np.int8), {}
-        for name in (name for name in self._numbers if name in self._of_sentences):
-            usable = np.array(self._usable[name], dtype=bool)
-            numbers = np.array(self._numbers[name], dtype=np.float64)[usable]
-            if not np.isnan(numbers).all():
-                result[name] = numbers, labels[usable]
+        result = {}
+        for name, cells in self._cells.items():
+            numbers = np.array([number for number, _ in cells], np.float64)
+            if name in self._of_sentences and not np.isnan(numbers).all():
+                result[name] = numbers, np.array([label for _, label in cells], np.int8)
         return result
 
 
@@ -657,7 +641,7 @@ class MarkReader:
             return given
         alone = given_in(value, None)
         if alone is None or self.columns.sentence_labels is None:
-            raise shape_error(value)
+            raise FieldError("sentences", "wrong type", value, _SHAPE)
         if not self._labelled:
             return alone
         seen = f"{listed!r:.60} for {len(alone)} sentences"
