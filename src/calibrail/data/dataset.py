@@ -228,18 +228,17 @@ def present(column: Any) -> NDArray[np.bool_]:
     return np.from_dlpack(column.is_valid().cast("int8")).astype(np.bool_)
 
 
-def row_names(file: str, start: int, n: int) -> pa.Array:
-    """Return the names of n rows without ids, from the row ``start`` on.
+def row_names(file: str, numbers: NDArray[np.int64]) -> pa.Array:
+    """Return the names of rows without ids, by their numbers.
 
-    >>> row_names("a.csv", 7, 2).to_pylist()
+    >>> row_names("a.csv", np.array([7, 8])).to_pylist()
     ['a.csv:row-7', 'a.csv:row-8']
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     before = f"{file}:row-" if file else "row-"
-    numbers = number_array(np.arange(start, start + n))
-    return pc.binary_join_element_wise(before, numbers.cast(pa.string()), "")
+    return pc.binary_join_element_wise(before, number_array(numbers).cast(pa.string()), "")
 
 
 #: Texts that may not be names as `name_of` writes them.
@@ -270,10 +269,6 @@ def joined_names(blocks: Sequence[pa.Array]) -> pa.Array:
     import pyarrow as pa
 
     return pa.concat_arrays(blocks or [pa.nulls(0, pa.string())])
-
-
-def _flags(mask: NDArray[np.bool_]) -> pa.Array:
-    return number_array(mask.astype(np.int8)).cast("bool")
 
 
 def id_digests(ids: pa.Array) -> NDArray[np.uint64]:
@@ -372,22 +367,6 @@ class Block:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def only(self, rows: NDArray[np.bool_]) -> Block:
-        """Return some of the rows."""
-        if rows.all():
-            return self
-        chosen = _flags(rows)
-        return Block(
-            self.ids.filter(chosen),
-            self.groups.filter(chosen),
-            self.labels[rows],
-            {name: values[rows] for name, values in self.numbers.items()},
-            {name: cells[rows] for name, cells in self.kept.items()},
-            self.digests[rows],
-            self.by_content[rows],
-            self.by_nothing[rows],
-        )
-
 
 class ColumnReader:
     """Turns batches into blocks, and what is not usable into what stands in the way.
@@ -434,20 +413,21 @@ class ColumnReader:
         try:
             validated(rows)
             labels, odd = self._labels(rows)
-            block = self._block(rows, labels, batch)
+            usable, left_out = np.flatnonzero(~odd), list[RowProblem | Filtered]()
+            if odd.any():
+                places = np.flatnonzero(odd)
+                odd_rows = rows.take(number_array(places)).to_pylist()
+                for number, values in zip(batch.start + places, odd_rows, strict=True):
+                    result = self._interpreter(SourceRow(int(number), values, batch.file))
+                    if not isinstance(result, RowProblem | Filtered):
+                        raise NotPlainError
+                    left_out.append(result)
+                rows = rows.take(number_array(usable))
+            block = self._block(rows, labels[usable], batch.start + usable, batch.file)
         except DAMAGE as error:
             # Texts that are not UTF-8 or of more than 2 GiB; a date that Python does not have.
             raise NotPlainError from error
-        left_out: list[RowProblem | Filtered] = []
-        if odd.any():
-            places = np.flatnonzero(odd)
-            odd_rows = rows.take(number_array(places)).to_pylist()
-            for place, values in zip(places.tolist(), odd_rows, strict=True):
-                result = self._interpreter(SourceRow(batch.start + place, values, batch.file))
-                if not isinstance(result, RowProblem | Filtered):
-                    raise NotPlainError
-                left_out.append(result)
-        return block.only(~odd), left_out
+        return block, left_out
 
     def check(self, schema: Any) -> None:
         """Refuse columns of which a cell is more than one value, and texts; count nothing.
@@ -491,7 +471,9 @@ class ColumnReader:
         ]
         return np.array(of_value, np.int8)[codes], np.array(odd_value, np.bool_)[codes]
 
-    def _block(self, rows: Any, labels: NDArray[np.int8], batch: RowBatch) -> Block:
+    def _block(
+        self, rows: Any, labels: NDArray[np.int8], numbers: NDArray[np.int64], file: str
+    ) -> Block:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -499,22 +481,18 @@ class ColumnReader:
         ids: Any = names_in(_column(rows, by_field["id"]))
         unnamed = np.ones(n, np.bool_) if ids is None else ~present(ids)
         if unnamed.any():
-            numbered = row_names(batch.file, batch.start, n)
-            ids = numbered if ids is None else pc.coalesce(ids, numbered)
+            names = row_names(file, numbers)
+            ids = names if ids is None else pc.coalesce(ids, names)
         by_content = np.zeros(n, np.bool_)
         digests = np.zeros(n, np.uint64)
         if unnamed.any() and self._interpreter.whole:
             passed_over = {*self._columns.label_columns, *NUMBERING}
-            held = [
-                rows.column(place)
-                for place, name in enumerate(rows.schema.names)
-                if name not in passed_over
-            ]
-            digests, empty = content_digests(held, n)
+            held = (name for name in rows.schema.names if name not in passed_over)
+            digests, empty = content_digests([rows.column(name) for name in held], n)
             by_content = unnamed & ~empty
-        by_id = ~by_content
-        if by_id.any():
-            digests[by_id] = id_digests(ids if by_id.all() else ids.filter(_flags(by_id)))
+        by_id = np.flatnonzero(~by_content)
+        if len(by_id):
+            digests[by_id] = id_digests(ids.take(number_array(by_id)))
         groups = names_in(_column(rows, by_field["group"]))
         return Block(
             ids,

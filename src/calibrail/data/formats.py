@@ -144,7 +144,11 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         files = tuple(sorted(p for p in path.rglob("*") if p.is_file())) or (path,)
         return Opened(format, False, False, files, _numbered(readers[format](path, options)))
     names = {file.name for file in path.iterdir()} if path.is_dir() else set()
-    if format == "labels" or (format is None and _PLAN in names and _holds_labels(path / _PLAN)):
+    is_labels = format == "labels"
+    if format is None and _PLAN in names:
+        with file_errors(f"cannot read {path / _PLAN}"), (path / _PLAN).open("rb") as stream:
+            is_labels = f'"{_SCHEMA}'.encode() in stream.read(4096)
+    if is_labels:
         return _labels(path, options)
     if (folder := folder_of(format, names)) is not None:
         return _folder(folder, path, reading)
@@ -275,18 +279,13 @@ def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:
     return Opened(folder.name, False, folder.cells, files, folder.read(*files, reading))
 
 
-def _holds_labels(plan: Path) -> bool:
-    """Say whether a file is the plan of a folder of labels."""
-    with file_errors(f"cannot read {plan}"), plan.open("rb") as stream:
-        return f'"{_SCHEMA}'.encode() in stream.read(4096)
-
-
 def _labels(folder: Path, options: Mapping[str, object]) -> Opened:
     _refuse_unknown("labels", options, ())
     items, origin = resolve_name(_LABELS)(folder)
     files = tuple(folder / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
-    there = tuple(file for file in files if file.exists())
-    return Opened("labels", False, False, there, items, origin=origin)
+    return Opened(
+        "labels", False, False, tuple(f for f in files if f.exists()), items, origin=origin
+    )
 
 
 def _guesses(reading: ReadOptions) -> bool:
@@ -364,7 +363,12 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
         which loads what is on the hub, is not installed or cannot load it.
     """
     if not is_named(source):
-        return _open_memory(MemoryRows(source), reading)
+        rows = MemoryRows(source)
+        if rows.format == "examples":
+            # They have calibrail's names already.
+            return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
+        opened = open_rows(rows, (), rows.format, reading)
+        return replace(opened, digest=rows.digest, n_rows=rows.n)
     if not isinstance(source, str | os.PathLike):
         if len(source) > 1:
             return open_files([_file(item) for item in source], reading)
@@ -378,13 +382,6 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
             lambda: starmap(SourceRow, enumerate(table, start=1)), cached, "hf", guessed
         )
     return open_path(_file(source), reading)
-
-
-def _open_memory(rows: MemoryRows, reading: ReadOptions) -> Opened:
-    """Open rows in memory; what comes as examples has calibrail's names already."""
-    if rows.format == "examples":
-        return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
-    return replace(open_rows(rows, (), rows.format, reading), digest=rows.digest, n_rows=rows.n)
 
 
 def _file(name: str | os.PathLike[str]) -> Path:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import starmap
 from pathlib import Path
@@ -81,8 +81,9 @@ def find_list(path: Path, name: str | None = None) -> RowList | None:
         return None if lines else RowList(len(head) - len(text))
     if text.startswith(b"{"):
         first, _, rest = text.partition(b"\n")
-        if not (rest.strip() and (lines or _parses(first))):
-            lists = _wrapped(_scan(path), lines)
+        if not (rest.strip() and (lines or _load(first) is not None)):
+            status = path.stat()
+            lists = _wrapped(_scanned(path, status.st_mtime_ns, status.st_size), lines)
     if name is not None:
         if name not in lists:
             raise DataError(
@@ -143,15 +144,9 @@ def _of_answers(names: Iterable[str]) -> bool:
     return any(aliases_of(field, names) for field in ("response", "label"))
 
 
-def _scan(path: Path) -> _Scanned:
-    """Return what a file's first object holds; kept for this version of the file."""
-    status = path.stat()
-    return _scanned(path, (status.st_mtime_ns, status.st_size))
-
-
 @lru_cache(maxsize=64)
-def _scanned(path: Path, version: tuple[int, int]) -> _Scanned:
-    """Return what a file's first object holds, without parsing the whole of it."""
+def _scanned(path: Path, *version: int) -> _Scanned:
+    """Return what this version of a file holds in its first object, without parsing all of it."""
     found = _Scanned([], {}, {})
     # What is open, and the names that lead to where we are.
     marks: list[int] = []
@@ -167,7 +162,7 @@ def _scanned(path: Path, version: tuple[int, int]) -> _Scanned:
             if token.end() - at == 1:
                 break
             if expects_name:
-                keys[len(marks) - 1 :] = [_name(token.group())]
+                keys[len(marks) - 1 :] = [str(_load(token.group()))]
                 if len(marks) == 1:
                     found.names.append(keys[0])
                 expects_name = False
@@ -188,8 +183,9 @@ def _scanned(path: Path, version: tuple[int, int]) -> _Scanned:
         elif marks:
             marks.pop()
             if element is not None and len(marks) == len(keys) + 1:
-                inner = RowList(starts, _keys(buffer[element : token.end()]))
-                found.lists[".".join(keys)] = inner
+                inner = _load(buffer[element : token.end()])
+                names = tuple(inner) if isinstance(inner, dict) else ()
+                found.lists[".".join(keys)] = RowList(starts, names)
                 element = None
             if not marks:
                 break
@@ -202,27 +198,12 @@ def _holds_names(marks: Sequence[int]) -> bool:
     return 0 < len(marks) <= 2 and 0x5B not in marks
 
 
-def _keys(element: bytes) -> tuple[str, ...]:
+def _load(raw: bytes) -> object:
+    """Return what JSON spells; None of anything else."""
     try:
-        value = load_json(element.decode("utf-8", "replace"))
+        return load_json(raw.decode("utf-8", "replace"))
     except ValueError:
-        return ()
-    return tuple(value) if isinstance(value, dict) else ()
-
-
-def _name(raw: bytes) -> str:
-    try:
-        return str(json.loads(raw))
-    except ValueError:
-        return raw.decode("utf-8", "replace").strip('"')
-
-
-def _parses(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
@@ -270,25 +251,16 @@ def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:
     """Yield rows; those of a frame that pandas wrote column by column, as it does if not asked."""
     for item in rows:
         columns = item.values if isinstance(item, SourceRow) and item.number == 1 else {}
-        first = next(iter(columns.values()), None)
-        keys = first.keys() if isinstance(first, dict) else ()
-        if (
-            not keys
-            or not all(
-                isinstance(cells, dict) and cells.keys() == keys for cells in columns.values()
-            )
-            or not all(key.isdecimal() for key in keys)
-        ):
+        cells = [held for held in columns.values() if isinstance(held, dict)]
+        keys = cells[0].keys() if cells and len(cells) == len(columns) else ()
+        if any(held.keys() != keys for held in cells) or not all(map(str.isdecimal, keys)):
+            keys = ()
+        if not keys:
             yield item
-        else:
-            for number, key in enumerate(keys, start=1):
-                yield SourceRow(number, {name: cells[key] for name, cells in _cells(columns)})
-
-
-def _cells(columns: Mapping[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
-    for name, cells in columns.items():
-        if isinstance(cells, dict):
-            yield name, cells
+        for number, key in enumerate(keys, start=1):
+            yield SourceRow(
+                number, {name: held[key] for name, held in zip(columns, cells, strict=True)}
+            )
 
 
 def _lines(path: Path) -> Iterator[TableItem]:

@@ -389,7 +389,9 @@ class MemoryRows:
 
     def __init__(self, source: object) -> None:
         self.format, self._open = _opened(source)
-        self.n = _length(source)
+        held = next(iter(source.values()), ()) if isinstance(source, Mapping) else source
+        n = getattr(held, "num_rows", None)
+        self.n = n if isinstance(n, int) else len(held) if isinstance(held, Sized) else None
         self._digest: str | None = None
 
     def __call__(self) -> Iterator[TableItem]:
@@ -398,7 +400,9 @@ class MemoryRows:
         for item in self._open():
             if isinstance(item, SourceRow):
                 item = SourceRow(item.number, {str(k): native(v) for k, v in item.values.items()})
-                hasher.update(_canonical(item.values))
+                cells = {name: cell for name, cell in item.values.items() if cell is not None}
+                text = json.dumps(cells, sort_keys=True, ensure_ascii=False, default=str) + "\n"
+                hasher.update(text.encode("utf-8", "surrogatepass"))
             yield item
         self._digest = hasher.hexdigest()
 
@@ -547,14 +551,6 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
     return kind, lambda: _item_rows(rows)
 
 
-def _length(source: object) -> int | None:
-    if isinstance(source, Mapping):
-        source = next(iter(source.values()), ())
-    if (n := getattr(source, "num_rows", None)) is not None:
-        return int(n) if isinstance(n, int) else None
-    return len(source) if isinstance(source, Sized) else None
-
-
 def _is_table(source: object) -> bool:
     return _of_pandas(source) or any(
         hasattr(source, f"__arrow_c_{kind}__") for kind in ("stream", "array")
@@ -620,12 +616,6 @@ def _given(value: object) -> str:
     if kind.__module__ in ("builtins", "__main__"):
         return f"a {kind.__name__}"
     return f"a {kind.__module__.partition('.')[0]} {kind.__name__}"
-
-
-def _canonical(values: Mapping[str, object]) -> bytes:
-    cells = {name: cell for name, cell in values.items() if cell is not None}
-    text = json.dumps(cells, sort_keys=True, ensure_ascii=False, default=str)
-    return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
 #: Characters that one cell may hold. An unclosed quote would swallow the rest of the file; past
