@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED
@@ -56,7 +56,12 @@ def parse_label(value: object) -> int | None:
     (1, 0, 0, None)
     """
     key = label_key(value)
-    return plain(key, HALLUCINATED) if key in PLAIN else _word(key)
+    if key in PLAIN:
+        return plain(key, HALLUCINATED)
+    word = re.sub(r"[\s_-]+", " ", key)
+    if word in _HALLUCINATED:
+        return HALLUCINATED
+    return FAITHFUL if word in _FAITHFUL else None
 
 
 def meaning_of_one(column: str) -> int | None:
@@ -90,25 +95,14 @@ def is_of_truth(column: str, values: Iterable[object]) -> bool:
     name = re.sub(r"[\W_]+", "_", column.rpartition(".")[2]).lower()
     if meaning_of_one(column) is not None or _ANY_LABEL.fullmatch(name):
         return True
-    words = (value for given in values for value in (given if _listed(given) else (given,)))
+    words = (v for given in values for v in (given if isinstance(given, list | tuple) else [given]))
     telling = (_HALLUCINATED | _FAITHFUL) - _OF_ANYTHING
     return any(re.sub(r"[\s_-]+", " ", str(word)).strip().lower() in telling for word in words)
-
-
-def _listed(value: object) -> TypeGuard[Iterable[object]]:
-    return isinstance(value, list | tuple)
 
 
 def plain(key: str, meaning_of_one: int) -> int:
     """Return the class of a yes or no, by what a yes means."""
     return meaning_of_one if key in YES else 1 - meaning_of_one
-
-
-def _word(key: str) -> int | None:
-    word = re.sub(r"[\s_-]+", " ", key)
-    if word in _HALLUCINATED:
-        return HALLUCINATED
-    return FAITHFUL if word in _FAITHFUL else None
 
 
 #: A class, the mark of a label that is left out on request, or None where a value says neither.

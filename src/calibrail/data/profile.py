@@ -1,7 +1,6 @@
 """Profile of a file for doctor: what it holds and supports, and what is wrong with it."""
 
 import shlex
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
@@ -277,41 +276,38 @@ class Survey:
     """
 
     def __init__(self, examples: Iterable[Example], columns: Sequence[str]) -> None:
-        labels, all_sizes, digests, copied = array("b"), array("Q"), array("Q"), array("b")
-        numbers = {name: array("d") for name in columns}
-        textual, sketcher = set(), Sketcher()
         self.groups: list[str | None] = []
         self.ids: list[str] = []
+        labels, sizes, digests, places = list[int](), list[list[int]](), list[int](), list[int]()
+        cells: dict[str, list[Any]] = {name: [] for name in columns}
+        sketcher = Sketcher()
         for example in examples:
             labels.append(UNLABELLED if example.label is None else example.label)
             self.groups.append(example.group)
             self.ids.append(example.id)
             texts = ((example.question,), example.contexts, (example.response,))
-            all_sizes.extend(sum(map(len, parts)) for parts in texts)
-            all_sizes.extend(sum(len(part.split()) for part in parts) for parts in texts)
-            all_sizes.append(len(example.contexts))
-            copied.append(_copied(example))
+            words = (sum(len(part.split()) for part in parts) for parts in texts)
+            chars = (sum(map(len, parts)) for parts in texts)
+            sizes.append([*chars, *words, len(example.contexts)])
+            places.append(_copied(example))
             digests.append(int(example.digest(), 16))
-            for name, values in numbers.items():
-                value = example.columns.get(name)
-                if isinstance(value, str):
-                    textual.add(name)
-                values.append(value if isinstance(value, float) else float("nan"))
+            for name, values in cells.items():
+                values.append(example.columns.get(name))
             sketcher.add(example)
-        self.labels = np.array(labels, dtype=np.int8)
-        places = np.array(copied, dtype=np.int8)
-        self.copies, self.quotes = places == _COPY, places > 0
-        sizes = np.array(all_sizes, dtype=np.int64).reshape(-1, 7)
-        self.chars, self.words, self.chunks = sizes[:, :3], sizes[:, 3:6], sizes[:, 6]
-        self.digests = np.array(digests, dtype=np.uint64)
+        self.labels, where = np.array(labels, np.int8), np.array(places, np.int8)
+        self.copies, self.quotes = where == _COPY, where > 0
+        table = np.array(sizes, np.int64).reshape(-1, 7)
+        self.chars, self.words, self.chunks = table[:, :3], table[:, 3:6], table[:, 6]
+        self.digests = np.array(digests, np.uint64)
         self.texts = np.where((self.chars > 0).any(axis=1), self.digests, np.uint64(0))
         self.columns = {
-            name: np.array(values) for name, values in numbers.items() if name not in textual
+            name: np.array([v if isinstance(v, float) else np.nan for v in values], np.float64)
+            for name, values in cells.items()
+            if not any(isinstance(value, str) for value in values)
         }
-        self.empty_columns = tuple(
-            name for name, values in self.columns.items() if np.isnan(values).all()
-        )
-        for name in self.empty_columns:
+        empty = [name for name, values in self.columns.items() if np.isnan(values).all()]
+        self.empty_columns = tuple(empty)
+        for name in empty:
             del self.columns[name]
         self.sketches = sketcher.finish()
 
@@ -385,45 +381,25 @@ _SHARES: Final = (0.1, 0.2, 0.3)
 _NEARLY_ALL: Final = 0.9
 
 
-class WideMarkLook:
-    """Counts sentences that are unsupported by the edge of a mark of their neighbour alone."""
+def wide_marks(touched: Sequence[float], others: Sequence[float]) -> WideMarks | None:
+    """Return how many sentences are unsupported by the edge of a mark of their neighbour alone.
 
-    def __init__(self) -> None:
-        self._touched, self._others = array("d"), array("d")
+    Parameters
+    ----------
+    touched, others : sequence of float
+        Which share is marked of each sentence that such an edge touches, and of all others that
+        spans make unsupported. Without any of either nothing is known.
+    """
+    if not touched and not others:
+        return None
 
-    def add(self, example: Example, labels: Sequence[int | None]) -> None:
-        """Take an answer whose sentences have these labels."""
-        if not example.spans:
-            return
-        for item, label in zip(sentences_of(example), labels, strict=True):
-            if label != 1 or item.label is not None:
-                continue
-            marked, n = marked_letters(example, item.start, item.end)
-            # Of signs alone: whatever is marked is all that it says.
-            share = marked / n if n else 1.0
-            (self._touched if _is_touched(example, item, marked) else self._others).append(share)
+    def below(shares: Iterable[float], share: float) -> int:
+        return sum(value < share for value in shares)
 
-    def finish(self) -> WideMarks | None:
-        """Return what was seen; None where no sentence is unsupported by marks."""
-        n = len(self._touched)
-        if not n and not self._others:
-            return None
-
-        def below(shares: Iterable[float], share: float) -> int:
-            return sum(value < share for value in shares)
-
-        share = next(
-            (share for share in _SHARES if below(self._touched, share) >= _NEARLY_ALL * n),
-            _SHARES[-1],
-        )
-        return WideMarks(
-            n=n,
-            of=n + len(self._others),
-            letters=MOST,
-            share=share,
-            taken_back=below(self._touched, share),
-            others=below(self._others, share),
-        )
+    enough = _NEARLY_ALL * len(touched)
+    share = next((share for share in _SHARES if below(touched, share) >= enough), _SHARES[-1])
+    n, taken_back, also = len(touched), below(touched, share), below(others, share)
+    return WideMarks(n, n + len(others), MOST, share, taken_back, also)
 
 
 def _is_touched(example: Example, item: GivenSentence, marked: int) -> bool:
@@ -468,7 +444,7 @@ class MarkSurvey:
         What tells answers apart.
     columns : SentenceColumns
         What the further columns say of sentences.
-    wide : WideMarkLook
+    wide : WideMarks or None
         Marks that touch neighbours.
     numbers : NumberLook
         Columns that number sentences.
@@ -477,9 +453,9 @@ class MarkSurvey:
     def __init__(
         self, examples: Iterable[Example], share: float, columns: Sequence[str] = ()
     ) -> None:
-        self.columns, self.wide = SentenceColumns(columns), WideMarkLook()
-        self.numbers = NumberLook(columns)
-        sentences, unsupported, digests = array("Q"), array("Q"), array("Q")
+        self.columns, self.numbers = SentenceColumns(columns), NumberLook(columns)
+        n_sentences, n_unsupported, digests = list[int](), list[int](), list[int]()
+        shares: dict[bool, list[float]] = {True: [], False: []}
         self.groups: list[str | None] = []
         self.marked = self.outside = 0
         for read in examples:
@@ -487,23 +463,28 @@ class MarkSurvey:
             example = replace(read, sentences=sentences_of(read))
             labels = sentence_labels(example, share)
             self.columns.add(example, labels)
-            self.wide.add(example, labels)
             self.numbers.add(example)
-            sentences.append(len(labels))
-            unsupported.append(sum(label == 1 for label in labels))
+            n_sentences.append(len(labels))
+            n_unsupported.append(sum(label == 1 for label in labels))
             digests.append(int(read.digest(), 16))
             self.groups.append(example.group)
             marked, _ = marked_characters(example, 0, len(example.response))
-            inside = (
-                marked_characters(example, item.start, item.end)[0]
-                for item in (sentences_of(example) if marked else ())
-            )
             self.marked += marked
-            self.outside += marked - sum(inside)
-        self.sentences: NDArray[np.int64] = np.array(sentences, dtype=np.int64)
-        self.unsupported: NDArray[np.int64] = np.array(unsupported, dtype=np.int64)
+            if not marked:
+                continue
+            self.outside += marked
+            for item, label in zip(sentences_of(example), labels, strict=True):
+                self.outside -= marked_characters(example, item.start, item.end)[0]
+                if label == 1 and item.label is None:
+                    letters, n = marked_letters(example, item.start, item.end)
+                    # Of signs alone: whatever is marked is all that it says.
+                    touched = _is_touched(example, item, letters)
+                    shares[touched].append(letters / n if n else 1.0)
+        self.wide = wide_marks(shares[True], shares[False])
+        self.sentences: NDArray[np.int64] = np.array(n_sentences, np.int64)
+        self.unsupported: NDArray[np.int64] = np.array(n_unsupported, np.int64)
         self.labels = (self.unsupported > 0).astype(np.int8)
-        self.digests = np.array(digests, dtype=np.uint64)
+        self.digests = np.array(digests, np.uint64)
 
 
 # An AUROC as far from one half as this is no accident with a hundred examples of each class

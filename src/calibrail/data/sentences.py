@@ -196,18 +196,20 @@ def marked_characters(example: Example, start: int, end: int) -> tuple[int, int]
 
     White space is not counted; without spans nothing is marked.
     """
-    return _covered(example, start, end, _written)
+    return _covered(example, start, end, lambda character: not character.isspace())
 
 
 def marked_letters(example: Example, start: int, end: int) -> tuple[int, int]:
     """Return how many letters and digits of a part of the response are marked, and how many are."""
-    return _covered(example, start, end, _letters)
+    return _covered(example, start, end, str.isalnum)
 
 
-def _covered(example: Example, start: int, end: int, size: Callable[[str], int]) -> tuple[int, int]:
+def _covered(
+    example: Example, start: int, end: int, counts: Callable[[str], bool]
+) -> tuple[int, int]:
     text, spans = example.response, example.spans or ()
-    marked = sum(size(text[max(start, first) : min(end, last)]) for first, last in spans)
-    return marked, size(text[start:end])
+    parts = (text[max(start, first) : min(end, last)] for first, last in spans)
+    return sum(sum(map(counts, part)) for part in parts), sum(map(counts, text[start:end]))
 
 
 def sentence_labels(example: Example, share: float = 0.0) -> list[int | None]:
@@ -230,14 +232,6 @@ def _label(example: Example, item: GivenSentence, share: float) -> int | None:
     return HALLUCINATED if marked and marked >= share * n else FAITHFUL
 
 
-def _written(text: str) -> int:
-    return sum(not character.isspace() for character in text)
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
-
-
 def _numbers(cell: Any, n: int) -> list[Any] | None:
     """Return the numbers of a cell that holds a list of n, None of any other cell.
 
@@ -247,15 +241,11 @@ def _numbers(cell: Any, n: int) -> list[Any] | None:
     if numbers is None or len(numbers) != n:
         return None
     return [
-        item if _is_number(item) else f"number {place} of {n}: {item}"
+        item
+        if item is None or (type(item) in (int, float) and math.isfinite(item))
+        else f"number {place} of {n}: {item}"
         for place, item in enumerate(numbers, start=1)
     ]
-
-
-def _is_number(value: Any) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _columns(

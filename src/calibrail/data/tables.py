@@ -293,24 +293,18 @@ def batch_rows(batches: Iterable[RowBatch]) -> Iterator[TableItem]:
     for batch in batches:
         size = max(1, _CONVERTED // max(1, batch.rows.num_columns))
         for start in range(0, batch.rows.num_rows, size):
-            for number, values in enumerate(
-                _values(batch.rows.slice(start, size)), batch.start + start
-            ):
+            rows = batch.rows.slice(start, size)
+            try:
+                # Texts that are not UTF-8, and places of texts that lie outside their buffer.
+                held: list[Any] = validated(rows).to_pylist()
+            except DAMAGE:
+                # A value of the batch cannot be read: find it, and lose no other row.
+                held = [_single(rows.slice(i, 1)) for i in range(rows.num_rows)]
+            for number, values in enumerate(held, batch.start + start):
                 if isinstance(values, dict):
                     yield SourceRow(number, values, batch.file)
                 else:
                     yield replace(RowProblem(number, WHOLE_ROW, *values), file=batch.file)
-
-
-def _values(batch: Any) -> list[Any]:
-    """Return the values of every row, or why a row has none: reason, value, detail, remedy."""
-    try:
-        # Texts that are not UTF-8, and places of texts that lie outside their buffer.
-        rows: list[Any] = validated(batch).to_pylist()
-    except DAMAGE:
-        # A value of the batch cannot be read: find it, and lose no other row.
-        rows = [_single(batch.slice(i, 1)) for i in range(batch.num_rows)]
-    return rows
 
 
 def _single(row: Any) -> dict[str, object] | tuple[str, str, str, str]:
