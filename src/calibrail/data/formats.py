@@ -12,6 +12,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
+from calibrail.data import tables
 from calibrail.data.benchmarks import FOLDERS, NATIVES, folder_of
 from calibrail.data.benchmarks._base import Folder
 from calibrail.data.example import Example
@@ -30,17 +31,7 @@ from calibrail.data.rows import (
     own_values,
 )
 from calibrail.data.source_reader import Opened, peek
-from calibrail.data.tables import (
-    InMemory,
-    MemoryRows,
-    batch_rows,
-    csv_rows,
-    describe,
-    numbered,
-    parquet_batches,
-    saved_batches,
-    saved_files,
-)
+from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._export import Export, ExportNotes
 from calibrail.errors import DataError, InputError, file_errors
@@ -58,24 +49,24 @@ _PLAN, _SCHEMA = "session.json", "calibrail.labels/"
 
 #: Tables of which single columns, and whole ones, can be read.
 _COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
-    "parquet": parquet_batches,
-    "saved": saved_batches,
+    "parquet": tables.parquet_batches,
+    "saved": tables.saved_batches,
 }
 
 
 def _batches_of(table: str, path: Path, **how: Any) -> Iterator[RowBatch]:
-    return numbered(_COLUMNAR[table](path, **how))
+    return tables.numbered(_COLUMNAR[table](path, **how))
 
 
 def _rows_of(table: str, path: Path, **how: Any) -> Iterator[TableItem]:
-    return batch_rows(_batches_of(table, path, **how))
+    return tables.batch_rows(_batches_of(table, path, **how))
 
 
 #: How the rows of a kind of table are read, and the reader options that some take.
 _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
     "json": json_rows,
-    "csv": csv_rows,
+    "csv": tables.csv_rows,
     **{name: partial(_rows_of, name) for name in _COLUMNAR},
 }
 #: Tables whose first row has all columns of the file.
@@ -169,7 +160,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"
     open_table = partial(_TABLES[table], path, **fixed)
-    files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)
+    files = tables.saved_files(path, fixed.get("split")) if table == "saved" else (path,)
     begun = _begin(open_table, table)
     for folder in FOLDERS if _guesses(reading) else ():
         if any(names <= begun[0].keys() for names in folder.signatures):
@@ -334,7 +325,7 @@ def spoken(source: Source) -> str:
     ('standard input', 'a, b, c and 2 more', 'rows in memory')
     """
     if not is_named(source):
-        return describe(source)
+        return tables.describe(source)
     if isinstance(source, str | os.PathLike):
         return "standard input" if str(source) == STANDARD_INPUT else str(source)
     rest = f" and {len(source) - 3} more" if len(source) > 3 else ""
@@ -363,7 +354,7 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
         which loads what is on the hub, is not installed or cannot load it.
     """
     if not is_named(source):
-        rows = MemoryRows(source)
+        rows = tables.MemoryRows(source)
         if rows.format == "examples":
             # They have calibrail's names already.
             return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
