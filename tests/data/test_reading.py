@@ -164,13 +164,6 @@ def test_a_json_array_is_read_element_by_element(tmp_path: Path) -> None:
     assert reading.reasons == Counter({("row", "not an object"): 1, ("row", "broken JSON"): 1})
 
 
-def test_a_long_json_array_is_cut_at_the_same_places_whatever_the_buffer(tmp_path: Path) -> None:
-    rows = [good(id=i, response="\\" * (i % 7) + '"' * (i % 5) + "x" * 900) for i in range(4000)]
-    path = tmp_path / "rows.json"
-    path.write_text(json.dumps(rows))
-    assert [e.response for e in read(path)] == [row["response"] for row in rows]
-
-
 def test_utf16_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(good()), encoding="utf-16")

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
 from calibrail.data.example import Example
-from calibrail.data.labels import Meaning, read_label
+from calibrail.data.labels import read_label
 from calibrail.data.rows import FieldError, Filtered, ParsedItem, RowProblem, SourceRow
 from calibrail.data.sentences import GATHERED, SentenceCell, joined
 from calibrail.data.values import (
@@ -60,7 +60,10 @@ class RowParser:
             said, marks = value_at(values, by_field["response"]), self.columns.marks
             given = None if marks is None else marks.given(values)
             response = self._text("response", joined(given) if given and said is None else said)
-            label = self._label(values)
+            of_answer = marks is None or not marks.gives_labels
+            stored = self.columns.label_of(values) if of_answer else None
+            labels, needed = self.columns.labels, self.needs.labelled and of_answer
+            label = read_label(labels, stored, by_field["label"], needed=needed)
             sentences = None if marks is None else marks.sentences(given, response)
             if isinstance(label, str) or sentences == SKIP:
                 return Filtered(row.number, f"label left out on request ({SKIP})", row.file)
@@ -72,7 +75,10 @@ class RowParser:
                 group=_name("group", value_at(values, by_field["group"])),
                 id=name or row.name,
                 samples=self._samples(value_at(values, by_field["samples"])),
-                columns=self._kept(values, response),
+                columns={
+                    key: len(response) if key == CHARACTERS else column_value(value_at(values, key))
+                    for key in self.needs.keep
+                },
                 content=None if name else self._content(response, values),
                 spans=None if marks is None else marks.spans(values, response),
                 sentences=None if isinstance(sentences, str) else sentences,
@@ -80,18 +86,6 @@ class RowParser:
             return example if marks is None else marks.checked(example)
         except FieldError as bad:
             return bad.problem(row.number, row.file)
-
-    def _label(self, values: Mapping[str, object]) -> Meaning:
-        if self.columns.marks is not None and self.columns.marks.gives_labels:
-            return None
-        column, needed = self.columns.by_field["label"], self.needs.labelled
-        return read_label(self.columns.labels, self.columns.label_of(values), column, needed=needed)
-
-    def _kept(self, values: Mapping[str, object], response: str) -> dict[str, float | str | None]:
-        return {
-            key: len(response) if key == CHARACTERS else column_value(value_at(values, key))
-            for key in self.needs.keep
-        }
 
     def _content(self, response: str, values: Mapping[str, object]) -> str:
         """Return what the row holds beside its label; nothing where its answer is known."""

@@ -517,36 +517,31 @@ class NumberLook:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        # Answers, those that it counts, and those unsorted, with a gap, with a number twice.
-        self._seen = {name: [0, 0, 0, 0, 0] for name in names}
+        self._numbers: dict[str, list[list[float]]] = {name: [] for name in names}
 
     def add(self, example: Example) -> None:
         """Take an answer with the cells of its sentences."""
         places = sentences_of(example)
-        if len(places) < 2:
-            return
-        for name in list(self._seen):
+        for name in list(self._numbers) if len(places) > 1 else ():
             cells = [item.columns.get(name) for item in places]
-            numbers = [cell for cell in cells if isinstance(cell, float) and cell.is_integer()]
-            if len(numbers) < len(cells) or min(numbers) < 0:
-                del self._seen[name]
-                continue
-            n_different = len(set(numbers))
-            whole = n_different == len(numbers)
-            seen = self._seen[name]
-            seen[0] += 1
-            seen[1] += whole and min(numbers) <= 1 and max(numbers) - min(numbers) < len(numbers)
-            seen[2] += numbers != sorted(numbers)
-            seen[3] += min(numbers) > 1 or max(numbers) - min(numbers) >= n_different
-            seen[4] += not whole
+            numbers = [n for n in cells if isinstance(n, float) and n.is_integer() and n >= 0]
+            if len(numbers) == len(cells):
+                self._numbers[name].append(numbers)
+            else:
+                del self._numbers[name]
 
     def finish(self) -> tuple[NumberedRows, ...]:
         """Return the columns that number sentences, and how many answers are out of order."""
-        return tuple(
-            NumberedRows(name, n, unsorted, gaps, twice)
-            for name, (n, counted, unsorted, gaps, twice) in self._seen.items()
-            if counted and 2 * counted >= n
-        )
+        made = []
+        for name, answers in self._numbers.items():
+            sizes = [(len(a), len(set(a)), min(a), max(a) - min(a)) for a in answers]
+            counted = sum(n == k and low <= 1 and width < n for n, k, low, width in sizes)
+            if counted and 2 * counted >= len(answers):
+                unsorted = sum(numbers != sorted(numbers) for numbers in answers)
+                gaps = sum(low > 1 or width >= k for _, k, low, width in sizes)
+                twice = sum(k < n for n, k, _, _ in sizes)
+                made.append(NumberedRows(name, len(answers), unsorted, gaps, twice))
+        return tuple(made)
 
 
 #: Where the sentences of rows that were gathered to an answer are.

@@ -189,7 +189,10 @@ def split_from_column(
     >>> split_from_column(["calibration", "Test"]).tolist()
     [1, 2]
     """
-    codes = _codes(values)
+    sides = {name: code for code, name in enumerate(SPLIT_NAMES)}
+    # There may be millions of rows, and few different values.
+    known = {value: sides.get(str(value).strip().lower(), -1) for value in set(values)}
+    codes = np.fromiter(map(known.__getitem__, values), np.int8, len(values))
     if (unknown := np.flatnonzero(codes < 0)).size:
         value = values[int(unknown[0])]
         seen = "nothing" if value is None else repr(value)
@@ -205,14 +208,6 @@ def split_from_column(
             "column if its examples share no text"
         )
     return codes
-
-
-def _codes(values: Sequence[object]) -> NDArray[np.int8]:
-    """Return the side that each value says, -1 for one that says none."""
-    sides = {name: code for code, name in enumerate(SPLIT_NAMES)}
-    # There may be millions of rows, and few different values.
-    known = {value: sides.get(str(value).strip().lower(), -1) for value in set(values)}
-    return np.fromiter(map(known.__getitem__, values), np.int8, len(values))
 
 
 def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str, tuple[str, ...]]]:
