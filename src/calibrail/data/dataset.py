@@ -480,8 +480,9 @@ class ColumnReader:
         by_field, n = self._columns.by_field, rows.num_rows
         ids: Any = names_in(_column(rows, by_field["id"]))
         unnamed = np.ones(n, np.bool_) if ids is None else ~present(ids)
-        names = row_names(file, numbers)
-        ids = names if ids is None else pc.coalesce(ids, names)
+        if ids is None or unnamed.any():
+            names = row_names(file, numbers)
+            ids = names if ids is None else pc.coalesce(ids, names)
         by_content = np.zeros(n, np.bool_)
         digests = np.zeros(n, np.uint64)
         if unnamed.any() and self._interpreter.whole:

@@ -63,7 +63,7 @@ class Subsample:
 
     def __call__(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
         """Yield the items of the rows that are wanted, in their order."""
-        rows = (list(row) for _, row in groupby(items, key=_place))
+        rows: _Rows = (list(row) for _, row in groupby(items, key=_place))
         if self._reading.limit is not None:
             rows = self._first(rows, self._reading.limit)
         if self._reading.sample is not None:

@@ -189,9 +189,9 @@ def split_from_column(
     >>> split_from_column(["calibration", "Test"]).tolist()
     [1, 2]
     """
-    sides = {name: code for code, name in enumerate(SPLIT_NAMES)}
+    code_of = {name: code for code, name in enumerate(SPLIT_NAMES)}
     # There may be millions of rows, and few different values.
-    known = {value: sides.get(str(value).strip().lower(), -1) for value in set(values)}
+    known = {value: code_of.get(str(value).strip().lower(), -1) for value in set(values)}
     codes = np.fromiter(map(known.__getitem__, values), np.int8, len(values))
     if (unknown := np.flatnonzero(codes < 0)).size:
         value = values[int(unknown[0])]
