@@ -115,10 +115,9 @@ def test_a_damaged_archive_is_an_error_that_names_it(tmp_path: Path, name: str) 
     ],
 )
 @pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("filler", [0, 100_000])
-def test_a_list_within_one_object(tmp_path: Path, wrap: Any, indent: Any, filler: int) -> None:
+def test_a_list_within_one_object(tmp_path: Path, wrap: Any, indent: Any) -> None:
     path = tmp_path / "rows.json"
-    rows = [good(question="é" * filler + "q"), good(id="b", label=0)]
+    rows = [good(question="é" * 100_000 + "q"), good(id="b", label=0)]
     text = json.dumps(wrap(rows), indent=indent, ensure_ascii=False)
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert [(e.id, e.label) for e in read(path, strict=True)] == [("a", 1), ("b", 0)]
