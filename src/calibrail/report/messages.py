@@ -157,6 +157,7 @@ def environment() -> Environment:
         group=text.group_label,
         feature=text.called,
         plain=text.plain,
+        quoted=repr,
         capital=text.capital,
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})

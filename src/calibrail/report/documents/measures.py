@@ -22,6 +22,7 @@ from calibrail.report.document import (
 )
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import distributions_svg, drawn_range, rates_svg
+from calibrail.report.messages import say
 from calibrail.report.text import (
     bounds,
     capital,
@@ -214,16 +215,7 @@ def flips(certificate: Json) -> str:
     if not survived:
         return ""
     side = {"coverage": "coverage", "fpr": "false alarms"}[survived["weakest"]]
-    if survived["flips"] == 0:
-        return (
-            "It rests on every label: a single wrong one, at the worst place, could undo it "
-            f"(the requirement on {side} has no slack)."
-        )
-    return (
-        f"It holds up to {percent(survived['share'])} flipped labels: any "
-        f"{count(survived['flips'], 'label')} of {survived['n']:,} may be wrong, wherever they are "
-        f"({side} would be the first to fall)."
-    )
+    return say("measure.flips" if survived["flips"] else "measure.no_flips", survived, side=side)
 
 
 def with_baselines(
@@ -256,21 +248,7 @@ def part_note(part: Json | None) -> tuple[str, ...]:
     """
     if part is None:
         return ()
-    first = "" if part["limit"] is None else f"the first {count(part['limit'], 'row')}"
-    if part["sample"] is None:
-        return (
-            f"Only {first} of the source were read (--limit); the others need not be like them.",
-        )
-    of = f"{first} of the source" if first else f"the source's {count(part['drawn_from'], 'row')}"
-    whole = (
-        f", as whole groups, whatever their size, so that it is about {part['sample']:,}"
-        if part["whole_groups"]
-        else ""
-    )
-    return (
-        f"Only a part of the source was read (--sample {part['sample']}): "
-        f"{count(part['rows'], 'row')} drawn by lot (seed {part['sample_seed']}) from {of}{whole}.",
-    )
+    return (say("data.first_rows" if part["sample"] is None else "data.drawn_rows", part),)
 
 
 #: The scores of the two classes, as they are shown.
