@@ -57,6 +57,15 @@ def say(code: str, /, *context: Json, **parameters: Any) -> str:
     return _template(code).render(known | parameters)
 
 
+def say_each(
+    applies: Mapping[str, object], *context: Json, **parameters: Any
+) -> list[tuple[str, str]]:
+    """Return title and text of each code that applies; the parameters are those of `say`."""
+    return [
+        (title(code), say(code, *context, **parameters)) for code, is_so in applies.items() if is_so
+    ]
+
+
 def title(code: str) -> str:
     """Return a message in a few words: its title, or the words that its code is made of."""
     words = code.rpartition(".")[2].replace("_", " ")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from calibrail.report.document import Json
 from calibrail.report.documents.measures import part_note
-from calibrail.report.messages import say
+from calibrail.report.messages import say, say_each
 
 #: Verdicts that are listed.
 _LISTED: Final = 8
@@ -81,36 +81,32 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     }
     seen_classes = {(item["value"].lower(), item["class"]) for item in labels["values"]}
     applies: dict[str, Any] = {
-        "left_out": origin and data.get("filtered"),
-        "from_a_log": origin.get("purpose") == "watch",
-        "to_certify": origin.get("purpose") == "certify",
-        "no_baselines": baselines.get("none") == "not asked for",
-        "no_texts": baselines.get("none") == "no texts",
-        "baselines_undefined": baselines.get("undefined"),
-        "labels_read": seen_classes - _PLAIN,
-        "several_annotators": labels["several"],
-        "unanswered": data["n_unanswered"],
-        "near_duplicates": duplicates["count"] and not many_across(duplicates),
-        "copies": copies and copies["n"],
-        "alike_by_chance": data["n_untold"] and data["n_untold"] >= _MANY * data["n_examples"],
-        "truncated": data["n_truncated"],
-        "learnt_before": data["learnt_before"],
-        "cut": data["n_cut"],
-        "cut_otherwise": data.get("n_cut_otherwise"),
-        "quarantined": data["n_quarantined"],
+        "data.left_out": origin and data.get("filtered"),
+        "data.from_a_log": origin.get("purpose") == "watch",
+        "data.to_certify": origin.get("purpose") == "certify",
+        "data.no_baselines": baselines.get("none") == "not asked for",
+        "data.no_texts": baselines.get("none") == "no texts",
+        "data.baselines_undefined": baselines.get("undefined"),
+        "data.labels_read": seen_classes - _PLAIN,
+        "data.several_annotators": labels["several"],
+        "data.unanswered": data["n_unanswered"],
+        "data.near_duplicates": duplicates["count"] and not many_across(duplicates),
+        "data.copies": copies and copies["n"],
+        "data.alike_by_chance": data["n_untold"] and data["n_untold"] >= _MANY * data["n_examples"],
+        "data.truncated": data["n_truncated"],
+        "data.learnt_before": data["learnt_before"],
+        "data.cut": data["n_cut"],
+        "data.cut_otherwise": data.get("n_cut_otherwise"),
+        "data.quarantined": data["n_quarantined"],
     }
-    known = known_as_copies(copies) if applies["copies"] else ""
+    known = known_as_copies(copies) if applies["data.copies"] else ""
     return (
         *lessons,
         *(say("data.calls", {"unit": "answer"}, item) for item in data["calls"]),
         *([say("data.groups_by_lot", data, far=far)] if far else []),
         *part_note(reading.get("part")),
         *export_note(reading.get("export")),
-        *(
-            say(f"data.{code}", data, read=read, known=known)
-            for code, is_so in applies.items()
-            if is_so
-        ),
+        *(note for _, note in say_each(applies, data, read=read, known=known)),
     )
 
 
