@@ -154,6 +154,7 @@ def environment() -> Environment:
         percent=formatting.percent,
         number=formatting.number,
         n=lambda value: f"{value:,}",
+        whole=lambda value: f"{value:,.0f}",
         fixed=lambda value, digits: f"{value:.{digits}f}",
         names=lambda items: formatting.listed([str(item) for item in items]),
         share=text.share,
@@ -178,8 +179,9 @@ def _of_known(function: Callable[..., str]) -> Callable[..., str]:
     from jinja2 import StrictUndefined
 
     def of(value: Any, *arguments: Any) -> str:
-        if isinstance(value, StrictUndefined):
-            str(value)
+        for item in (value, *arguments):
+            if isinstance(item, StrictUndefined):
+                str(item)
         return function(value, *arguments)
 
     return of

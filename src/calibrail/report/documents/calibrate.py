@@ -91,8 +91,12 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
 
 def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
     """Say which answers are flagged, beside the scores of both classes."""
-    caption, dashed = (say(f"calibrate.{code}") for code in ("distributions", "dashed"))
-    figure = scores_figure(report, scores, caption=caption, dashed=f" {dashed}")
+    figure = scores_figure(
+        report,
+        scores,
+        caption="Test scores of the two classes.{dashed}",
+        dashed=" Answers at or {side} of the dashed line are flagged.",
+    )
     return parts.section("The threshold", parts.Text(_threshold_sentence(report)), figure)
 
 

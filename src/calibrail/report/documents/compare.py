@@ -53,6 +53,7 @@ def finding(comparison: Json) -> str:
     )
     if winner["name"] is not None:
         reason = winner["certificate"]["reason"]
+        reason = f"{reason[:1].lower()}{reason[1:]}"
         confirmed = say("compare.confirmed", winner=winner, rates="; ".join(rates), reason=reason)
         sentences = [f"{headline(comparison)}: it {flags}", *ahead, confirmed]
     else:

@@ -160,7 +160,9 @@ def _mark_facts(diagnosis: Json) -> Iterator[tuple[str, str]]:
     """Yield what is marked, what cannot be used, and what sentences can be calibrated with."""
     marks = diagnosis["marks"]
     applies = {
-        f"doctor.{'sentence_rows' if marks['kind'] == 'rows' else marks['kind']}": True,
+        "doctor.spans": marks["kind"] == "spans",
+        "doctor.sentences": marks["kind"] == "sentences",
+        "doctor.sentence_rows": marks["kind"] == "rows",
         "doctor.marked_answers": marks["n"],
         "doctor.marked_sentences": marks["n"],
         "doctor.in_an_answer": marks["n"],
@@ -234,16 +236,17 @@ def _hindrance(diagnosis: Json) -> str | None:
         command = _command("doctor", diagnosis, *suggested)
         if "--positive" in suggested:
             value = suggested[suggested.index("--positive") + 1]
-            return say("doctor.check_positive", command=command, value=value)
+            return f"{command}  {say('doctor.check_positive', value=value)}"
         guessed = any("=?" in word for word in suggested)
-        return say("doctor.check_classes", command=command) if guessed else command
+        return f"{command}  {say('doctor.check_classes')}" if guessed else command
     if diagnosis["inverted"] and reading["turned"]:
         given = _without(reading["options"], "--positive", "--label-map")
         command = _command("doctor", diagnosis, *given, *reading["turned"])
-        return say("doctor.if_inverted", command=command)
+        return f"{command}  {say('doctor.if_inverted')}"
     export = reading.get("export")
     if export and not export["annotations"] and not _n_labelled(diagnosis):
-        return say("doctor.nobody_spoke", command=_command("label", diagnosis, "-o", "labels"))
+        command = _command("label", diagnosis, "-o", "labels")
+        return f"{command}  {say('doctor.nobody_spoke')}"
     return None if _both_classes(diagnosis) else say("doctor.one_class")
 
 
