@@ -337,7 +337,6 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     """Return the code of what to do now, with its parameters."""
     verdict, sentences, why = report["verdict"], by_sentence(report), report.get("reason_code")
     codes = {item["code"] for item in report["warnings"]}
-    certificate, required = report["certificate"], report["min_coverage"]
     if verdict == "certified":
         return "export", {}
     if why in ("looked_before", "rows_alike"):
@@ -354,6 +353,7 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         return "state_kept", {}
     if not sentences and report["max_fpr"] is None:
         return "state_limit", {}
+    certificate, required = report["certificate"], report["min_coverage"]
     loose = report["guarantee"] not in OF_THIS_THRESHOLD
     if loose and certificate["coverage"]["lower"] < required:
         if sentences:

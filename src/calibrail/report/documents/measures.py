@@ -215,7 +215,7 @@ def flips(certificate: Json) -> str:
     if not survived:
         return ""
     side = {"coverage": "coverage", "fpr": "false alarms"}[survived["weakest"]]
-    return say("measure.flips" if survived["flips"] else "measure.no_flips", survived, side=side)
+    return say("certify.flips" if survived["flips"] else "certify.no_flips", survived, side=side)
 
 
 def with_baselines(
