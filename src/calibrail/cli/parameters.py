@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from keyword import iskeyword
@@ -23,7 +24,7 @@ from typer.models import ArgumentInfo
 
 from calibrail import options
 from calibrail.cli.output import Showing, file_to_write, folder_to_write
-from calibrail.errors import InputError
+from calibrail.errors import CalibrailError, InputError
 from calibrail.models.llm.transport import CallLimits
 from calibrail.options.fields import (
     OPTION,
@@ -82,15 +83,36 @@ Keys = Annotated[
         help="Public key that must have signed it. Repeatable: any of them.",
     ),
 ]
-RunFolder = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="RUN", help="Run folder.", callback=folder_to_write),
-]
 
 
 def to_file(help: str) -> Any:
     """Return the option for a file of results, refused before the work where it cannot be."""
     return typer.Option("--output", "-o", metavar="FILE", help=help, callback=file_to_write)
+
+
+def to_folder(metavar: str, help: str) -> Any:
+    """Return the option for a folder of results, refused before the work where it cannot be."""
+    return typer.Option("--output", "-o", metavar=metavar, help=help, callback=folder_to_write)
+
+
+RunFolder = Annotated[Path, to_folder("RUN", "Run folder.")]
+Sign = Annotated[
+    Path | None,
+    typer.Option(metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."),
+]
+
+
+@contextmanager
+def serving_packages(what: str, remedy: str = "") -> Iterator[None]:
+    """Name the package that serving lacks, and how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("calibrail"):
+            raise
+        raise CalibrailError(
+            f"{what} needs {error.name}: pip install 'calibrail[serve]'{remedy}"
+        ) from error
 
 
 Promise = Annotated[options.Promise, Pick()]

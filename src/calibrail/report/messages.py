@@ -153,6 +153,7 @@ def environment() -> Environment:
         count=formatting.count,
         percent=formatting.percent,
         number=formatting.number,
+        duration=formatting.duration,
         n=lambda value: f"{value:,}",
         whole=lambda value: f"{value:,.0f}",
         fixed=lambda value, digits: f"{value:.{digits}f}",
