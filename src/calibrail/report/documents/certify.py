@@ -21,7 +21,7 @@ from calibrail.report.documents.calibrate_messages import (
     verdict_summary,
 )
 from calibrail.report.documents.data import known_as_copies
-from calibrail.report.messages import say
+from calibrail.report.messages import say, say_each
 from calibrail.report.text import group_label, plain, share_with_bounds
 
 
@@ -103,20 +103,19 @@ def _needed(needed: Json) -> str:
 
 
 def _next_step(certificate: Json) -> str:
-    trims = by_sentence(certificate)
+    trims, needed = by_sentence(certificate), certificate["needed"]
     limits = "--min-coverage, --min-kept" if trims else "--min-coverage, --max-fpr"
-    if certificate["verdict"] == "certified":
-        return say("certify.use")
-    if certificate["verdict"] == "rejected":
-        return say("certify.do_not_rely", limits=limits)
-    if certificate.get("freshness") == "calibration data":
-        return say("certify.use_unseen")
-    if certificate.get("freshness") == "unknown" and not any(certificate["needed"].values()):
-        return say("certify.identify_rows")
-    if trims and certificate["min_kept"] is None:
-        return say("verdict.state_kept")
-    if not trims and certificate["max_fpr"] is None:
-        return say("verdict.state_limit")
+    verdict, freshness = certificate["verdict"], certificate.get("freshness")
+    cases = {
+        "certify.use": verdict == "certified",
+        "certify.do_not_rely": verdict == "rejected",
+        "certify.use_unseen": freshness == "calibration data",
+        "certify.identify_rows": freshness == "unknown" and not any(needed.values()),
+        "verdict.state_kept": trims and certificate["min_kept"] is None,
+        "verdict.state_limit": not trims and certificate["max_fpr"] is None,
+    }
+    if code := next((code for code, is_so in cases.items() if is_so), None):
+        return say(code, limits=limits)
     if anew := label_anew(certificate, once=bool(certificate.get("n_set_aside"))):
         code, parameters = anew
         return say(f"verdict.{code}", **parameters)
@@ -144,14 +143,14 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
     rows, copies = (certificate["by_group"] or {"rows": ()})["rows"], certificate["copies"]
     groups = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]
     applies = {
-        "seen_before": certificate["n_seen_before"],
-        "same_file": same_file,
-        "copies": copies["n"],
-        "set_aside": certificate["n_set_aside"],
-        "errors": certificate["n_errors"],
-        "undefined": certificate["n_undefined"],
+        "certify.seen_before": certificate["n_seen_before"],
+        "certify.same_file": same_file,
+        "certify.copies": copies["n"],
+        "certify.set_aside": certificate["n_set_aside"],
+        "certify.errors": certificate["n_errors"],
+        "certify.undefined": certificate["n_undefined"],
         # Groups may be rejected although the verdict about all answers together is not.
-        "rejected_groups": groups and certificate["verdict"] != "rejected",
+        "certify.rejected_groups": groups and certificate["verdict"] != "rejected",
     }
     parameters = {
         "sentences": by_sentence(certificate),
@@ -159,4 +158,4 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "groups": groups,
         "known": known_as_copies(copies) if copies["n"] else "",
     }
-    return [say(f"certify.{code}", certificate, parameters) for code in applies if applies[code]]
+    return [text for _, text in say_each(applies, certificate, parameters)]

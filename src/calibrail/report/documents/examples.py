@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrail.formatting import Scale, count, listed, number
+from calibrail.formatting import Scale, count, listed
 from calibrail.report.document import (
     AnswerCard,
     Block,
@@ -21,6 +21,7 @@ from calibrail.report.document import (
 )
 from calibrail.report.documents.calibrate_messages import review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
+from calibrail.report.messages import say
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 
 #: Chunks of a context that are shown.
@@ -53,10 +54,7 @@ def error_examples(examples: Json, scale: Scale) -> Section:
         Text(short(examples["note"], 400)),
         section("Misses: hallucinated answers that passed", *misses),
         section("False alarms: faithful answers that did not pass", *alarms),
-        note(
-            "A label may be wrong, too: an answer that the detector and you judge alike is worth a "
-            "second look at its label. Marked is what the detector objects to."
-        ),
+        note(say("example.label_may_be_wrong")),
         where="page",
     )
 
@@ -64,35 +62,43 @@ def error_examples(examples: Json, scale: Scale) -> Section:
 def _kind(examples: Sequence[Json], n: int, titles: tuple[str, str], scale: Scale) -> list[Block]:
     """Return how many errors of one kind there are, and the worst of them."""
     if not examples:
-        return [Text("None in the test part.")]
+        return [Text(say("example.none"))]
     title, which = titles
-    few = "is the one that looks" if len(examples) == 1 else f"are the {len(examples)} that look"
-    here = f"; here {few} {which}" if n > len(examples) else ""
-    told = f"{n:,} in the test part{here}"
+    told = say("example.errors", n=n, n_shown=len(examples), which=which)
     if not any(item["response"] or item["evidence"] or item["note"] for item in examples):
         # Data of scores alone: a card would hold nothing beside its name.
         names = listed([short(item["id"], 80) for item in examples])
         return [Text(f"{told}: {names}.")]
-    cards = (_card(item, title, scale) for item in examples)
-    return [Text(f"{told}."), *cards]
+    return [Text(f"{told}."), *(_card(item, title, scale) for item in examples)]
 
 
 def _card(item: Json, title: str, scale: Scale) -> AnswerCard:
     """Return one wrongly decided answer."""
-    evidence, answer, contexts = item["evidence"], item["response"], item["contexts"]
-    chunks = chunks_of(contexts, evidence)
-    some = f" ({len(chunks)} of {len(contexts)} chunks)" if len(contexts) > len(chunks) else ""
+    answer, evidence = item["response"], item["evidence"]
+    places = objections(evidence, len(answer))
+    quotes = quote_of("Answer", answer, places, 600, "answer")
+    facts = list(_facts(item, scale))
+    return _answer_card(item, title, facts, quotes, evidence_block(evidence))
+
+
+def _answer_card(
+    item: Json,
+    title: str,
+    facts: Sequence[str],
+    answer: Iterable[QuotedText | Struck],
+    evidence: EvidenceBlock | None,
+    note: str = "",
+) -> AnswerCard:
+    """Return an answer below its question, with the evidence and the chunks that it names."""
+    contexts, chunks = item["contexts"], chunks_of(item["contexts"], item["evidence"])
     return AnswerCard(
         title,
         name=short(item["id"], 80),
-        facts=list(_facts(item, scale)),
-        quotes=[
-            *quote_of("Question", item["question"], (), most=400),
-            *quote_of("Answer", answer, objections(evidence, len(answer)), 600, "answer"),
-        ],
-        evidence=evidence_block(evidence),
-        note=short(item["note"], 400),
-        folded_title=f"Context{some}",
+        facts=facts,
+        quotes=[*quote_of("Question", item["question"], (), most=400), *answer],
+        evidence=evidence,
+        note=" ".join(filter(None, (note, short(item["note"], 400)))),
+        folded_title=say("example.context", contexts=contexts, n_chunks=len(chunks)),
         folded=chunks,
     )
 
@@ -100,13 +106,16 @@ def _card(item: Json, title: str, scale: Scale) -> AnswerCard:
 def _facts(item: Json, scale: Scale) -> Iterator[str]:
     yield _OUTCOMES[item["outcome"]]
     yield f"{short(scale.column or 'score', 60)} {scale.text(item['score'], 'undefined')}"
+    yield from _threshold_and_group(item, scale)
+    if item["p_value"] is not None:
+        yield say("example.p_value", item)
+
+
+def _threshold_and_group(item: Json, scale: Scale) -> Iterator[str]:
     if item["threshold"] is not None:
         yield f"threshold {scale.text(item['threshold'])}"
     if item["group"] is not None:
         yield f"group {short(group_label(item['group']), 80)}"
-    if (p_value := item["p_value"]) is not None:
-        rare = f"about {100.0 * p_value:.3g} in 100 hallucinated answers look as harmless"
-        yield f"p-value {number(p_value)}: {rare}"
 
 
 def quote_of(
@@ -115,10 +124,8 @@ def quote_of(
     """Yield a quote of a text around its places; nothing where there is no text."""
     if text:
         segments, before, after = excerpt(text, places, most)
-        shortened = f"Shortened; {count(len(text), 'character')} in all."
-        yield QuotedText(
-            about, segments, before, after, shortened if before or after else "", style
-        )
+        whole = say("example.shortened", n=len(text)) if before or after else ""
+        yield QuotedText(about, segments, before, after, whole, style)
 
 
 def chunks_of(contexts: Sequence[str], evidence: object) -> list[QuotedText]:
@@ -160,13 +167,6 @@ _LEGEND: Final = {
     ("left", True): "Unsupported, and left: a miss.",
     ("with others", False): "Removed with others: it introduced them, and nothing of them is left.",
 }
-_MARKED: Final = "Highlighted: what people marked as unsupported."
-
-_NOT_COUNTED: Final = (
-    "Answers that do not count above, since another one of their group does, are looked at here, "
-    "too."
-)
-
 #: Characters of an answer that are shown.
 _MOST: Final = 2400
 
@@ -187,35 +187,27 @@ def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -
     return section(
         "What it removes, judged right or wrong",
         Text(short(examples["note"], 400)),
-        Text(_NOT_COUNTED if clustered else ""),
+        Text(say("example.not_counted") if clustered else ""),
         _legend(scale) if any_text else None,
         *(
             section(title, *_trimmed_kind(examples[kind], which, called, scale))
             for kind, (title, called, which) in _KINDS.items()
         ),
-        note(
-            "A mark may be wrong or missing, too: a sentence that the detector and you judge alike "
-            "is worth a second look at its marks."
-        ),
+        note(say("example.mark_may_be_wrong")),
         where="page",
     )
 
 
 def _legend(scale: Scale) -> Struck:
     """Return what the ways of showing a sentence mean, each in its own."""
-    ends = f"{scale.reaching} the threshold"
     stretches: list[SentenceText] = []
     for (what, unsupported), text in _LEGEND.items():
         verdict, sign, style = _JUDGED[what, unsupported]
-        removed = what != "left"
-        stretches += [
-            SentenceText([(text, False)], removed, verdict, sign, style),
-            SentenceText([("\n", False)]),
-        ]
-    name = short(scale.column or "score", 60)
-    score = f"Behind each sentence stands its {name}; it goes when that is {ends}."
-    stretches += [SentenceText([(_MARKED, True), (f"\n{score}", False)])]
-    return Struck("How to read the answers", stretches, where="page")
+        sentence = SentenceText([(text, False)], what != "left", verdict, sign, style)
+        stretches += [sentence, SentenceText([("\n", False)])]
+    score = say("example.sentence_score", name=short(scale.column or "score", 60), scale=scale)
+    last = SentenceText([(say("example.marked"), True), (f"\n{score}", False)])
+    return Struck("How to read the answers", [*stretches, last], where="page")
 
 
 def trimmed_in_terminal(examples: Json, scale: Scale) -> Section | None:
@@ -228,48 +220,33 @@ def trimmed_in_terminal(examples: Json, scale: Scale) -> Section | None:
         for item in examples[kind]["items"][:1]:
             if item["response"]:
                 blocks.append(_struck(item, scale, f"{about} ({short(item['id'], 60)})", most=900))
-    if not blocks:
-        return None
-    return section("What it removes", *blocks, where="terminal")
+    return section("What it removes", *blocks, where="terminal") if blocks else None
 
 
 def _trimmed_kind(examples: Json, which: str, called: str, scale: Scale) -> list[Block]:
     """Return how many answers of one kind there are, and some of them."""
     items, n = examples["items"], examples["n"]
     if not n:
-        return [Text("None in the test part.")]
-    here = f"; here {'is' if len(items) == 1 else 'are'} {which}" if 0 < len(items) < n else ""
-    told = Text(f"{count(n, 'answer')} of the test part{here}.")
+        return [Text(say("example.none"))]
+    told = Text(say("example.trimmed", n=n, n_shown=len(items), which=which))
     return [told, *(_trimmed_card(item, called, scale) for item in items)]
 
 
 def _trimmed_card(item: Json, called: str, scale: Scale) -> AnswerCard:
     """Return one answer."""
-    answer, evidence = item["response"], item["evidence"]
-    contexts, chunks = item["contexts"], chunks_of(item["contexts"], evidence)
-    some = f" ({len(chunks)} of {len(contexts)} chunks)" if len(contexts) > len(chunks) else ""
-    quotes: list[QuotedText | Struck] = [*quote_of("Question", item["question"], (), most=400)]
+    answer, text, quotes = item["response"], item["text"], list[QuotedText | Struck]()
     if answer:
-        quotes += [_struck(item, scale, "Answer, and what of it is removed"), *_released(item)]
-    return AnswerCard(
-        called,
-        name=short(item["id"], 80),
-        facts=list(_trimmed_facts(item, scale)),
-        quotes=quotes,
-        evidence=_evidence(item),
-        note=" ".join(filter(None, (_withheld(item), short(item["note"], 400)))),
-        folded_title=f"Context{some}",
-        folded=chunks,
-    )
-
-
-def _evidence(item: Json) -> EvidenceBlock | None:
-    """Return what the detector says about the one sentence that an answer is shown for."""
+        quotes.append(_struck(item, scale, "Answer, and what of it is removed"))
+        if text and text != answer:
+            # Another text is released in the answer's place.
+            quotes += quote_of("Released in its place", text, (), most=_MOST, style="answer")
     block, sentence = evidence_block(item["evidence"], most=4), item["sentences"][item["place"]]
-    if block is None:
-        return None
-    text = short(item["response"][sentence["start"] : sentence["end"]], 60)
-    return replace(block, heading=f'{block.heading}: "{text}"')
+    if block is not None:
+        # The evidence is about the one sentence that the answer is shown for.
+        about = short(answer[sentence["start"] : sentence["end"]], 60)
+        block = replace(block, heading=f'{block.heading}: "{about}"')
+    facts = list(_trimmed_facts(item, scale))
+    return _answer_card(item, called, facts, quotes, block, _withheld(item))
 
 
 def _trimmed_facts(item: Json, scale: Scale) -> Iterator[str]:
@@ -281,26 +258,16 @@ def _trimmed_facts(item: Json, scale: Scale) -> Iterator[str]:
         yield f"{lost:,} of them supported"
     if left := sum(s["label"] == 1 and not s["removed"] for s in sentences):
         yield f"{left:,} unsupported left"
-    if item["threshold"] is not None:
-        yield f"threshold {scale.text(item['threshold'])}"
-    if item["group"] is not None:
-        yield f"group {short(group_label(item['group']), 80)}"
+    yield from _threshold_and_group(item, scale)
 
 
 def _withheld(item: Json) -> str:
     """Say why nothing is released; empty where something is."""
     if item["outcome"] == "review":
         why = review_reasons().get(item["why"], short(item["why"], 200))
-        return f"Nothing is released: the answer goes to review{f', since {why}' if why else ''}."
-    if all(sentence["removed"] for sentence in item["sentences"]):
-        return "Nothing is released: every sentence was removed."
-    return ""
-
-
-def _released(item: Json) -> Iterator[QuotedText]:
-    """Yield what is released in the answer's place, where that is another text."""
-    if item["text"] and item["text"] != item["response"]:
-        yield from quote_of("Released in its place", item["text"], (), most=_MOST, style="answer")
+        return say("example.withheld_for_review", why=why)
+    empty = all(sentence["removed"] for sentence in item["sentences"])
+    return say("example.withheld_as_empty") if empty else ""
 
 
 def _struck(item: Json, scale: Scale, about: str, most: int = _MOST) -> Struck:
@@ -325,7 +292,7 @@ def _struck(item: Json, scale: Scale, about: str, most: int = _MOST) -> Struck:
             stretches.append(SentenceText(rest))
         end = min(len(text), end + most)
     cut = start > 0 or end < len(text)
-    whole = f"Shortened; {count(len(text), 'character')} in all." if cut else ""
+    whole = say("example.shortened", n=len(text)) if cut else ""
     return Struck(about, stretches, start > 0, end < len(text), whole)
 
 

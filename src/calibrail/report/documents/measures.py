@@ -166,28 +166,27 @@ def of_test_part(report: Json) -> list[Line]:
 def details(report: Json) -> Table:
     """Return the measures that specialists ask for."""
     test, scale = report["test"], Scale.of(report["score"])
-    lines = [
+    rows = [
         _measure("Overlap across medians", test["median_overlap"], "0.5 = same, 0 = separate"),
         _measure("Cohen's d", test["cohens_d"], f"in pooled standard deviations{_SIGN}"),
     ]
     for label in LABELS:
         stats = test["means"][label]
-        mean = scale.text(stats["mean"])
         sd = "" if stats["sd"] is None else f"SD {number(stats['sd'])}, "
         called = capital(f"mean {scale.column or 'score'}, {label}")
-        lines.append((called, mean, "", "", f"{sd}n = {stats['n']:,}"))
-    welch, detail = test["welch"], test["welch"]["reason"]
+        about = f"{sd}n = {stats['n']:,}"
+        rows.append((called, scale.text(stats["mean"]), "", "", about))
+    welch, about = test["welch"], test["welch"]["reason"]
     if welch["statistic"] is not None:
-        detail = f"df = {welch['df']:.1f}, {p_value(welch['p_value'])}{_SIGN}"
-    lines.append(("Welch's t", threshold(welch["statistic"]), "", "", detail))
+        about = f"df = {welch['df']:.1f}, {p_value(welch['p_value'])}{_SIGN}"
+    rows.append(("Welch's t", threshold(welch["statistic"]), "", "", about))
     if band := test["coverage_band"]:
-        place = "inside" if band["inside"] else "outside"
+        about = f"of {band['n']:,}; observed lies {'inside' if band['inside'] else 'outside'}"
         span = f"{band['lowest']:,} to {band['highest']:,}"
-        detail = f"of {band['n']:,}; observed lies {place}"
-        lines.append(("Caught, expected range", span, "", "", detail))
+        rows.append(("Caught, expected range", span, "", "", about))
     columns = (TableColumn("Measure"), TableColumn("Value", "right"), TableColumn("About it"))
-    rows = [(line[0], Cell(line[1], line[2]), Cell(line[4], style="muted")) for line in lines]
-    return Table("More measures", columns, rows)
+    cells = [(row[0], Cell(row[1], row[2]), Cell(row[4], style="muted")) for row in rows]
+    return Table("More measures", columns, cells)
 
 
 def _measure(name: str, value: Json, detail: str) -> Line:
