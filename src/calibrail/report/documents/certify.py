@@ -2,17 +2,8 @@
 
 import shlex
 
-from calibrail.report.document import (
-    Bullet,
-    Document,
-    Json,
-    Section,
-    Table,
-    Text,
-    Tile,
-    section,
-    texts,
-)
+from calibrail.report import document as parts
+from calibrail.report.document import Json
 from calibrail.report.documents import label, measures
 from calibrail.report.documents.calibrate_messages import (
     by_sentence,
@@ -25,7 +16,7 @@ from calibrail.report.messages import say, say_each
 from calibrail.report.text import group_label, plain, share_with_bounds
 
 
-def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document:
+def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Document:
     """Return the verdict with its exact bounds.
 
     Parameters
@@ -47,7 +38,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
     options = (certificate.get("reading") or {}).get("options")
     intervals = "intervals_of_sentences" if trims else "intervals"
     risks = measures.table("The risks", measures.risk_lines(certificate.get("risks") or ()), joint)
-    return Document(
+    return parts.Document(
         "certificate of",
         subject=guardrail,
         headline=verdict.capitalize(),
@@ -55,27 +46,29 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         summary=f"{in_short}{verdict_summary(certificate)}",
         tiles=tuple(measures.tiles(lines))
         if trims
-        else (Tile("Caught", *lines[0][1:4]), Tile("False alarms", *lines[1][1:4])),
+        else (parts.Tile("Caught", *lines[0][1:4]), parts.Tile("False alarms", *lines[1][1:4])),
         blocks=(
-            section(
+            parts.section(
                 "On the held-out data",
                 measures.rates_figure(certificate, certificate),
                 measures.table("On the held-out data", [*lines, *more], coverage["confidence"]),
-                Text(say(f"certify.{intervals}", confidence=joint)),
-                Text(measures.flips(certificate)),
-                Text(blocked),
-                Text(say("certify.read_with", options=shlex.join(options)) if options else ""),
+                parts.Text(say(f"certify.{intervals}", confidence=joint)),
+                parts.Text(measures.flips(certificate)),
+                parts.Text(blocked),
+                parts.Text(
+                    say("certify.read_with", options=shlex.join(options)) if options else ""
+                ),
             ),
-            section("The risks", risks),
+            parts.section("The risks", risks),
             _groups(certificate["by_group"]) if certificate.get("by_group") else None,
         ),
-        warnings=[Bullet(text) for text in certificate.get("warnings", ())],
+        warnings=[parts.Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
         data=certificate.get("data") or {},
     )
 
 
-def _groups(by_group: Json) -> Section:
+def _groups(by_group: Json) -> parts.Section:
     """Show bounds and verdict of every group."""
     title = f"By {plain(by_group['column'])}"
     trims = any(row.get("kept") for row in by_group["rows"])
@@ -92,8 +85,8 @@ def _groups(by_group: Json) -> Section:
     ]
     corrected = say("certify.corrected", by_group, n=len(rows))
     rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
-    columns = texts("Group", *rates, "Kept", "Verdict", "More needed")
-    return section(title, Table(title, columns, rows), Text(corrected))
+    columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
+    return parts.section(title, parts.Table(title, columns, rows), parts.Text(corrected))
 
 
 def _needed(needed: Json) -> str:

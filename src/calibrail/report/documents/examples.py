@@ -5,20 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from calibrail.formatting import Scale, count, listed
-from calibrail.report.document import (
-    AnswerCard,
-    Block,
-    EvidenceBlock,
-    Json,
-    QuotedText,
-    Section,
-    SentenceText,
-    Struck,
-    Style,
-    Text,
-    note,
-    section,
-)
+from calibrail.report import document as parts
+from calibrail.report.document import Json, note
 from calibrail.report.documents.calibrate_messages import review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
 from calibrail.report.messages import say
@@ -36,7 +24,7 @@ _TITLES: Final = {
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
 
 
-def error_examples(examples: Json, scale: Scale) -> Section:
+def error_examples(examples: Json, scale: Scale) -> parts.Section:
     """Return the worst errors of the test part, for the page.
 
     Parameters
@@ -49,30 +37,32 @@ def error_examples(examples: Json, scale: Scale) -> Section:
     misses, alarms = (
         _kind(examples[kind], examples[f"n_{kind}"], _TITLES[kind], scale) for kind in _TITLES
     )
-    return section(
+    return parts.section(
         "What it gets wrong",
-        Text(short(examples["note"], 400)),
-        section("Misses: hallucinated answers that passed", *misses),
-        section("False alarms: faithful answers that did not pass", *alarms),
+        parts.Text(short(examples["note"], 400)),
+        parts.section("Misses: hallucinated answers that passed", *misses),
+        parts.section("False alarms: faithful answers that did not pass", *alarms),
         note(say("example.label_may_be_wrong")),
         where="page",
     )
 
 
-def _kind(examples: Sequence[Json], n: int, titles: tuple[str, str], scale: Scale) -> list[Block]:
+def _kind(
+    examples: Sequence[Json], n: int, titles: tuple[str, str], scale: Scale
+) -> list[parts.Block]:
     """Return how many errors of one kind there are, and the worst of them."""
     if not examples:
-        return [Text(say("example.none"))]
+        return [parts.Text(say("example.none"))]
     title, which = titles
     told = say("example.errors", n=n, n_shown=len(examples), which=which)
     if not any(item["response"] or item["evidence"] or item["note"] for item in examples):
         # Data of scores alone: a card would hold nothing beside its name.
         names = listed([short(item["id"], 80) for item in examples])
-        return [Text(f"{told}: {names}.")]
-    return [Text(f"{told}."), *(_card(item, title, scale) for item in examples)]
+        return [parts.Text(f"{told}: {names}.")]
+    return [parts.Text(f"{told}."), *(_card(item, title, scale) for item in examples)]
 
 
-def _card(item: Json, title: str, scale: Scale) -> AnswerCard:
+def _card(item: Json, title: str, scale: Scale) -> parts.AnswerCard:
     """Return one wrongly decided answer."""
     answer, evidence = item["response"], item["evidence"]
     places = objections(evidence, len(answer))
@@ -85,13 +75,13 @@ def _answer_card(
     item: Json,
     title: str,
     facts: Sequence[str],
-    answer: Iterable[QuotedText | Struck],
-    evidence: EvidenceBlock | None,
+    answer: Iterable[parts.QuotedText | parts.Struck],
+    evidence: parts.EvidenceBlock | None,
     note: str = "",
-) -> AnswerCard:
+) -> parts.AnswerCard:
     """Return an answer below its question, with the evidence and the chunks that it names."""
     contexts, chunks = item["contexts"], chunks_of(item["contexts"], item["evidence"])
-    return AnswerCard(
+    return parts.AnswerCard(
         title,
         name=short(item["id"], 80),
         facts=facts,
@@ -120,15 +110,15 @@ def _threshold_and_group(item: Json, scale: Scale) -> Iterator[str]:
 
 def quote_of(
     about: str, text: str, places: Iterable[tuple[int, int]], most: int, style: str = ""
-) -> Iterator[QuotedText]:
+) -> Iterator[parts.QuotedText]:
     """Yield a quote of a text around its places; nothing where there is no text."""
     if text:
         segments, before, after = excerpt(text, places, most)
         whole = say("example.shortened", n=len(text)) if before or after else ""
-        yield QuotedText(about, segments, before, after, whole, style)
+        yield parts.QuotedText(about, segments, before, after, whole, style)
 
 
-def chunks_of(contexts: Sequence[str], evidence: object) -> list[QuotedText]:
+def chunks_of(contexts: Sequence[str], evidence: object) -> list[parts.QuotedText]:
     """Return the chunks that the evidence names, or else the first, each around its quotes."""
     quoted: dict[int, list[tuple[int, int]]] = {}
     for chunk, start, end in map(chunk_place, all_items(evidence)):
@@ -151,7 +141,7 @@ _KINDS: Final = {
 }
 
 #: By what became of a sentence, and whether it is unsupported: words, sign and style.
-_JUDGED: Final[dict[tuple[str, bool], tuple[str, str, Style]]] = {
+_JUDGED: Final[dict[tuple[str, bool], tuple[str, str, parts.Style]]] = {
     ("removed", True): ("removed, unsupported", "\N{CHECK MARK}", "good"),
     ("removed", False): ("removed, though supported", "\N{BALLOT X}", "bad"),
     ("with others", True): ("removed with others, unsupported", "\N{CHECK MARK}", "good"),
@@ -171,7 +161,7 @@ _LEGEND: Final = {
 _MOST: Final = 2400
 
 
-def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -> Section:
+def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -> parts.Section:
     """Return some answers of the test part with what was removed struck out, for the page.
 
     Parameters
@@ -184,13 +174,13 @@ def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -
         Whether one answer of each group counts in the measures; here all are looked at.
     """
     any_text = any(item["response"] for kind in _KINDS for item in examples[kind]["items"])
-    return section(
+    return parts.section(
         "What it removes, judged right or wrong",
-        Text(short(examples["note"], 400)),
-        Text(say("example.not_counted") if clustered else ""),
+        parts.Text(short(examples["note"], 400)),
+        parts.Text(say("example.not_counted") if clustered else ""),
         _legend(scale) if any_text else None,
         *(
-            section(title, *_trimmed_kind(examples[kind], which, called, scale))
+            parts.section(title, *_trimmed_kind(examples[kind], which, called, scale))
             for kind, (title, called, which) in _KINDS.items()
         ),
         note(say("example.mark_may_be_wrong")),
@@ -198,21 +188,21 @@ def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -
     )
 
 
-def _legend(scale: Scale) -> Struck:
+def _legend(scale: Scale) -> parts.Struck:
     """Return what the ways of showing a sentence mean, each in its own."""
-    stretches: list[SentenceText] = []
+    stretches: list[parts.SentenceText] = []
     for (what, unsupported), text in _LEGEND.items():
         verdict, sign, style = _JUDGED[what, unsupported]
-        sentence = SentenceText([(text, False)], what != "left", verdict, sign, style)
-        stretches += [sentence, SentenceText([("\n", False)])]
+        sentence = parts.SentenceText([(text, False)], what != "left", verdict, sign, style)
+        stretches += [sentence, parts.SentenceText([("\n", False)])]
     score = say("example.sentence_score", name=short(scale.column or "score", 60), scale=scale)
-    last = SentenceText([(say("example.marked"), True), (f"\n{score}", False)])
-    return Struck("How to read the answers", [*stretches, last], where="page")
+    last = parts.SentenceText([(say("example.marked"), True), (f"\n{score}", False)])
+    return parts.Struck("How to read the answers", [*stretches, last], where="page")
 
 
-def trimmed_in_terminal(examples: Json, scale: Scale) -> Section | None:
+def trimmed_in_terminal(examples: Json, scale: Scale) -> parts.Section | None:
     """Return the worst loss and the worst miss, sentence by sentence, for a terminal."""
-    blocks: list[Block] = []
+    blocks: list[parts.Block] = []
     for kind, about in (
         ("losses", "A supported sentence that was removed"),
         ("misses", "An unsupported sentence that stayed"),
@@ -220,21 +210,21 @@ def trimmed_in_terminal(examples: Json, scale: Scale) -> Section | None:
         for item in examples[kind]["items"][:1]:
             if item["response"]:
                 blocks.append(_struck(item, scale, f"{about} ({short(item['id'], 60)})", most=900))
-    return section("What it removes", *blocks, where="terminal") if blocks else None
+    return parts.section("What it removes", *blocks, where="terminal") if blocks else None
 
 
-def _trimmed_kind(examples: Json, which: str, called: str, scale: Scale) -> list[Block]:
+def _trimmed_kind(examples: Json, which: str, called: str, scale: Scale) -> list[parts.Block]:
     """Return how many answers of one kind there are, and some of them."""
     items, n = examples["items"], examples["n"]
     if not n:
-        return [Text(say("example.none"))]
-    told = Text(say("example.trimmed", n=n, n_shown=len(items), which=which))
+        return [parts.Text(say("example.none"))]
+    told = parts.Text(say("example.trimmed", n=n, n_shown=len(items), which=which))
     return [told, *(_trimmed_card(item, called, scale) for item in items)]
 
 
-def _trimmed_card(item: Json, called: str, scale: Scale) -> AnswerCard:
+def _trimmed_card(item: Json, called: str, scale: Scale) -> parts.AnswerCard:
     """Return one answer."""
-    answer, text, quotes = item["response"], item["text"], list[QuotedText | Struck]()
+    answer, text, quotes = item["response"], item["text"], list[parts.QuotedText | parts.Struck]()
     if answer:
         quotes.append(_struck(item, scale, "Answer, and what of it is removed"))
         if text and text != answer:
@@ -270,7 +260,7 @@ def _withheld(item: Json) -> str:
     return say("example.withheld_as_empty") if empty else ""
 
 
-def _struck(item: Json, scale: Scale, about: str, most: int = _MOST) -> Struck:
+def _struck(item: Json, scale: Scale, about: str, most: int = _MOST) -> parts.Struck:
     """Return an answer with its removed sentences, from shortly before the one it is shown for."""
     text, sentences = item["response"], item["sentences"]
     first, place = 0, item["place"] or 0
@@ -284,22 +274,22 @@ def _struck(item: Json, scale: Scale, about: str, most: int = _MOST) -> Struck:
             break
         # Marks of white space between sentences would be slivers of colour.
         if gap := parted(text, end, min(sentence["start"], end + most), ()):
-            stretches.append(SentenceText(gap))
+            stretches.append(parts.SentenceText(gap))
         end = min(sentence["end"], sentence["start"] + most)
         stretches.append(_stretch(sentence, parted(text, sentence["start"], end, spans), scale))
     else:
         if rest := parted(text, end, min(len(text), end + most), ()):
-            stretches.append(SentenceText(rest))
+            stretches.append(parts.SentenceText(rest))
         end = min(len(text), end + most)
     cut = start > 0 or end < len(text)
     whole = say("example.shortened", n=len(text)) if cut else ""
-    return Struck(about, stretches, start > 0, end < len(text), whole)
+    return parts.Struck(about, stretches, start > 0, end < len(text), whole)
 
 
-def _stretch(sentence: Json, segments: list[tuple[str, bool]], scale: Scale) -> SentenceText:
+def _stretch(sentence: Json, segments: list[tuple[str, bool]], scale: Scale) -> parts.SentenceText:
     what = "left"
     if sentence["removed"]:
         what = "with others" if sentence["with_others"] else "removed"
     verdict, sign, style = _JUDGED[what, sentence["label"] == 1]
     score = scale.text(sentence["score"], "undefined")
-    return SentenceText(segments, sentence["removed"], verdict, sign, style, score)
+    return parts.SentenceText(segments, sentence["removed"], verdict, sign, style, score)
