@@ -7,14 +7,8 @@ from calibrail.formatting import Scale, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
+from calibrail.report.documents import calibrate_messages as messages
 from calibrail.report.documents import measures, sentence_removal
-from calibrail.report.documents.calibrate_messages import (
-    assumptions,
-    by_sentence,
-    how_sure,
-    next_step,
-    verdict_summary,
-)
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
@@ -42,7 +36,7 @@ def document(
     scale = Scale.of(report["score"])
     if scores is not None:
         scores = scale.shown(scores[0]), scale.shown(scores[1])
-    of_unit = sentence_removal.of_sentences if by_sentence(report) else _of_answers
+    of_unit = sentence_removal.of_sentences if messages.by_sentence(report) else _of_answers
     return replace(
         of_unit(report, scores, examples),
         subject=text.score_name(report),
@@ -64,7 +58,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
     area, lines = report["test"]["auroc"], measures.of_test_part(report)
     return Document(
         "report for",
-        summary=verdict_summary(report),
+        summary=messages.verdict_summary(report),
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
             parts.Tile("False alarms", *lines[1][1:4]),
@@ -83,9 +77,9 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             *of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples, Scale.of(report["score"])),
-            parts.listing("What the promise rests on", assumptions(report), where="page"),
+            parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
         ),
-        next_step=next_step(report),
+        next_step=messages.next_step(report),
     )
 
 
@@ -107,7 +101,7 @@ def _threshold_sentence(report: Json) -> str:
         "scale": scale,
         "name": scale.named(text.score_name(report)),
         "target": percent(1.0 - report["alpha"]),
-        "how": how_sure(report, "in this very threshold"),
+        "how": messages.how_sure(report, "in this very threshold"),
     }
     about["flag"] = say("calibrate.flagged", report, about)
     paper = report["guarantee"] == "paper"

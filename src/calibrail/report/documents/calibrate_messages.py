@@ -48,7 +48,7 @@ def for_one(content: Json, name: str) -> str:
         chosen = ["--score", name]
     else:
         return ""
-    rest = shlex.join([*_without(words, _DETECTORS)[2:], *chosen])
+    rest = shlex.join([*without_options(words, _DETECTORS)[2:], *chosen])
     return f"calibrail calibrate {rest} -o RUN-{_in_a_path(name)}"
 
 
@@ -61,7 +61,8 @@ def for_several(content: Json) -> str:
         return "calibrail compare DATA --score NAME --score NAME"
     without_texts = (content["data"].get("baselines") or {}).get("none") == "no texts"
     other = "--score-column COL" if without_texts else "--score NAME"
-    return f"calibrail compare {shlex.join(_without(words, ONE_ONLY)[2:])} {other} -o RUN-compared"
+    kept = shlex.join(without_options(words, ONE_ONLY)[2:])
+    return f"calibrail compare {kept} {other} -o RUN-compared"
 
 
 def for_groups(content: Json) -> str:
@@ -69,7 +70,7 @@ def for_groups(content: Json) -> str:
     words = _words(content, "shift")
     if not (by := _values(words, "--by")):
         return ""
-    kept = shlex.join(_without(words, SIDES)[2:])
+    kept = shlex.join(without_options(words, SIDES)[2:])
     return f"calibrail calibrate {kept} -o RUN-by-{_in_a_path(by[-1])}"
 
 
@@ -80,7 +81,7 @@ def turned(content: Json) -> str:
     given = _values(words, "--higher")
     if not given or given[-1] not in other:
         return ""
-    kept = _without(words, {"--higher="})
+    kept = without_options(words, {"--higher="})
     return f"{shlex.join([*kept, '--higher', other[given[-1]]])} -o RUN"
 
 
@@ -108,7 +109,7 @@ def _values(words: Sequence[str], option: str) -> list[str]:
     return [value for _, _, value in _options(words, {f"{option}="})]
 
 
-def _without(words: Sequence[str], names: Collection[str]) -> list[str]:
+def without_options(words: Sequence[str], names: Collection[str]) -> list[str]:
     """Return the words without some options and their values."""
     gone = {place + i for place, length, _ in _options(words, names) for i in range(length)}
     return [word for place, word in enumerate(words) if place not in gone]

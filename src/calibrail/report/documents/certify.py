@@ -4,13 +4,8 @@ import shlex
 
 from calibrail.report import document as parts
 from calibrail.report.document import Json
+from calibrail.report.documents import calibrate_messages as messages
 from calibrail.report.documents import label, measures
-from calibrail.report.documents.calibrate_messages import (
-    by_sentence,
-    label_anew,
-    removal_summary,
-    verdict_summary,
-)
 from calibrail.report.documents.data import known_as_copies
 from calibrail.report.messages import say, say_each
 from calibrail.report.text import group_label, plain, share_with_bounds
@@ -29,10 +24,10 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     if certificate.get("sequential"):
         return label.label_document(certificate, guardrail=guardrail)
     coverage, verdict = certificate["coverage"], certificate["verdict"]
-    lines, trims = measures.rates(certificate, certificate), by_sentence(certificate)
+    lines, trims = measures.rates(certificate, certificate), messages.by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
     joint, blocked = certificate["confidence"], ""
-    in_short = f"{removal_summary(certificate)} " if trims else ""
+    in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         blocked = say("certify.blocked", rate=flagged)
     options = (certificate.get("reading") or {}).get("options")
@@ -43,7 +38,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
-        summary=f"{in_short}{verdict_summary(certificate)}",
+        summary=f"{in_short}{messages.verdict_summary(certificate)}",
         tiles=tuple(measures.tiles(lines))
         if trims
         else (parts.Tile("Caught", *lines[0][1:4]), parts.Tile("False alarms", *lines[1][1:4])),
@@ -96,7 +91,7 @@ def _needed(needed: Json) -> str:
 
 
 def _next_step(certificate: Json) -> str:
-    trims, needed = by_sentence(certificate), certificate["needed"]
+    trims, needed = messages.by_sentence(certificate), certificate["needed"]
     limits = "--min-coverage, --min-kept" if trims else "--min-coverage, --max-fpr"
     verdict, freshness = certificate["verdict"], certificate.get("freshness")
     cases = {
@@ -109,7 +104,7 @@ def _next_step(certificate: Json) -> str:
     }
     if code := next((code for code, is_so in cases.items() if is_so), None):
         return say(code, limits=limits)
-    if anew := label_anew(certificate, once=bool(certificate.get("n_set_aside"))):
+    if anew := messages.label_anew(certificate, once=bool(certificate.get("n_set_aside"))):
         code, parameters = anew
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)
@@ -146,7 +141,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "certify.rejected_groups": groups and certificate["verdict"] != "rejected",
     }
     parameters = {
-        "sentences": by_sentence(certificate),
+        "sentences": messages.by_sentence(certificate),
         "policy": policy,
         "groups": groups,
         "known": known_as_copies(copies) if copies["n"] else "",

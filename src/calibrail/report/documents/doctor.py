@@ -15,6 +15,7 @@ from calibrail.report.document import (
     section,
     texts,
 )
+from calibrail.report.documents.calibrate_messages import without_options
 from calibrail.report.documents.data import export_facts
 from calibrail.report.messages import say, say_each
 
@@ -240,7 +241,7 @@ def _hindrance(diagnosis: Json) -> str | None:
         guessed = any("=?" in word for word in suggested)
         return f"{command}  {say('doctor.check_classes')}" if guessed else command
     if diagnosis["inverted"] and reading["turned"]:
-        given = _without(reading["options"], "--positive", "--label-map")
+        given = without_options(reading["options"], {"--positive=", "--label-map="})
         command = _command("doctor", diagnosis, *given, *reading["turned"])
         return f"{command}  {say('doctor.if_inverted')}"
     export = reading.get("export")
@@ -248,9 +249,3 @@ def _hindrance(diagnosis: Json) -> str | None:
         command = _command("label", diagnosis, "-o", "labels")
         return f"{command}  {say('doctor.nobody_spoke')}"
     return None if _both_classes(diagnosis) else say("doctor.one_class")
-
-
-def _without(words: Sequence[str], *options: str) -> list[str]:
-    """Return the words of a command line without some options and their values."""
-    values = {i + 1 for i, word in enumerate(words) if word in options}
-    return [word for i, word in enumerate(words) if i not in values and word not in options]
