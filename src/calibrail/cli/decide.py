@@ -186,7 +186,8 @@ def certify_command(
     from calibrail.pipelines.certify_labels import write_verdict
     from calibrail.pipelines.data_reuse import looks_beside, looks_of
 
-    labels, about = answers.labels, {"by": answers.by, "fresh": answers.fresh}
+    labels = answers.labels
+    about: dict[str, Any] = {"by": answers.by, "fresh": answers.fresh}
     if labels is not None:
         result = calibrail.certify(
             # The detector, which may be a large model, is not built.

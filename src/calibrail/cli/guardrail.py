@@ -186,12 +186,11 @@ def verify_command(
         raise InputError("--probe-endpoint asks about the probe answers; leave out --no-probe")
     given = guardrails if isinstance(guardrails, list) else [guardrails]
     # A change of a guardrail or of its signature is checked alike.
-    paths = dict.fromkeys(
-        path.with_suffix("") if path.suffix == ".dsse" else path for path in given
-    )
+    files = (path.with_suffix("") if path.suffix == ".dsse" else path for path in given)
+    paths = list(dict.fromkeys(files))
     with limit_calls(calls):
         if len(paths) == 1:
-            content = _verified(*paths, key, probe, probe_endpoint)
+            content = _verified(paths[0], key, probe, probe_endpoint)
             show.finish(lines(content), content)
         found = []
         for path in paths:

@@ -67,8 +67,8 @@ def monitor_command(
 
     # The detector, which may be a large model, is not built.
     read_file(guardrail, trust.keys)
-    stop = Event() if follow else None
-    if stop is not None:
+    stop = Event()
+    if follow:
         # A watch is written to its end.
         for kind in (signal.SIGTERM, signal.SIGINT):
             signal.signal(kind, lambda *_: stop.set())
@@ -80,7 +80,7 @@ def monitor_command(
         labels=evidence.labels,
         judge_labels=evidence.judge_labels,
         reference=evidence.reference_log,
-        follow=stop,
+        follow=stop if follow else None,
         max_fpr=limits.max_fpr,
         min_coverage=limits.min_coverage,
     )

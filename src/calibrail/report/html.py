@@ -212,16 +212,8 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 #: Characters of a line.
 _LINE: Final = 220
 
-#: About how many pixels a part of a page takes, by its tag, and each further line of its text.
-_PIXELS: Final = {
-    **{"h1": 60, "h2": 70, "h3": 50, "strong": 70, "pre": 70, "p": 36, "li": 36},
-    **{'dl class="tiles"': 120, "dt": 28, "tr": 52, "footer": 110},
-}
-_PART: Final = re.compile(rf'(?<!"tile">)<({"|".join(_PIXELS)})[ >]')
-_LINE_PIXELS: Final = 26
-_LINE_CHARACTERS: Final = 75
-#: The tallest frame; a longer page scrolls.
-_TALLEST: Final = 560
+#: Pixels of a frame, which a reader may pull larger; a longer page scrolls.
+_TALL: Final = 420
 
 #: What a short page leaves out: pictures, what is folded, and texts of the data.
 _LEFT_OUT: Final = (parts.Figure, parts.Slider, parts.Folded, parts.AnswerCard)
@@ -263,21 +255,11 @@ def frame(kind: str, name: str, content: tuple[Any, ...]) -> str:
     style from the notebook's.
     """
     document = build_document(name, *content)
-    brief = {"reproduce": {}, "data": {}, "notes": (), "footer": ""}
+    brief: dict[str, Any] = {"reproduce": {}, "data": {}, "notes": (), "footer": ""}
     page = render_page(replace(document, blocks=_short(document.blocks), **brief))
     start = Markup('<iframe sandbox="" title="{}" srcdoc="{}" ').format(kind, escape(page))
     style = "width: 100%; border: 1px solid #8884; border-radius: 4px; resize: vertical"
-    return f'{start}style="height: {_height(page)}px; {style}"></iframe>'
-
-
-def _height(page: str) -> int:
-    """Return about how many pixels tall a page is: no script may measure it."""
-    _, *found = _PART.split(page.partition("<main")[2])
-    tall = 0
-    for tag, content in zip(found[::2], found[1::2], strict=True):
-        n_lines = len(re.sub(r"<[^>]*>", "", content)) // _LINE_CHARACTERS
-        tall += _PIXELS[tag] + _LINE_PIXELS * n_lines
-    return min(_TALLEST, tall)
+    return f'{start}style="height: {_TALL}px; {style}"></iframe>'
 
 
 def comment(name: str, content: tuple[Any, ...]) -> str:

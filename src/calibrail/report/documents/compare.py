@@ -139,7 +139,7 @@ def few(names: list[str]) -> str:
 def next_step(comparison: Json) -> str:
     """Say what to do now."""
     winner, detectors = comparison["winner"], comparison["detectors"]
-    certificate, about = winner["certificate"] or {}, {}
+    certificate, about = winner["certificate"] or {}, dict[str, str]()
     alike = [winner["candidate"], *winner["not_separated"], *winner["contradicted_by"]]
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
     if not detectors:

@@ -30,7 +30,7 @@ def all_scores(comparison: Json) -> parts.Section:
         low = band and not band["inside"] and test["coverage"]["count"] <= band["highest"]
         below, p = ", below the expected range" * bool(low), p_values.get(item["name"])
         return (
-            parts.Cell(str(item["name"]), style="strong" * (item["name"] == winner["name"])),
+            parts.Cell(str(item["name"]), style="strong" if item["name"] == winner["name"] else ""),
             Scale.of(item.get("score")).text(item.get("threshold")),
             parts.Cell(text.share(caught), text.interval(caught) + below),
             text.share_cell(test.get("fpr")),

@@ -67,7 +67,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     reading, duplicates = data.get("reading") or {}, data["near_duplicates"] or {"count": 0}
     origin, baselines = reading.get("origin") or {}, data.get("baselines") or {}
     labels, copies = reading.get("labels") or {"values": (), "several": None}, data["copies"]
-    split, far = data["split"], {}
+    split, far = data["split"], dict[str, float]()
     if split["column"] is None:
         far = {
             name: share

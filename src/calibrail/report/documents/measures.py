@@ -116,7 +116,7 @@ def _bound(relation: str, share: float | None) -> str:
 def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     """Return a picture of what is caught and wrongly flagged, beside what was asked."""
     caught, alarms, about = "caught", "false alarms", "What is caught and what is wrongly flagged"
-    between = []
+    between: list[tuple[str, Json, float | None]] = []
     if kept := measured.get("kept"):
         caught, alarms, about = "freed", "touched", "What is freed, kept and touched"
         between = [("kept", kept, asked["min_kept"])]
