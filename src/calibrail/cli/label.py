@@ -3,6 +3,7 @@
 import getpass
 import shlex
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -123,7 +124,7 @@ def label_command(
     if not (sitting.terminal or in_file):
         # The page is refused before any work is done.
         with opt.serving_packages("the page", "; --terminal does without"):
-            import calibrail.ui.server
+            import_module("calibrail.ui.server")
     # How labels of a file are read, and how traces are.
     words = reading
     if words is not None:
