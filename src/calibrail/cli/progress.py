@@ -163,11 +163,12 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
         with ExitStack() as stack:
             stack.enter_context(limit_calls(limits, answered))
             stack.enter_context(observe_readings(line.reads))
-            if isinstance(limits, EngineOptions):
+            engine: object = limits
+            if isinstance(engine, EngineOptions):
                 from calibrail.engine.distributed import telling_of_engine, use_engine
 
                 stack.enter_context(telling_of_engine(line.say))
-                stack.enter_context(use_engine(limits))
+                stack.enter_context(use_engine(engine))
             yield Context(command_line(), line)
     finally:
         finished.set()
