@@ -12,7 +12,7 @@ import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, announce, say
+from calibrail.cli.output import DONE, FAILURE, announce, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError
 from calibrail.formatting import number
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, read_private_key, signature_path
@@ -69,8 +69,8 @@ def export_command(
             announce(guardrail.score)
             guardrail = frozen.freeze(on_failure=failing.on_failure, probe_endpoint=True)
     guardrail.save(output, sign=sign)
-    config, beside, probes = guardrail.config, signature_path(output), guardrail.config.probes
-    unprobed = signed = ""
+    config, probes = guardrail.config, guardrail.config.probes
+    unprobed = ""
     if asks and not probe_endpoint:
         unprobed = say("command.not_asked", some=probes is not None)
     elif probes is not None and probes.scores is not None:
@@ -82,15 +82,11 @@ def export_command(
             why = probes.reasons[failed[0]]
             unprobed = say("command.probes_failed", n_failed=len(failed), n=n, why=why)
     differ = other_versions(frozen.versions, installed_versions())
-    if sign is not None:
-        signed = f"signed: {beside}"
-    elif beside.exists():
-        signed = say("command.earlier_signature", path=beside)
     content = {
         "schema": "calibrail.export/1",
         "guardrail": str(output),
         "digest": config.digest,
-        "signature": None if sign is None else str(beside),
+        "signature": None if sign is None else str(signature_path(output)),
         "probes": 0 if probes is None else len(probes.known()),
     }
     rule, scale, headline = guardrail.rule, guardrail.scale, config.headline
@@ -113,7 +109,7 @@ def export_command(
         "" if certified else say("command.not_certified", reason=headline.reason),
         unprobed,
         say("command.other_versions", differ=differ) if differ else "",
-        signed,
+        signature_note(output, sign),
         say("command.check_with", guardrail=quote(str(output))),
     )
 

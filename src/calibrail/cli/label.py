@@ -13,7 +13,7 @@ import calibrail
 from calibrail import options
 from calibrail import options as settings
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, note, say
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, note, say, signature_note
 from calibrail.cli.progress import counting
 from calibrail.errors import InputError
 from calibrail.options.fields import changed, setting
@@ -303,7 +303,7 @@ def recalibrate_command(
     3 rejected, 4 inconclusive; without any limit on false alarms 0.
     """
     from calibrail.guardrail.file import read_file
-    from calibrail.guardrail.signing import read_private_key, signature_path
+    from calibrail.guardrail.signing import read_private_key
 
     if sign is not None:
         # A key that cannot sign is refused before the work.
@@ -312,16 +312,12 @@ def recalibrate_command(
         read_file(guardrail, trust.keys).config, labels, logs or None, requirement, options
     )
     page = made.save(output, sign=sign)
-    beside, content, signed = signature_path(output), made.to_dict(), ""
-    if sign is not None:
-        signed = f"signed: {beside}"
-    elif beside.exists():
-        signed = say("command.earlier_signature", path=beside)
+    content = made.to_dict()
     show.finish(
         "recalibrate",
         content,
         f"wrote {output} and {page}",
-        signed,
+        signature_note(output, sign),
         code=DONE if content["max_fpr"] is None else OF_VERDICT[made.verdict],
         names={"NEW": output},
     )

@@ -190,6 +190,16 @@ def unusable(n: int, path: Path) -> str:
     return say("command.unusable", n=n, path=path) if n else ""
 
 
+def signature_note(output: Path, sign: Path | None) -> str:
+    """Say where a guardrail's signature is, or that one of an earlier file lies there."""
+    from calibrail.guardrail.signing import signature_path
+
+    beside = signature_path(output)
+    if sign is not None:
+        return f"signed: {beside}"
+    return say("command.earlier_signature", path=beside) if beside.exists() else ""
+
+
 def folder_to_write(path: Path) -> Path:
     """Return a folder for results; refuse one that cannot be written before any work is done.
 
