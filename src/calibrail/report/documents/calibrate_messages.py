@@ -336,12 +336,12 @@ def next_step(report: Json) -> str:
 
 def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     """Return the code of what to do now, with its parameters."""
-    verdict, sentences, why = report["verdict"], by_sentence(report), report.get("reason_code")
+    verdict, sentences, code = report["verdict"], by_sentence(report), report.get("reason_code")
     codes = {item["code"] for item in report["warnings"]}
     if verdict == "certified":
         return "export", {}
-    if why in ("looked_before", "rows_alike"):
-        return {"looked_before": "certify_anew", "rows_alike": "name_rows"}[why], {}
+    if code in ("looked_before", "rows_alike"):
+        return {"looked_before": "certify_anew", "rows_alike": "name_rows"}[code], {}
     if "reversed_direction" in codes and not sentences:
         if report["score"]["name"] == "column":
             return "check_direction", {"command": turned(report)}
