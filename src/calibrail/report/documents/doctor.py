@@ -5,16 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from calibrail.formatting import percent
-from calibrail.report.document import (
-    Bullet,
-    Document,
-    Facts,
-    Json,
-    Table,
-    TableColumn,
-    section,
-    texts,
-)
+from calibrail.report import document as parts
+from calibrail.report.document import Json
 from calibrail.report.documents.calibrate_messages import without_options
 from calibrail.report.documents.data import export_facts
 from calibrail.report.messages import say, say_each
@@ -29,7 +21,7 @@ _VALUES: Final = 8
 _TELLING: Final = 20
 
 
-def document(diagnosis: Json) -> Document:
+def document(diagnosis: Json) -> parts.Document:
     """Return what is in a file and what it supports.
 
     Parameters
@@ -58,9 +50,9 @@ def document(diagnosis: Json) -> Document:
         )
         for item in diagnosis["layout"]
     ]
-    columns = Table(
+    columns = parts.Table(
         say("doctor.columns", n_more=max(0, len(looks) - _LISTED)),
-        texts("Column", "Holds", "Values seen", "Examples", "Read as"),
+        parts.texts("Column", "Holds", "Values seen", "Examples", "Read as"),
         looks[:_LISTED],
     )
     is_understood = _n_labelled(diagnosis) and (
@@ -68,24 +60,27 @@ def document(diagnosis: Json) -> Document:
     )
     # Of answers that share a group one counts.
     there_are = "Groups with one" if diagnosis["groups"]["largest"] > 1 else "There are"
-    heads = texts("Catch at least", "Guarantee", "Hallucinated needed", there_are)
-    marked = Facts(list(_mark_facts(diagnosis)) if diagnosis.get("marks") else ())
+    heads = parts.texts("Catch at least", "Guarantee", "Hallucinated needed", there_are)
+    marked = parts.Facts(list(_mark_facts(diagnosis)) if diagnosis.get("marks") else ())
     step, *others = _next_steps(diagnosis)
-    return Document(
+    return parts.Document(
         "diagnosis of",
         subject=say("doctor.subject", diagnosis),
         headline=say("doctor.heading", diagnosis),
         blocks=(
-            section("What it holds", Facts(list(_contents(diagnosis)))),
-            *(() if is_understood else (section("Columns", columns),)),
+            parts.section("What it holds", parts.Facts(list(_contents(diagnosis)))),
+            *(() if is_understood else (parts.section("Columns", columns),)),
             # With one class nothing can be calibrated, however many examples it has.
-            section(title, Table(title, (*heads, TableColumn("Enough?", brief="")), supports))
+            parts.section(
+                title,
+                parts.Table(title, (*heads, parts.TableColumn("Enough?", brief="")), supports),
+            )
             if _both_classes(diagnosis)
             else None,
-            section("What can be calibrated", Facts(list(_candidates(diagnosis)))),
-            section("What is marked, sentence by sentence", marked),
+            parts.section("What can be calibrated", parts.Facts(list(_candidates(diagnosis)))),
+            parts.section("What is marked, sentence by sentence", marked),
         ),
-        warnings=[Bullet(item["message"]) for item in diagnosis["warnings"]],
+        warnings=[parts.Bullet(item["message"]) for item in diagnosis["warnings"]],
         next_step=step,
         alternative=others[0] if others else "",
     )
