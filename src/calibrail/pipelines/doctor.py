@@ -277,7 +277,8 @@ def diagnose(
     )
     spelt = {"spell": partial(spell_option, ReadOptions), "either": cli_or_python, "facts": facts}
     warnings = (
-        DataFinding(code, say(f"doctor.{code}", spelt, more)) for code, more in findings(facts)
+        DataFinding(code, say(f"data_findings.{code}", spelt, more))
+        for code, more in findings(facts)
     )
     return replace(facts, warnings=tuple(warnings))
 
