@@ -110,12 +110,13 @@ def test_every_code_has_a_message_and_every_message_is_used() -> None:
     topics = {match[1] for code in used if (match := COMPUTED.match(code))}
     whole = {code for code in used if not COMPUTED.match(code)} | (words() & {*catalogue()})
     assert whole <= set(catalogue()), whole - set(catalogue())
-    known = words()
+    known = {word.replace("-", "_") for word in words()}
 
     def computed(code: str) -> bool:
         topic, _, name = code.partition(".")
         stem = re.sub("_(faithful|hallucinated)$", "_", name)
-        ends = {name[place.end() :] for place in re.finditer("_", name)}
+        places = list(re.finditer("_", name))
+        ends = {end for at in places for end in (name[at.end() :], name[: at.start()])}
         return topic in topics and any(
             name == word or word in ends or word.startswith(stem) for word in known
         )

@@ -168,6 +168,7 @@ def environment() -> Environment:
         percent=formatting.percent,
         number=formatting.number,
         n=lambda value: f"{value:,}",
+        whole=lambda value: f"{value:,.0f}",
         fixed=lambda value, digits: f"{value:.{digits}f}",
         names=lambda items: formatting.listed([str(item) for item in items]),
         share=text.share,

@@ -74,10 +74,14 @@ def document(audit: Json) -> Document:
 def _detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
     """Show what explains a detector's result, where it works, and how it reads as probability."""
     scale, policy = Scale.of(detector["score"]), audit["undefined"]
-    about = {"called": plain(scale.column or "score"), "means_shown": _means(detector, scale)}
+    about = {
+        "called": plain(scale.column or "score"),
+        "means_shown": _means(detector, scale),
+        "meaning": capital(scale.meaning),
+    }
     return parts.section(
         f"{plain(detector['name'])}: AUROC {phrases.with_bounds(detector['auroc'])}",
-        parts.note(say("audit.detector", detector, about, scale=scale, policy=policy)),
+        parts.note(say("audit.detector", detector, about, policy=policy)),
         _confounds(place, detector),
         _strata(place, detector) if detector["strata"] else None,
         _reliability(place, detector, percent(audit["confidence"])),

@@ -66,13 +66,13 @@ def document(card: Json) -> Document:
 def _promises(config: Json, about: Json) -> list[str]:
     """Say in plain words what the thresholds keep, whatever the detector."""
     promise, by = config["promise"], config["promise"]["by"]
-    code, where = f"card.keeps_{promise['guarantee']}", ""
+    where = ""
     if by is not None:
         where = f" {say('card.in_each_group', by=spelled(by), one=isinstance(by, str))}"
     elif promise["clustered"] or "clusters" in config["calibration"]:
         where = ", for an answer from a new group (a question, a source)"
     first = say(
-        "card.keeps_risks" if about["risks"] else code,
+        "card.keeps_risks" if about["risks"] else f"card.keeps_{promise['guarantee']}",
         config,
         about,
         catches=say("card.catches", trims=about["trims"]),
@@ -176,7 +176,9 @@ def _of_file(card: Json) -> dict[str, str]:
         },
         held=say("card.held", probes) if probes["n"] else "",
     )
-    return {"digest": card["guardrail"]["digest"].removeprefix("sha256:"), "proof": proof}
+    vouched = word("card.signatures", card["signature"]["state"])
+    digest = card["guardrail"]["digest"].removeprefix("sha256:")
+    return {"digest": digest, "proof": proof, "vouched": vouched}
 
 
 def _leaves(value: Json) -> str:

@@ -58,9 +58,9 @@ def lines(content: Mapping[str, Any]) -> list[str]:
     probes = content["probes"]
     # Of members, and of a guardrail of sentences, there are more scores than answers.
     answers = not probes.get("members") and probes.get("n") == 16
-    noun = "probe answer" if answers else "probe score"
     code = f"guardrail.{probes['state']}"
-    compared = remarks(code if is_known(code) else "guardrail.probes", probes, noun=noun)
+    known = code if is_known(code) else "guardrail.probes"
+    compared = remarks(known, probes, of_answers=answers)
     before, after = ("unchanged", "signature", "detector"), say("guardrail.verdict", content)
     return [*(say(f"guardrail.{name}", content) for name in before), *compared, after]
 

@@ -14,7 +14,7 @@ from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_messages import verdict_summary
 from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
 from calibrail.report.messages import facts, remarks, say, say_first
-from calibrail.report.text import count_of
+from calibrail.report.text import capital, count_of
 
 #: From so many times the fewest answers on nothing is said: the shares of both classes are unknown.
 _PLENTY: Final = 4
@@ -137,12 +137,15 @@ def reason(found: Json, labels: Json) -> str:
         How many answers have which final label.
     """
     ends, nth = _ends(found), ""
-    sides = [say(f"label.{code}", end=ends.get(code.split("_")[0])) for code in found["reasons"]]
+    first, second = (
+        say(f"label.{code}", end=ends.get(code.split("_")[0])) for code in found["reasons"]
+    )
     if found["decided"] is not None:
         n = found["decided"]["labelled"]
         teen = n % 100 // 10 == 1
         nth = f"{n:,}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
-    return say("label.reason", sides=sides, nth=nth, unsure=labels["unsure"])
+    about = {"first": capital(first), "second": second}
+    return say("label.reason", about, nth=nth, unsure=labels["unsure"])
 
 
 def warnings(certificate: Json) -> list[str]:

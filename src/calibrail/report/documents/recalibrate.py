@@ -48,7 +48,7 @@ def document(content: Json) -> Document:
             _changed(content["comparison"], scale),
             parts.section(
                 "On everything that was logged",
-                parts.Text(say("recalibrate.logged", log=log) if log else ""),
+                parts.Text(_logged(log) if log else ""),
             ),
             parts.section(
                 "What it rests on",
@@ -65,6 +65,13 @@ def document(content: Json) -> Document:
             }
         ),
         footer="Every number on this page is in what --json prints.",
+    )
+
+
+def _logged(log: Json) -> str:
+    """Say how much of the log either threshold flags."""
+    return say(
+        "recalibrate.logged", log=log, before=log["old"] / log["n"], after=log["new"] / log["n"]
     )
 
 
