@@ -77,6 +77,29 @@ def is_known(code: str) -> bool:
     return code in catalogue()
 
 
+def say_first(cases: Mapping[str, object], /, *context: Json, **parameters: Any) -> str:
+    """Return what the first code says whose case holds; nothing where none does."""
+    code = next((code for code, holds in cases.items() if holds), None)
+    return "" if code is None else say(code, *context, **parameters)
+
+
+def facts(code: str, /, *context: Json, **parameters: Any) -> list[tuple[str, str]]:
+    """Return the parts of a message, each with its name; those that say nothing are left out."""
+    known = {name: value for mapping in (*context, parameters) for name, value in mapping.items()}
+    parts = [(name, _template(code, name).render(known)) for name in catalogue()[code]]
+    return [(name, part) for name, part in parts if part]
+
+
+def remarks(code: str, /, *context: Json, **parameters: Any) -> list[str]:
+    """Return the parts of a message that say something, without their names."""
+    return [part for _, part in facts(code, *context, **parameters)]
+
+
+def word(code: str, name: str, otherwise: str | None = None) -> str:
+    """Return a word of a table of the catalogue; what it lacks, as it is or as it is given."""
+    return catalogue()[code].get(name, text.plain(name) if otherwise is None else otherwise)
+
+
 def spell(reason: str) -> str:
     """Return the words of the code of a missing measure; what is no code, unchanged.
 
@@ -136,8 +159,8 @@ def catalogue() -> dict[str, dict[str, str]]:
 
 
 @cache
-def _template(code: str) -> Template:
-    return environment().from_string(catalogue()[code]["text"])
+def _template(code: str, part: str = "text") -> Template:
+    return environment().from_string(catalogue()[code][part])
 
 
 @cache
