@@ -148,7 +148,7 @@ class ClassMoments(Record):
     n : int
         Number of defined scores.
     mean : float or None
-        None where there is no score.
+        None where there is no score, or it is too large to hold.
     sd : float or None
         Sample standard deviation (divisor n - 1); None with fewer than two scores, or where it
         is too large to hold.
@@ -188,7 +188,8 @@ def moments(values: Floats) -> ClassMoments:
     """
     n, mean, variance = _moments(values)
     sd = math.sqrt(variance)
-    return ClassMoments(n, mean if n else None, sd if n > 1 and math.isfinite(sd) else None)
+    known = n > 0 and math.isfinite(mean)
+    return ClassMoments(n, mean if known else None, sd if n > 1 and math.isfinite(sd) else None)
 
 
 def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
@@ -210,7 +211,7 @@ def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
     if pooled <= 0.0:
         return missing(method, "constant_within_classes")
     value = (mean_h - mean_f) / math.sqrt(pooled)
-    if not math.isfinite(value):
+    if not math.isfinite(value) or math.isinf(pooled):
         return missing(method, "value_too_large")
     return Measure(float(value), None, None, method)
 
@@ -227,7 +228,7 @@ def welch(hallucinated: Floats, faithful: Floats) -> Welch:
     share_h, share_f = part_h / total, part_f / total
     df = 1.0 / (share_h**2 / (n_h - 1) + share_f**2 / (n_f - 1))
     statistic = (mean_h - mean_f) / math.sqrt(total)
-    if not math.isfinite(statistic):
+    if not math.isfinite(statistic) or math.isinf(total):
         return Welch(None, None, None, "statistic_too_large")
     p_value = min(1.0, 2.0 * float(stdtr(df, -abs(statistic))))
     return Welch(statistic, df, p_value)
