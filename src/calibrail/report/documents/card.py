@@ -7,7 +7,7 @@ from typing import Any, Final
 from calibrail.conformal.groups import spelled
 from calibrail.formatting import Scale, number, percent
 from calibrail.report import document as parts
-from calibrail.report.document import Bullet, Document, Json, Row, Table, listing, section
+from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_messages import by_sentence, verdict_summary
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
@@ -132,7 +132,7 @@ def _groups(config: Json, scale: Scale) -> Table | None:
     if (groups := config["groups"]) is None:
         return None
     hallucinated = "Hallucinated calibration answers"
-    rows: list[Row] = []
+    rows: list[tuple[str, ...]] = []
     if "columns" in groups:
         every = zip(*(groups[part] for part in ("columns", "values", "counts", "own")), strict=True)
         named = [
@@ -155,7 +155,7 @@ def _groups(config: Json, scale: Scale) -> Table | None:
     return Table("Thresholds of groups", columns, [*_first(rows[:-1]), rows[-1]])
 
 
-def _first(rows: list[Row]) -> list[Row]:
+def _first(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return the first rows, and how many more there are."""
     if (more := len(rows) - MOST_GROUPS) <= 0:
         return rows
