@@ -30,6 +30,7 @@ from calibrail.options.fields import (
     Option,
     direction,
     flag,
+    help_of,
     one_of,
     pairs,
     panel_of,
@@ -308,5 +309,6 @@ def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
         option = item.metadata.get(OPTION)
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
-        option = replace(option, help=pick.help.get(item.name, option.help))
+        help = pick.help.get(item.name) or option.help or help_of(kind, item.name)
+        option = replace(option, help=help)
         yield _Offered(item, _present(hints[item.name]), option, panel_of(kind, item.name))
