@@ -62,7 +62,7 @@ def check_command(
     for model in getattr(loaded.score, "models", ()):
         if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")
-    reading, taken_up = inherited_reading_with_flags(reading, loaded, traces, labelled=False)
+    reading, taken_up = inherited_reading_with_flags(reading, loaded, traces)
     if taken_up:
         note(
             f"read with {shlex.join(taken_up)}, as the calibration data was; options given here win"
