@@ -274,7 +274,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
     scores : pair of ndarrays of float64, or None
         Test scores of unsupported and of supported sentences, as they are shown.
     examples : mapping or None
-        Answers of the test part, ``TrimmedExamples.to_dict()``, for the page.
+        Answers of the test part, of ``page_examples``, for the page.
     """
     test, scale = report["test"], Scale.of(report["score"])
     lines, area = measures.rates(test, _asked(report)), test["auroc"]
