@@ -197,9 +197,7 @@ class Requirement(Record):
                 "min_kept must lie in (0, 1]; got 0, and removing every sentence keeps that much"
             )
         given: object = self.risks
-        if isinstance(given, str):
-            raise InputError(f"risks must be a list, e.g. [{given!r}]; got one text")
-        if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise InputError(f"risks must be a list, e.g. ['fpr<=0.2']; got {given!r}")
         object.__setattr__(self, "risks", tuple(self.risks))
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):

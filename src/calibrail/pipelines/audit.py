@@ -34,8 +34,8 @@ NO_TEXTS: Final = "the data holds no such texts"
 
 #: Features of texts, in the order of their columns.
 _SURFACE: Final = (
-    *("length", "novelty", "novel_count", "question_words"),
-    *("question_length", "context_length"),
+    *(lexical.Length, lexical.Novelty, lexical.NovelCount),
+    *(lexical.QuestionWords, lexical.QuestionLength, lexical.ContextLength),
 )
 
 
@@ -73,8 +73,7 @@ class _Features:
         elif self._geometry:
             self._find_angles(detectors)
         known = {registry.key_of(score) for score in detectors}
-        names = (name for name in _SURFACE if name not in known)
-        surface = [registry.build(registry.ScoreSpec(name)) for name in names]
+        surface = [kind() for kind in _SURFACE if registry.key_of(kind()) not in known]
         return [*surface, *(angle for angles in self.triangles.values() for angle in angles)]
 
     def _find_angles(self, detectors: Sequence[base.Score]) -> None:
