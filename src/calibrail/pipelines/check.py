@@ -26,7 +26,7 @@ from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
 from calibrail.data.formats import Source
 from calibrail.data.reading import Reading
-from calibrail.data.tables import native, number_array, string_array
+from calibrail.data.tables import byte_array, native, number_array, string_array
 from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
 from calibrail.errors import DataError, InputError
@@ -82,7 +82,7 @@ class CheckTask:
             n_failed += decision.failed
             if tell is not None:
                 tell(len(lines) / len(examples))
-        columns = {"outcome": string_array(outcomes), "line": shards.byte_array(lines)}
+        columns = {"outcome": string_array(outcomes), "line": byte_array(lines)}
         return pa.table(columns).replace_schema_metadata({_FAILED: str(n_failed).encode()})
 
 
@@ -124,7 +124,7 @@ def decided_lines(
         def jobs() -> Iterator[shards.Job]:
             for number, shard, batch in run.cut(examples):
                 rows = shards.to_table(batch)
-                shard.digest = shards.digests(rows)[1]
+                shard.digest = shards.shard_digest(rows)
                 result = store.result(shard.digest, task.key)
                 shard.results.append(result)
                 shard.waiting = int(not _decided(result, shard.n))

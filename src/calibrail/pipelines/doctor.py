@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Final, cast
 
@@ -22,6 +23,7 @@ from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
 from calibrail.options import ReadOptions, data, fields, keywords
 from calibrail.pipelines.loading import watched
+from calibrail.report.messages import say
 from calibrail.scores.registry import build, parse_specs
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
@@ -108,7 +110,7 @@ def _look_at_marks(
         set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
         supports=supports,
         columns=_sentence_columns(survey.columns, {item.name for item in numbered}),
-        wide=survey.wide.finish(),
+        wide=survey.wide,
         numbered=numbered,
     )
 
@@ -261,7 +263,13 @@ def diagnose(
         warnings=(),
         marks=_look_at_marks(source, how, require, copied),
     )
-    return profile.findings(facts)
+    spell = partial(fields.spell_option, ReadOptions)
+    spelt = {"spell": spell, "either": fields.cli_or_python, "facts": facts}
+    warnings = (
+        profile.DataFinding(code, say(f"data_findings.{code}", spelt, more))
+        for code, more in profile.findings(facts)
+    )
+    return replace(facts, warnings=tuple(warnings))
 
 
 def _inverted(first: Mapping[int, list[Example]]) -> dict[str, Measure] | None:

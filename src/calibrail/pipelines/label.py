@@ -19,8 +19,8 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling import folder as folders
 from calibrail.labelling import sampling, store
-from calibrail.labelling.exchange.transfer import take_all
-from calibrail.labelling.plan import Order, SessionPlan, Traces, balance, read_lots
+from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
+from calibrail.labelling.plan import Order, SessionPlan, Traces
 from calibrail.labelling.progress import hallucinated_needed
 from calibrail.labelling.session import Session
 from calibrail.options import Drawing, LabelOptions, Promise, ReadOptions, Requirement, fields

@@ -458,7 +458,7 @@ def calibration_digests(
     """
     rows = (codes == splits.CALIBRATION) & (both | (table.labels == 1))
     rows |= learnt & (codes == splits.FIT)
-    return dataset.Digests(np.sort(table.digests[rows]))
+    return dataset.hex_digests(np.sort(table.digests[rows]))
 
 
 def frozen_config(

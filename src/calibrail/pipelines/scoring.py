@@ -235,7 +235,7 @@ def scored_columns(
         table = table_of_columns(blocks, scores, keep=keep, progress=progress)
     except dataset.NotPlainError:
         return None
-    if opened.has_ids and len(table.ids.unique()) < len(table):
+    if len(table.ids.unique()) < len(table):
         return None
     opened.end()
     return table, known_by
