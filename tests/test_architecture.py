@@ -243,7 +243,7 @@ def flags_in_errors(tree: ast.Module) -> Iterator[str]:
         both = {
             part
             for call in calls
-            if isinstance(call.func, ast.Name) and call.func.id == "cli_or_python"
+            if ast.unparse(call.func).endswith("cli_or_python")
             for part in ast.walk(call)
         }
         for part in ast.walk(node):

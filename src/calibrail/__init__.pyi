@@ -67,7 +67,7 @@ from calibrail.pipelines.monitor import monitor as monitor
 from calibrail.pipelines.recalibrate import Recalibration as Recalibration
 from calibrail.pipelines.recalibrate import recalibrate as recalibrate
 from calibrail.pipelines.run import Run as Run
-from calibrail.pipelines.score import score_sentences as score_sentences
+from calibrail.pipelines.scoring import score_sentences as score_sentences
 from calibrail.pipelines.select import BatchSelection as BatchSelection
 from calibrail.pipelines.select import select as select
 from calibrail.pipelines.shift import ShiftRun as ShiftRun

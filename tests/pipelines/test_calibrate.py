@@ -10,7 +10,7 @@ import pytest
 
 from calibrail import ReadOptions, SplitOptions, audit, calibrate, certify, compare, read
 from calibrail.errors import DataError, TooFewExamplesError
-from calibrail.pipelines.run import Run
+from calibrail.pipelines.run import Run, json_parts
 from calibrail.scores.registry import DEFAULT_SCORE
 from tests.answers import rows, write
 
@@ -215,3 +215,8 @@ def test_certify_needs_both_classes(answers: Path, tmp_path: Path) -> None:
     only = [item for item in rows(seed=3, prefix="New ") if item["label"] == 1]
     with pytest.raises(DataError, match="no fresh faithful"):
         certify(guardrail, write(tmp_path / "b.jsonl", only), max_fpr=0.9)
+
+
+def test_a_number_that_json_lacks_is_in_no_file() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        list(json_parts({"a": [0.0, float("nan")]}))

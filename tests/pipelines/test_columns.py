@@ -22,6 +22,7 @@ from calibrail.options import ReadOptions, SplitOptions
 from calibrail.pipelines import scoring
 from calibrail.pipelines.run import json_parts
 from calibrail.pipelines.scoring import scored_columns
+from calibrail.serialization import plain
 
 N = 160
 
@@ -182,7 +183,7 @@ def _ran(
         else:
             run = calibrail.calibrate(source, score, reading=reading, splitting=splitting, **asked)
             assert run.table is not None
-            parts = run.report.to_dict(), run._calibration_dict(), run.examples.to_dict()
+            parts = run.report.to_dict(), run._calibration_dict(), plain(run.examples)
             result = [b"".join(json_parts(part)) for part in parts]
             run.table.to_parquet(table, run.codes)
         result.append(table.read_bytes())

@@ -87,20 +87,20 @@ def test_the_worst_errors_of_the_test_part_are_shown_with_their_texts(
     answers: Path, run: Run, saved: Path
 ) -> None:
     assert run.examples is not None
-    assert [item.id for item in run.examples.misses] == worst(run, 1)
-    assert [item.id for item in run.examples.alarms] == worst(run, 0)
+    assert [item["id"] for item in run.examples["misses"]] == worst(run, 1)
+    assert [item["id"] for item in run.examples["alarms"]] == worst(run, 0)
     coverage, fpr = run.report.test.coverage, run.report.test.fpr
-    assert run.examples.n_misses == coverage.n - coverage.count
-    assert run.examples.n_alarms == fpr.count
+    assert run.examples["n_misses"] == coverage.n - coverage.count
+    assert run.examples["n_alarms"] == fpr.count
     known = {example.id: example for example in read(answers)}
-    for item in (*run.examples.misses, *run.examples.alarms):
-        assert item.response == known[item.id].response
-        assert item.score is not None and item.p_value is not None
-        assert item.p_value == run.calibration.p_value([item.score])[0]
-        assert item.threshold == run.calibration.threshold
+    for item in (*run.examples["misses"], *run.examples["alarms"]):
+        assert item["response"] == known[item["id"]].response
+        assert item["score"] is not None and item["p_value"] is not None
+        assert item["p_value"] == run.calibration.p_value([item["score"]])[0]
+        assert item["threshold"] == run.calibration.threshold
     page = (saved / "report.html").read_text(encoding="utf-8")
-    first = run.examples.misses[0]
-    assert first.response and first.response in page
+    first = run.examples["misses"][0]
+    assert first["response"] and first["response"] in page
 
 
 @pytest.mark.parametrize("early", [False, True])
@@ -127,7 +127,7 @@ def test_an_iterator_is_read_once_and_lends_its_texts(answers: Path) -> None:
     examples = list(read(answers, keep=["detector"]))
     from_list = calibrate(examples, SPEC, alpha=0.2).examples
     from_iterator = calibrate(iter(examples), SPEC, alpha=0.2).examples
-    assert from_list is not None and from_list.misses[0].response
+    assert from_list is not None and from_list["misses"][0]["response"]
     assert from_iterator == from_list
 
 
@@ -143,15 +143,15 @@ def test_evidence_comes_with_the_same_value_or_not_at_all(answers: Path) -> None
         with limit_calls(CallLimits(cache=None)):
             found = calibrate(examples, score, alpha=0.3).examples
         assert found is not None
-        items = (*found.misses, *found.alarms)
+        items = (*found["misses"], *found["alarms"])
         assert 0 < len(items) <= 2 * error_examples.MOST
         # Once for all examples, and once for each of the few that are shown.
         assert score.calls[0] == len(examples) and set(score.calls[1:]) == {1}
         assert len(score.calls) == 1 + len(items)
         assert score.sent == 0
         for item in items:
-            assert (item.evidence is None) == bool(note)
-            assert note in item.note
+            assert (item["evidence"] is None) == bool(note)
+            assert note in item["note"]
 
 
 def test_scores_without_texts_go_through(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_scores_without_texts_go_through(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     run = calibrate(path, SPEC, alpha=0.2)
     assert run.examples is not None
-    assert "scores alone" in run.examples.note
+    assert "scores alone" in run.examples["note"]
     assert run.report.confounds is None
     page = (run.save(tmp_path / "run") / "report.html").read_text(encoding="utf-8")
     assert worst(run, 1)[0] in page
@@ -176,9 +176,9 @@ def test_groups_and_undefined_scores_are_decided_as_the_rule_does(tmp_path: Path
     path = write(tmp_path / "a.jsonl", items)
     run = calibrate(path, SPEC, alpha=0.2, by="kind", undefined="pass", max_fpr=0.5)
     assert run.examples is not None and run.rule.groups is not None
-    for item in run.examples.misses:
-        assert item.outcome == "pass" and item.group is not None
-        assert item.threshold == run.rule.thresholds(1, [item.group])[0]
+    for item in run.examples["misses"]:
+        assert item["outcome"] == "pass" and item["group"] is not None
+        assert item["threshold"] == run.rule.thresholds(1, [item["group"]])[0]
     folder = run.save(tmp_path / "run")
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "\u202e" not in page and "odd<b>" not in page

@@ -149,31 +149,6 @@ def test_a_kill_between_state_and_status_loses_nothing(
     assert kept(tmp_path / "w") == kept(tmp_path / "once")
 
 
-def test_a_page_is_written_where_something_is_new(
-    tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[object] = []
-    monkeypatch.setattr("calibrail.pipelines.monitor.write_figures", lambda *_: drawn.append(_))
-    log, folder = logged(tmp_path / "log", guardrail, risks(30)), tmp_path / "w"
-
-    def n_drawn(**options: Any) -> int:
-        drawn.clear()
-        calibrail.monitor(guardrail, log, folder, **FEW, **options)
-        return len(drawn)
-
-    assert (n_drawn(), n_drawn()) == (1, 0)
-    stop = threading.Event()
-    stop.set()
-    assert n_drawn(follow=stop) == 0
-    logged(log, guardrail, [0.1], start=30)
-    assert (n_drawn(), n_drawn()) == (1, 0)
-    # One that is missing, or older than the status after a kill between them, is made again.
-    (folder / "watch.html").unlink()
-    assert (n_drawn(), n_drawn()) == (1, 0)
-    os.utime(folder / "watch.html", (1, 1))
-    assert (n_drawn(), n_drawn()) == (1, 0)
-
-
 def test_a_full_disk_leaves_the_watch_as_it_was(
     tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,10 +11,8 @@ import pytest
 
 import calibrail
 from calibrail.conformal import ClusteredCalibration
-from calibrail.conformal.rule import Rule
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail import Guardrail
-from calibrail.options import Promise
 from calibrail.pipelines.run import Run
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
@@ -194,20 +192,6 @@ def test_what_cannot_be_combined_or_found_is_named(
 ) -> None:
     with pytest.raises(calibrail.CalibrailError, match=message):
         calibrail.calibrate(answers, column, alpha=0.1, **options)
-
-
-def test_a_rule_decides_as_its_parts() -> None:
-    from calibrail.conformal import calibrate_threshold, three_way
-
-    rng = np.random.default_rng(0)
-    hallucinated, faithful = rng.normal(1.0, 1.0, 200), rng.normal(0.0, 1.0, 200)
-    rule = three_way(hallucinated, faithful, Promise(0.1, beta=0.1))
-    values = np.append(rng.normal(0.5, 2.0, 500), np.nan)
-    assert np.array_equal(rule.decide(values) == 0, ~rule.calibration.flags(values))
-    plain = Rule(calibrate_threshold(hallucinated, Promise(0.1)))
-    assert np.array_equal(plain.decide(values) == 2, plain.calibration.flags(values))
-    again = Rule.from_dict(json.loads(json.dumps(rule.to_dict())))
-    assert np.array_equal(again.decide(values), rule.decide(values))
 
 
 def test_the_curve_holds_the_threshold_in_use(one_threshold: Run) -> None:

@@ -11,7 +11,7 @@ from calibrail import Example, Guardrail, calibrate
 from calibrail.guardrail.decision import SEEN, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
-from calibrail.pipelines.monitor_inputs import rows_of, usable
+from calibrail.pipelines.monitor_inputs import OwnDecisions, rows_of
 from tests.pipelines.logs import column_guardrail, entries, logged
 
 
@@ -21,11 +21,11 @@ def guardrail() -> Guardrail:
 
 
 def read(log: Path, guardrail: Guardrail) -> tuple[list[Logged], LogCounts]:
-    tally = LogCounts()
+    tally, own = LogCounts(), OwnDecisions(guardrail.config)
     lines = [
         line
         for block in read_on(log_sources(log), Cursor(), tally)
-        for line in usable(block, guardrail.config, tally)
+        for line in own.usable(block, tally)
     ]
     return lines, tally
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,10 +59,3 @@ def test_no_such_command_offers_it(name: str) -> None:
     done = command(name, "--help")
     assert done.returncode == 0
     assert "--min-kept" not in done.stdout and "--unit" not in done.stdout
-
-
-def test_the_short_calls_of_compare_say_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_text("".join(json.dumps(item) + "\n" for item in rows(20)), encoding="utf-8")
-    with pytest.raises(InputError, match="compare looks at whole answers"):
-        calibrail.compare(path, "novelty", unit="sentence")

@@ -51,7 +51,7 @@ def comparison(**options: Any) -> dict[str, Any]:
 
 
 def error(**changes: Any) -> dict[str, Any]:
-    """Return one wrongly decided answer as ``ErrorExample.to_dict`` gives it."""
+    """Return one wrongly decided answer as ``page_examples`` gives it."""
     return {
         "id": "a-1",
         "outcome": "pass",
@@ -85,7 +85,7 @@ def error(**changes: Any) -> dict[str, Any]:
 
 
 def errors(**changes: Any) -> dict[str, Any]:
-    """Return the worst errors as ``ErrorExamples.to_dict`` gives them."""
+    """Return the worst errors as ``page_examples`` gives them."""
     return {
         "misses": [error()],
         "alarms": [error(id="b-2", outcome="flag")],

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from calibrail import calibrate, certify
 from calibrail.pipelines.card import card as card_of
+from calibrail.pipelines.examples import without_text
 from calibrail.pipelines.run import Run
 from calibrail.report import Document, print_document, render_markdown, render_page
 from calibrail.report.documents import certify as certificate
@@ -19,6 +20,7 @@ from calibrail.report.documents import guardrail
 from calibrail.report.documents.calibrate import document
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_junit
+from calibrail.serialization import plain
 from tests.sentence_answers import marked_rows
 
 SPEC = "column:column=scores,higher=hallucinated"
@@ -140,8 +142,8 @@ def test_a_certificate_a_card_and_a_guardrail_say_the_same_measures(run: Run) ->
 
 def test_the_terminal_shows_the_worst_of_each_side_where_it_may(run: Run) -> None:
     assert run.examples is not None
-    text = printed(document(run.report.to_dict(), None, run.examples.to_dict()))
+    text = printed(document(run.report.to_dict(), None, plain(run.examples)))
     assert "A supported sentence that was removed" in text
     assert "removed, though supported" in text and "What it removes, judged" not in text
-    bare = printed(document(run.report.to_dict(), None, run.examples.without_text().to_dict()))
+    bare = printed(document(run.report.to_dict(), None, without_text(run.examples)))
     assert "removed, though supported" not in bare

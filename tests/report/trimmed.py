@@ -23,7 +23,7 @@ def trimmed(
     fates: tuple[str, ...] = FATES,
     **changes: Any,
 ) -> dict[str, Any]:
-    """Return one answer as ``TrimmedExample.to_dict`` gives it."""
+    """Return one answer as ``page_examples`` gives it."""
     sentences = [
         {
             "start": item.start,
@@ -58,7 +58,7 @@ def trimmed(
 
 
 def examples(note: str = "", **kinds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return answers as ``TrimmedExamples.to_dict`` gives them."""
+    """Return answers as ``page_examples`` gives them."""
     names = ("misses", "losses", "freed", "emptied", "reviewed")
     items = {name: kinds.get(name, []) for name in names}
     return {**{name: {"n": len(some), "items": some} for name, some in items.items()}, "note": note}

@@ -15,6 +15,7 @@ from calibrail.errors import InputError
 from calibrail.options import Beyond
 from calibrail.options.fields import one_of, setting
 from calibrail.options.guarantee import OF_ONE_DETECTOR
+from calibrail.serialization import plain
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def calibrate_command(
         unusable(result.data["n_quarantined"], quarantine),
         code=OF_VERDICT[result.verdict] if decides else DONE,
         names={"RUN": output},
-        examples=None if examples is None else examples.to_dict(),
+        examples=None if examples is None else plain(examples),
     )
 
 
@@ -157,8 +158,7 @@ def score_command(
     its answer's id, its number, and where it starts and ends.
     """
     from calibrail.data.formats import spoken
-    from calibrail.pipelines.score import columns_of_places, score_sentences_by_parts
-    from calibrail.pipelines.scoring import score_by_parts
+    from calibrail.pipelines import scoring
     from calibrail.scores.table import score_file
 
     scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
@@ -168,12 +168,12 @@ def score_command(
             show.planned(data, scores, reading=reading, labelled=False, unit=promise.unit)
         with score_file(output) as file:
             by_sentence = promise.unit == "sentence"
-            by_parts = score_sentences_by_parts if by_sentence else score_by_parts
+            by_parts = scoring.score_sentences_by_parts if by_sentence else scoring.score_by_parts
             made, read = by_parts(
                 data, scores, file.add, reading=reading, progress=context.progress
             )
             # Where there is no row, the columns are known all the same.
-            file.add(made, columns_of_places([]) if by_sentence else None)
+            file.add(made, scoring.columns_of_places([]) if by_sentence else None)
     content = {
         "schema": "calibrail.score/1",
         "source": spoken(data),

@@ -60,7 +60,7 @@ def check_command(
     for model in getattr(loaded.score, "models", ()):
         if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")
-    reading, taken_up = inherited_reading_with_flags(reading, loaded, traces, labelled=False)
+    reading, taken_up = inherited_reading_with_flags(reading, loaded, traces)
     if taken_up:
         note(say("command.read_with", words=shlex.join(taken_up)))
     reading = replace(reading, quarantine=folder / "quarantine.jsonl")

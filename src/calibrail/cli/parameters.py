@@ -321,7 +321,8 @@ def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
         option = item.metadata.get(option_fields.OPTION)
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
-        option = replace(option, help=pick.help.get(item.name, option.help))
+        help = pick.help.get(item.name) or option.help or option_fields.help_of(kind, item.name)
+        option = replace(option, help=help)
         yield _Offered(
             item, _present(hints[item.name]), option, option_fields.panel_of(kind, item.name)
         )

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from calibrail.errors import InputError
-from calibrail.options.fields import column, one_of, path, rate, setting, texts, whole
+from calibrail.options import fields
+from calibrail.options.fields import setting
 
 Annotators = Literal["majority", "any", "all"]
 
@@ -72,54 +73,33 @@ class ReadOptions:
 
     panel: ClassVar = "Reading data"
 
-    format: str | None = setting(
-        "jsonl, json, csv, parquet, saved (a folder of Hugging Face datasets); a benchmark's, such "
-        "as halueval, or a tool's, such as spans or langfuse; guessed where it can be.",
-        None,
-        metavar="NAME",
-    )
-    preset: str | None = setting(
-        "Field names of ragas, deepeval, llamaindex, trulens or phoenix.", None, metavar="NAME"
-    )
-    mapping: Mapping[str, str] | None = setting(
-        "Read a field from your column, e.g. question=prompt.",
-        None,
-        flag="map",
-        metavar="FIELD=COL",
-    )
-    label_column: str | tuple[str, ...] | None = setting(
-        "Column of labels: 1 = hallucinated, 0 = faithful, or words. Of several annotators: A,B,C.",
-        None,
-    )
-    label_map: Mapping[str, Any] | None = setting(
-        "What labels mean, e.g. Unwanted=1,Benign=0,Questionable=skip.", None, metavar="VALUE=CLASS"
-    )
-    positive: str | float | None = setting(
-        "The label that means hallucinated; every other means faithful.", None, metavar="VALUE"
-    )
-    annotators: Annotators | None = setting(
-        "When several labels of a row mean hallucinated; by default majority, of marks any.", None
-    )
-    group_column: str | None = setting("Column of groups that a split must keep whole.", None)
-    id_column: str | None = setting("Column of ids.", None)
+    format: str | None = setting(default=None, metavar="NAME")
+    preset: str | None = setting(default=None, metavar="NAME")
+    mapping: Mapping[str, str] | None = setting(default=None, flag="map", metavar="FIELD=COL")
+    label_column: str | tuple[str, ...] | None = setting(default=None)
+    label_map: Mapping[str, Any] | None = setting(default=None, metavar="VALUE=CLASS")
+    positive: str | float | None = setting(default=None, metavar="VALUE")
+    annotators: Annotators | None = setting(default=None)
+    group_column: str | None = setting(default=None)
+    id_column: str | None = setting(default=None)
     options: Mapping[str, Any] | None = setting(
-        "For native readers, e.g. min_chars=20.", None, flag="reader-option", metavar="KEY=VALUE"
+        default=None, flag="reader-option", metavar="KEY=VALUE"
     )
-    strict: bool = setting("Stop at the first row that is unusable.", False)
-    limit: int | None = setting("Read the first N rows only.", None, metavar="N")
-    sample: int | None = setting(
-        "Read about N rows drawn by lot; groups stay whole.", None, metavar="N"
-    )
-    sample_seed: int = setting("Another lot for --sample.", 0)
-    span_share: float = setting(
-        "Share of a sentence that marked spans must cover for it to be unsupported; 0: any part.",
-        0.0,
-    )
+    strict: bool = setting(default=False)
+    limit: int | None = setting(default=None, metavar="N")
+    sample: int | None = setting(default=None, metavar="N")
+    sample_seed: int = setting(default=0)
+    span_share: float = setting(default=0.0)
     quarantine: Path | None = field(default=None)
 
     def __post_init__(self) -> None:
-        if self.quarantine is not None:
-            object.__setattr__(self, "quarantine", path(self.quarantine, "quarantine"))
+        checks = {
+            "quarantine": fields.path,
+            "limit": fields.count,
+            "sample": fields.count,
+            "sample_seed": fields.whole,
+        }
+        fields.replace_checked(self, **checks)
         for name in ("mapping", "options"):
             if not isinstance(getattr(self, name), Mapping | None):
                 raise InputError(f"{name} must be a dict; got {getattr(self, name)!r}")
@@ -127,14 +107,10 @@ class ReadOptions:
             if not isinstance(getattr(self, name), str | None):
                 raise InputError(f"{name} must be a name; got {getattr(self, name)!r}")
         if not isinstance(self.label_column, str | None):
-            texts(self.label_column, "label_column")
-        for name in ("limit", "sample"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
-        object.__setattr__(self, "sample_seed", whole(self.sample_seed, "sample_seed"))
+            fields.texts(self.label_column, "label_column")
         if self.annotators is not None:
-            one_of(self.annotators, Annotators, "annotators")
-        rate(self.span_share, "span_share")
+            fields.one_of(self.annotators, Annotators, "annotators")
+        fields.rate(self.span_share, "span_share")
         self.label_classes()
         if self.label_map is not None and self.positive is not None:
             raise InputError("give label_map or positive, not both: each says what labels mean")
@@ -178,16 +154,10 @@ class SplitOptions:
 
     panel: ClassVar = "Split"
 
-    column: str | None = setting(
-        "Column with your own split: fit, calibration or test.", None, flag="split-column"
-    )
-    seed: int = setting("Seed of the split.", 0)
-    calibration_share: float | None = setting(
-        "Share of the data used to calibrate (default: half the rest).", None
-    )
-    fit_share: float | None = setting(
-        "Share of the data that scores learn from (default: 0.3 where one learns).", None
-    )
+    column: str | None = setting(default=None, flag="split-column")
+    seed: int = setting(default=0)
+    calibration_share: float | None = setting(default=None)
+    fit_share: float | None = setting(default=None)
 
     def shares(self, learning: bool) -> dict[str, float]:
         """Return the shares that calibrate and that fit, as ``split`` takes them."""
@@ -228,30 +198,22 @@ class ShiftSplit:
 
     panel: ClassVar = "Split"
 
-    test: Any = setting("Labelled answers from elsewhere.", None, metavar="FILE", main=True)
-    by: str | None = setting(
-        "Column of groups: each is tested by all the others.", None, metavar="COL", main=True
-    )
-    calibrate_on: tuple[str, ...] = setting(
-        "With --by: groups that calibrate. Repeatable.", (), metavar="VALUE"
-    )
-    time: str | None = setting(
-        "Column of dates or numbers: the earlier half calibrates.", None, metavar="COL", main=True
-    )
-    periods: int = setting("With --time: parts of the later half.", 4)
+    test: Any = setting(default=None, metavar="FILE", main=True)
+    by: str | None = setting(default=None, metavar="COL", main=True)
+    calibrate_on: tuple[str, ...] = setting(default=(), metavar="VALUE")
+    time: str | None = setting(default=None, metavar="COL", main=True)
+    periods: int = setting(default=4)
     test_reading: ReadOptions | None = None
 
     def __post_init__(self) -> None:
-        column(self.by, "by")
-        column(self.time, "time")
+        fields.column(self.by, "by")
+        fields.column(self.time, "time")
         if sum(way is not None for way in (self.test, self.by, self.time)) != 1:
             raise InputError("name one of test (another file), by (a column of groups) and time")
-        object.__setattr__(self, "calibrate_on", texts(self.calibrate_on, "calibrate_on"))
+        fields.replace_checked(self, calibrate_on=fields.texts)
         if self.calibrate_on and self.by is None:
             raise InputError("calibrate_on names groups of a column; name it with by")
-        periods = self.periods
-        if isinstance(periods, bool) or not isinstance(periods, int) or periods < 1:
-            raise InputError(f"periods must be a whole number of at least 1; got {periods!r}")
+        fields.count(self.periods, "periods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,19 +234,10 @@ class Detectors:
 
     panel: ClassVar = "Detectors"
 
-    score: tuple[str, ...] = setting(
-        "Detector, e.g. rouge_l (the default), novelty, rad:weighting=question. Repeatable.",
-        (),
-        metavar="NAME[:KEY=VALUE,...]",
-        main=True,
-    )
-    score_column: tuple[str, ...] = setting(
-        "Score that the data holds. Repeatable.", (), metavar="COL"
-    )
-    higher: str | None = setting(
-        "What a higher value of --score-column means.", None, metavar="hallucinated|faithful"
-    )
-    baselines: bool = setting("Set baselines (answer length, new words, ...) beside.", True)
+    score: tuple[str, ...] = setting(default=(), metavar="NAME[:KEY=VALUE,...]", main=True)
+    score_column: tuple[str, ...] = setting(default=(), metavar="COL")
+    higher: str | None = setting(default=None, metavar="hallucinated|faithful")
+    baselines: bool = setting(default=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +254,5 @@ class Beyond:
 
     panel: ClassVar = "Report"
 
-    target: str | None = setting(
-        "Unlabelled production answers: how far do they differ, and what would that change?",
-        None,
-        metavar="FILE",
-    )
-    no_text: bool = setting("Keep questions, contexts and answers out of report.html.", False)
+    target: str | None = setting(default=None, metavar="FILE")
+    no_text: bool = setting(default=False)

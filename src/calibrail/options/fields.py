@@ -2,9 +2,11 @@
 
 import re
 import shlex
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
 from inspect import get_annotations
 from numbers import Integral, Real
 from os import PathLike
@@ -24,7 +26,7 @@ class Option:
     Attributes
     ----------
     help : str
-        What it means, in one sentence.
+        What it means, in one sentence; empty where `help_of` tells it.
     flag : str or None
         Its name there; the field's own, with dashes, when left out.
     metavar : str or None
@@ -43,7 +45,7 @@ class Option:
 
 
 def setting(
-    help: str,
+    help: str = "",
     default: Any = MISSING,
     *,
     flag: str | None = None,
@@ -52,6 +54,8 @@ def setting(
     main: bool = False,
 ) -> Any:
     """Return a dataclass field that commands offer as an option.
+
+    What it means stands in ``help.toml`` where ``help`` is left out.
 
     Examples
     --------
@@ -79,6 +83,22 @@ def panel_of(kind: Any, name: str) -> str | None:
     declaring = (base for base in kind.__mro__ if name in get_annotations(base))
     panel: str | None = vars(next(declaring)).get("panel")
     return panel
+
+
+@cache
+def _helps() -> dict[str, dict[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
+
+
+def help_of(kind: Any, name: str) -> str:
+    """Return what a field of a settings class means, in one sentence.
+
+    >>> from calibrail.options import SplitOptions
+    >>> help_of(SplitOptions, "seed")
+    'Seed of the split.'
+    """
+    declaring = next(base for base in kind.__mro__ if name in get_annotations(base))
+    return _helps()[declaring.__name__][name]
 
 
 def changed(settings: Any) -> dict[str, Any]:
@@ -249,6 +269,11 @@ def rate(value: object, name: str) -> float:
     return checked
 
 
+def count(value: Any, name: str) -> int:
+    """Return ``value`` as an int from 1 to 10^12."""
+    return whole(value, name, least=1)
+
+
 def whole(value: Any, name: str, *, least: int = 0) -> int:
     """Return ``value`` as an int from ``least`` to 10^12."""
     if isinstance(value, bool) or not isinstance(value, Integral):
@@ -302,6 +327,13 @@ def direction(higher: str | None, settings: Any) -> None:
 
 
 _HIGHER: Final = ("hallucinated", "faithful")
+
+
+def replace_checked(settings: Any, **checks: Callable[[Any, str], Any]) -> None:
+    """Set fields of frozen settings to what their checks return, where they are not None."""
+    for name, check in checks.items():
+        if (value := getattr(settings, name)) is not None:
+            object.__setattr__(settings, name, check(value, name))
 
 
 def column(value: object, name: str) -> None:

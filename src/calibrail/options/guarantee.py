@@ -6,17 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from calibrail.errors import InputError
-from calibrail.options.fields import (
-    column,
-    direction,
-    one_of,
-    rate,
-    setting,
-    share,
-    spell_option,
-    whole,
-    yes_or_no,
-)
+from calibrail.options import fields
+from calibrail.options.fields import setting
 from calibrail.serialization import Record
 
 Guarantee = Literal["marginal", "pac", "anytime", "paper"]
@@ -81,52 +72,27 @@ class Promise(Record):
 
     panel: ClassVar = "Promise"
 
-    alpha: float = setting(
-        "Tolerated miss rate: 1 - alpha of hallucinations are caught.", 0.05, main=True
-    )
-    guarantee: Guarantee = setting(
-        "marginal: on average over calibration draws. pac: for this very threshold, with "
-        "probability 1 - delta. anytime: for all thresholds made as examples come in.",
-        "marginal",
-        main=True,
-    )
-    delta: float = setting("Error probability of --guarantee pac and anytime.", 0.1)
-    undefined: Undefined = setting("What happens to answers whose score is undefined.", "flag")
-    allow_flag_all: bool = setting(
-        "With too few examples, flag everything instead of failing.", False
-    )
+    alpha: float = setting(default=0.05, main=True)
+    guarantee: Guarantee = setting(default="marginal", main=True)
+    delta: float = setting(default=0.1)
+    undefined: Undefined = setting(default="flag")
+    allow_flag_all: bool = setting(default=False)
     # The first kind is what the command line takes: one or several.
-    by: tuple[str, ...] | str | None = setting(
-        "Column of groups that get a threshold and a promise each. Repeatable: groups that "
-        "overlap, length among them for thirds of the answers' lengths.",
-        None,
-        metavar="COL",
-        main=True,
-    )
-    min_n: int | None = setting(
-        "Fewest hallucinated examples for a group's own threshold.", None, metavar="N"
-    )
-    clustered: bool = setting(
-        "Count each group (a question, a source) once; done unasked where groups hold several "
-        "answers of a class.",
-        False,
-    )
-    beta: float | None = setting(
-        "Three-way decision: flag at most this share of faithful answers, review the rest.", None
-    )
-    unit: Unit = setting(
-        "What is flagged: answers, or sentences, which are removed from their answers.", "answer"
-    )
+    by: tuple[str, ...] | str | None = setting(default=None, metavar="COL", main=True)
+    min_n: int | None = setting(default=None, metavar="N")
+    clustered: bool = setting(default=False)
+    beta: float | None = setting(default=None)
+    unit: Unit = setting(default="answer")
 
     later = ("unit",)
 
     def __post_init__(self) -> None:
-        share(self.alpha, "alpha")
-        one_of(self.guarantee, Guarantee, "guarantee")
+        fields.share(self.alpha, "alpha")
+        fields.one_of(self.guarantee, Guarantee, "guarantee")
         if self.of_this_threshold:
-            share(self.delta, "delta")
-        one_of(self.undefined, Undefined, "undefined")
-        one_of(self.unit, Unit, "unit")
+            fields.share(self.delta, "delta")
+        fields.one_of(self.undefined, Undefined, "undefined")
+        fields.one_of(self.unit, Unit, "unit")
         object.__setattr__(self, "by", _columns(self.by))
         if isinstance(self.by, tuple) and self.guarantee != "marginal":
             raise InputError(
@@ -134,13 +100,13 @@ class Promise(Record):
                 f"{self.guarantee}; name one column, or leave out the guarantee"
             )
         for name in ("allow_flag_all", "clustered"):
-            yes_or_no(getattr(self, name), name)
+            fields.yes_or_no(getattr(self, name), name)
         if self.beta is not None:
-            share(self.beta, "beta")
+            fields.share(self.beta, "beta")
         if self.min_n is not None:
             if self.by is None:
                 raise InputError("min_n is for the thresholds of groups; name their column with by")
-            whole(self.min_n, "min_n", least=1)
+            fields.count(self.min_n, "min_n")
         if self.unit == "sentence" and (self.beta is not None or self.guarantee == "paper"):
             raise InputError(
                 "sentences are removed at one threshold, with the guarantee marginal, pac or "
@@ -170,10 +136,10 @@ class Promise(Record):
 def _columns(by: object) -> str | tuple[str, ...] | None:
     """Return the columns of groups, one of them alone by its name."""
     if not isinstance(by, list | tuple):
-        column(by, "by")
+        fields.column(by, "by")
         return by  # type: ignore[return-value]
     for name in by:
-        column(name, "by")
+        fields.column(name, "by")
     if not by or None in by or len(set(by)) < len(by):
         raise InputError(f"by must name columns, each once; got {list(by)!r}")
     return str(by[0]) if len(by) == 1 else tuple(by)
@@ -212,42 +178,26 @@ class Requirement(Record):
 
     panel: ClassVar = "Verdict"
 
-    max_fpr: float | None = setting(
-        "Share of faithful answers that may be flagged; asks for a verdict.", None, main=True
-    )
-    min_coverage: float | None = setting(
-        "Coverage that the verdict requires (default: 1 - alpha).", None
-    )
-    confidence: float = setting("Level of every interval and of the verdict.", 0.95)
-    assume_independent: bool = setting(
-        "Count every answer, although answers of one group are alike; the verdict says so.", False
-    )
-    risks: tuple[str, ...] = setting(
-        "Thresholds that keep all of these at once, e.g. 'precision>=0.9'. Repeatable.",
-        (),
-        flag="risk",
-        metavar="RISK",
-    )
-    min_kept: float | None = setting(
-        "With --unit sentence: share of supported sentences that must be kept; asks for a verdict.",
-        None,
-    )
+    max_fpr: float | None = setting(default=None, main=True)
+    min_coverage: float | None = setting(default=None)
+    confidence: float = setting(default=0.95)
+    assume_independent: bool = setting(default=False)
+    risks: tuple[str, ...] = setting(default=(), flag="risk", metavar="RISK")
+    min_kept: float | None = setting(default=None)
 
     later = ("min_kept",)
 
     def __post_init__(self) -> None:
-        share(self.confidence, "confidence")
+        fields.share(self.confidence, "confidence")
         for name in ("min_coverage", "max_fpr", "min_kept"):
             if getattr(self, name) is not None:
-                rate(getattr(self, name), name)
+                fields.rate(getattr(self, name), name)
         if self.min_kept == 0.0:
             raise InputError(
                 "min_kept must lie in (0, 1]; got 0, and removing every sentence keeps that much"
             )
         given: object = self.risks
-        if isinstance(given, str):
-            raise InputError(f"risks must be a list, e.g. [{given!r}]; got one text")
-        if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise InputError(f"risks must be a list, e.g. ['fpr<=0.2']; got {given!r}")
         object.__setattr__(self, "risks", tuple(self.risks))
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
@@ -275,7 +225,7 @@ class Requirement(Record):
     def check_unit(self, promise: Promise) -> None:
         """Refuse a share to keep where no sentence is removed."""
         if self.min_kept is not None and promise.unit != "sentence":
-            unit = spell_option(Promise, "unit", "sentence")
+            unit = fields.spell_option(Promise, "unit", "sentence")
             raise InputError(
                 f"min_kept is about the sentences that are kept; give {unit}, or leave it out"
             )
@@ -305,8 +255,8 @@ def whole_answers(command: str, promise: Promise, requirement: Requirement | Non
     if promise.unit == "sentence":
         raise InputError(
             f"{command} looks at whole answers, and this promise removes sentences from them "
-            f"({spell_option(Promise, 'unit', 'sentence')}): calibrate, check, serve, score and "
-            f"certify do that. For {command}, calibrate whole answers"
+            f"({fields.spell_option(Promise, 'unit', 'sentence')}): calibrate, check, serve, score "
+            f"and certify do that. For {command}, calibrate whole answers"
         )
     if requirement is not None:
         requirement.check_unit(promise)
@@ -341,21 +291,14 @@ class Release(Record):
 
     panel: ClassVar = "Release"
 
-    fdr: float = setting(
-        "Bound of the expected share of hallucinated answers among the released.", main=True
-    )
-    method: Literal["auto", SelectionMethod] = setting(
-        "What is assumed of the share of hallucinated answers in the batch. bh: nothing. storey: "
-        "estimated from the batch, whose answers are independent. both-classes: as in the labelled "
-        "answers. auto: storey, or bh where answers share a group.",
-        "auto",
-    )
-    confidence: float = setting("Level of the bounds for all other cut-offs together.", 0.95)
+    fdr: float = setting(main=True)
+    method: Literal["auto", SelectionMethod] = setting(default="auto")
+    confidence: float = setting(default=0.95)
 
     def __post_init__(self) -> None:
-        share(self.fdr, "fdr")
-        one_of(self.method, Literal["auto", SelectionMethod], "method")
-        share(self.confidence, "confidence")
+        fields.share(self.fdr, "fdr")
+        fields.one_of(self.method, Literal["auto", SelectionMethod], "method")
+        fields.share(self.confidence, "confidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,23 +322,14 @@ class ScoreThreshold(Record):
 
     panel: ClassVar = "Detectors"
 
-    column: str | None = setting(
-        "What flags: a column of scores, with --threshold.",
-        None,
-        flag="score-column",
-        metavar="COL",
-    )
-    higher: str | None = setting(
-        "What a higher value of --score-column means.", None, metavar="hallucinated|faithful"
-    )
-    threshold: float | None = setting(
-        "Scores at or beyond it, towards hallucinated, are flagged.", None
-    )
+    column: str | None = setting(default=None, flag="score-column", metavar="COL")
+    higher: str | None = setting(default=None, metavar="hallucinated|faithful")
+    threshold: float | None = setting(default=None)
 
     def __post_init__(self) -> None:
         if self.column is None:
             raise InputError("higher and threshold belong to a score_column; name the column too")
-        direction(self.higher, type(self))
+        fields.direction(self.higher, type(self))
         if self.threshold is None or not math.isfinite(self.threshold):
             raise InputError(
                 f"threshold must be a finite number with a score column; got {self.threshold!r}"

@@ -5,18 +5,13 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from calibrail.errors import InputError
-from calibrail.options.fields import (
-    column,
-    number,
-    one_of,
-    path,
-    rate,
-    setting,
-    share,
-    whole,
-    yes_or_no,
-)
+from calibrail.options import fields
+from calibrail.options.fields import setting
 from calibrail.serialization import Record
+
+
+def _file(value: object, name: str) -> str:
+    return str(fields.path(value, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +48,18 @@ class LabelOptions(Record):
 
     panel: ClassVar = "Labelling"
 
-    seed: int | None = setting("Seed of the order of drawing and of all lots (default: 0).", None)
-    shared: float | None = setting(
-        "Share of the answers that two people label (default: 0).", None, metavar="SHARE"
-    )
-    guess: str | None = setting(
-        "With active: column that P(hallucinated) is guessed from, numbers or a judge's labels.",
-        None,
-        metavar="COL",
-    )
-    settle: bool = setting("Settle what annotators disagree about.", False)
-    fresh: bool = setting("These answers are new, where the rows cannot tell.", False)
-    elsewhere: str | None = setting(
-        "Labels made elsewhere: file of id, label and the probability of being labelled.",
-        None,
-        metavar="FILE",
-    )
+    seed: int | None = setting(default=None)
+    shared: float | None = setting(default=None, metavar="SHARE")
+    guess: str | None = setting(default=None, metavar="COL")
+    settle: bool = setting(default=False)
+    fresh: bool = setting(default=False)
+    elsewhere: str | None = setting(default=None, metavar="FILE")
 
     def __post_init__(self) -> None:
-        if self.seed is not None:
-            object.__setattr__(self, "seed", whole(self.seed, "seed"))
-        if self.shared is not None:
-            object.__setattr__(self, "shared", rate(self.shared, "shared"))
-        column(self.guess, "guess")
-        if self.elsewhere is not None:
-            object.__setattr__(self, "elsewhere", str(path(self.elsewhere, "elsewhere")))
-        yes_or_no(self.settle, "settle")
-        yes_or_no(self.fresh, "fresh")
+        fields.replace_checked(self, seed=fields.whole, shared=fields.rate, elsewhere=_file)
+        fields.column(self.guess, "guess")
+        fields.yes_or_no(self.settle, "settle")
+        fields.yes_or_no(self.fresh, "fresh")
 
 
 LabellingDesign = Literal["uniform", "active"]
@@ -116,17 +96,15 @@ class Drawing(Record):
 
     panel: ClassVar = "Drawing"
 
-    design: LabellingDesign = setting(
-        "How answers to label are drawn: uniform or active.", "uniform"
-    )
-    floor: float = setting("With active: least probability of a label.", 0.1)
-    whole_groups: bool = setting("Draw groups, and count the mean of each once.", False)
+    design: LabellingDesign = setting(default="uniform")
+    floor: float = setting(default=0.1)
+    whole_groups: bool = setting(default=False)
 
     def __post_init__(self) -> None:
-        one_of(self.design, LabellingDesign, "design")
-        if not 0.0 < number(self.floor, "floor") <= 1.0:
+        fields.one_of(self.design, LabellingDesign, "design")
+        if not 0.0 < fields.number(self.floor, "floor") <= 1.0:
             raise InputError(f"floor must lie in (0, 1]; got {self.floor!r}")
-        yes_or_no(self.whole_groups, "whole_groups")
+        fields.yes_or_no(self.whole_groups, "whole_groups")
 
     @property
     def floors(self) -> tuple[float, float]:
@@ -166,27 +144,14 @@ class AuditOptions(Record):
 
     panel: ClassVar = "Drawing"
 
-    per_day: float | None = setting(
-        "Answers to label for each day of the log (0.5: one in two days).",
-        None,
-        metavar="N",
-        main=True,
-    )
-    seed: int | None = setting("Seed of the order of drawing and of all lots (default: 0).", None)
-    shared: float | None = setting(
-        "Share of the answers that two people label (default: 0).", None, metavar="SHARE"
-    )
+    per_day: float | None = setting(default=None, metavar="N", main=True)
+    seed: int | None = setting(default=None)
+    shared: float | None = setting(default=None, metavar="SHARE")
 
     def __post_init__(self) -> None:
-        if self.per_day is not None:
-            per_day = number(self.per_day, "per_day")
-            if not 0.0 < per_day < float("inf"):
-                raise InputError(f"per_day must be above 0; got {self.per_day!r}")
-            object.__setattr__(self, "per_day", per_day)
-        if self.seed is not None:
-            object.__setattr__(self, "seed", whole(self.seed, "seed"))
-        if self.shared is not None:
-            object.__setattr__(self, "shared", rate(self.shared, "shared"))
+        fields.replace_checked(self, per_day=fields.number, seed=fields.whole, shared=fields.rate)
+        if self.per_day is not None and not 0.0 < self.per_day < float("inf"):
+            raise InputError(f"per_day must be above 0; got {self.per_day!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,21 +179,12 @@ class RecalibrateOptions(Record):
 
     panel: ClassVar = "Threshold"
 
-    delta: float | None = setting(
-        "Most probable that any threshold made so ever misses too much (default: that of the "
-        "guardrail).",
-        None,
-    )
-    since: str | None = setting(
-        "Only answers logged then or later take part, e.g. 2027-03-01: when the traffic changed, "
-        "as monitor tells. A time chosen by a look at labels voids the promise.",
-        None,
-        metavar="TIME",
-    )
+    delta: float | None = setting(default=None)
+    since: str | None = setting(default=None, metavar="TIME")
 
     def __post_init__(self) -> None:
         if self.delta is not None:
-            share(self.delta, "delta")
+            fields.share(self.delta, "delta")
         if self.since is not None:
             try:
                 datetime.fromisoformat(self.since)

@@ -5,16 +5,8 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from calibrail.errors import InputError
-from calibrail.options.fields import (
-    number,
-    one_of,
-    path,
-    setting,
-    share,
-    spell_option,
-    whole,
-    yes_or_no,
-)
+from calibrail.options import fields
+from calibrail.options.fields import setting
 from calibrail.serialization import Record
 
 EngineName = Literal["local", "processes", "ray"]
@@ -66,58 +58,44 @@ class EngineOptions:
 
     panel: ClassVar = "Where it runs"
 
-    engine: EngineName = setting("Where scoring runs.", "local")
-    workers: int | tuple[int, int] | None = setting(
-        "Processes, or actors of Ray; of these also MIN,MAX. One a core, unless said.",
-        None,
-        metavar="N",
-        parse=read_workers,
-    )
-    shards: Path | None = setting(
-        "Keep the scores of finished shards here; the same command again goes on.",
-        None,
-        metavar="DIR",
-    )
-    shard_rows: int = setting("Answers a shard at most.", 4096, metavar="N")
-    ray_address: str | None = setting(
-        "Ray cluster to run on; one of this machine, unless said.", None, metavar="ADDRESS"
-    )
-    gpus: float = setting("GPUs that each actor of Ray takes; may be a fraction.", 0.0, metavar="F")
+    engine: EngineName = setting(default="local")
+    workers: int | tuple[int, int] | None = setting(default=None, metavar="N", parse=read_workers)
+    shards: Path | None = setting(default=None, metavar="DIR")
+    shard_rows: int = setting(default=4096, metavar="N")
+    ray_address: str | None = setting(default=None, metavar="ADDRESS")
+    gpus: float = setting(default=0.0, metavar="F")
 
     def __post_init__(self) -> None:
-        one_of(self.engine, EngineName, "engine")
-        if self.shards is not None:
-            object.__setattr__(self, "shards", path(self.shards, "shards"))
-        object.__setattr__(self, "shard_rows", whole(self.shard_rows, "shard_rows", least=1))
+        fields.one_of(self.engine, EngineName, "engine")
+        fields.replace_checked(self, shards=fields.path, shard_rows=fields.count)
         self._check_workers()
-        gpus = number(self.gpus, "gpus")
+        gpus = fields.number(self.gpus, "gpus")
         if gpus < 0.0 or (gpus > 1.0 and gpus != int(gpus)):
             raise InputError(f"gpus must be a fraction or a whole number; got {self.gpus!r}")
         for name, foreign in (("ray_address", self.ray_address), ("gpus", gpus or None)):
             if foreign is not None and self.engine != "ray":
-                raise InputError(
-                    f"{spell_option(EngineOptions, name)} is for "
-                    f"{spell_option(EngineOptions, 'engine')} "
-                    f"ray; the engine is {self.engine}"
+                given, engine = (
+                    fields.spell_option(EngineOptions, item) for item in (name, "engine")
                 )
+                raise InputError(f"{given} is for {engine} ray; the engine is {self.engine}")
 
     def _check_workers(self) -> None:
         if self.workers is None:
             return
         if self.engine == "local":
-            raise InputError(
-                f"{spell_option(EngineOptions, 'workers')} is for "
-                f"{spell_option(EngineOptions, 'engine')} processes or ray"
+            workers, engine = (
+                fields.spell_option(EngineOptions, name) for name in ("workers", "engine")
             )
+            raise InputError(f"{workers} is for {engine} processes or ray")
         if isinstance(self.workers, tuple):
-            least, most = (whole(count, "workers", least=1) for count in self.workers)
+            least, most = (fields.count(number, "workers") for number in self.workers)
             if self.engine != "ray" or least > most:
                 raise InputError(
                     "workers of the least and the most are for Ray, the least first; got "
                     f"{self.workers!r}"
                 )
         else:
-            whole(self.workers, "workers", least=1)
+            fields.count(self.workers, "workers")
 
     @property
     def apart(self) -> bool:
@@ -167,56 +145,40 @@ class ServeOptions(Record):
 
     panel: ClassVar = "Service"
 
-    host: str = setting("Address to bind.", "127.0.0.1", metavar="ADDRESS")
-    port: int = setting("Port to bind; 0 for a free one.", 8000)
-    workers: int = setting("Processes, each with guardrails of its own.", 1, metavar="N")
-    max_batch: int = setting("Most answers that are scored together.", 64, metavar="N")
-    queue: int = setting("Most answers of a process that may wait.", 1024, metavar="N")
-    deadline: float = setting(
-        "Longest until an answer is decided, by the failure policy if need be.",
-        30.0,
-        metavar="SECONDS",
-    )
-    max_body: int = setting("Largest request body.", 2**20, metavar="BYTES")
-    read_timeout: float = setting(
-        "Longest that headers, and then the body, may take to arrive.", 10.0, metavar="SECONDS"
-    )
-    drain: float = setting(
-        "Longest to finish what was accepted, when stopped.", 30.0, metavar="SECONDS"
-    )
-    log: Path | None = setting("Folder of the decision log.", None, metavar="DIR")
-    log_sync: bool = setting("Have each line on disk before its decision is given.", False)
-    log_text: bool = setting("Keep the texts in the log, too.", False)
-    monitor: Path | None = setting(
-        "Watch in this folder what is logged, as monitor --follow does.", None, metavar="DIR"
-    )
+    host: str = setting(default="127.0.0.1", metavar="ADDRESS")
+    port: int = setting(default=8000)
+    workers: int = setting(default=1, metavar="N")
+    max_batch: int = setting(default=64, metavar="N")
+    queue: int = setting(default=1024, metavar="N")
+    deadline: float = setting(default=30.0, metavar="SECONDS")
+    max_body: int = setting(default=2**20, metavar="BYTES")
+    read_timeout: float = setting(default=10.0, metavar="SECONDS")
+    drain: float = setting(default=30.0, metavar="SECONDS")
+    log: Path | None = setting(default=None, metavar="DIR")
+    log_sync: bool = setting(default=False)
+    log_text: bool = setting(default=False)
+    monitor: Path | None = setting(default=None, metavar="DIR")
 
     def __post_init__(self) -> None:
         if not isinstance(self.host, str) or not self.host:
             raise InputError(f"host must be an address, e.g. 127.0.0.1; got {self.host!r}")
-        if whole(self.port, "port") > 65535:
+        if fields.whole(self.port, "port") > 65535:
             raise InputError(f"port must be at most 65535; got {self.port}")
         for name in ("workers", "max_batch", "queue", "max_body"):
-            whole(getattr(self, name), name, least=1)
+            fields.count(getattr(self, name), name)
         for name in ("deadline", "read_timeout", "drain"):
-            if not 0.0 < number(getattr(self, name), name) < float("inf"):
+            if not 0.0 < fields.number(getattr(self, name), name) < float("inf"):
                 raise InputError(
                     f"{name} must be a number of seconds above 0; got {getattr(self, name)!r}"
                 )
-        yes_or_no(self.log_sync, "log_sync")
-        yes_or_no(self.log_text, "log_text")
-        if self.monitor is not None:
-            object.__setattr__(self, "monitor", path(self.monitor, "monitor"))
-        if self.log is not None:
-            object.__setattr__(self, "log", path(self.log, "log"))
-        elif self.log_sync or self.log_text:
-            given = spell_option(ServeOptions, "log_sync" if self.log_sync else "log_text", True)
-            folder = spell_option(ServeOptions, "log", "DIR")
-            raise InputError(f"{given} is about the decision log; name its folder: {folder}")
-        elif self.monitor is not None:
-            given = spell_option(ServeOptions, "monitor", self.monitor)
-            folder = spell_option(ServeOptions, "log", "DIR")
-            raise InputError(f"{given} reads the decision log; name its folder: {folder}")
+        fields.yes_or_no(self.log_sync, "log_sync")
+        fields.yes_or_no(self.log_text, "log_text")
+        fields.replace_checked(self, monitor=fields.path, log=fields.path)
+        about = {"log_sync": self.log_sync, "log_text": self.log_text, "monitor": self.monitor}
+        if self.log is None and (given := [name for name, value in about.items() if value]):
+            spelled = fields.spell_option(ServeOptions, given[0], about[given[0]])
+            folder = fields.spell_option(ServeOptions, "log", "DIR")
+            raise InputError(f"{spelled} is about the decision log; name its folder: {folder}")
 
 
 #: What answers may be grouped by: fields of the lines of a decision log.
@@ -254,30 +216,20 @@ class WatchOptions(Record):
 
     panel: ClassVar = "Watch"
 
-    reference: int = setting(
-        "Answers at the start, and after each alarm, that later ones are compared with.",
-        1_000,
-        metavar="N",
-    )
-    arl: int = setting(
-        "Mean number of answers to a false alarm about traffic, at least.", 100_000, metavar="N"
-    )
-    delta: float = setting(
-        "Most probable that the promise is ever said to be broken while it is kept.", 0.05
-    )
-    seed: int = setting("Seed of the draws that break ties between equal values.", 0)
-    by: WatchedBy | None = setting(
-        "Watch the promise in each group of the log, too: group or language.", None, metavar="FIELD"
-    )
+    reference: int = setting(default=1_000, metavar="N")
+    arl: int = setting(default=100_000, metavar="N")
+    delta: float = setting(default=0.05)
+    seed: int = setting(default=0)
+    by: WatchedBy | None = setting(default=None, metavar="FIELD")
 
     def __post_init__(self) -> None:
-        if whole(self.reference, "reference", least=2) > MOST_REFERENCE:
+        if fields.whole(self.reference, "reference", least=2) > MOST_REFERENCE:
             raise InputError(
                 f"reference must be at most {MOST_REFERENCE:,} answers of the stream; got "
                 f"{self.reference:,}: give a longer one as a log of its own"
             )
-        whole(self.arl, "arl", least=1)
-        object.__setattr__(self, "delta", share(self.delta, "delta"))
-        whole(self.seed, "seed")
+        fields.count(self.arl, "arl")
+        fields.replace_checked(self, delta=fields.share)
+        fields.whole(self.seed, "seed")
         if self.by is not None:
-            one_of(self.by, WatchedBy, "by")
+            fields.one_of(self.by, WatchedBy, "by")

@@ -1,13 +1,10 @@
 """Agree()."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from tempfile import TemporaryFile
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,20 +14,8 @@ from calibrail.data.labels import LabelReader, TieError, another_column, label_r
 from calibrail.data.rows import shorten
 from calibrail.data.values import parse_cell
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.evaluation.judge_agreement import (
-    NONE,
-    Agreement,
-    LabelCounts,
-    Rate,
-    RateName,
-    ReliableEstimates,
-    ShareTest,
-    agreement,
-    alike_tests,
-    corrected_rates,
-    sample_tests,
-    trusted,
-)
+from calibrail.evaluation import judge_agreement
+from calibrail.evaluation.judge_agreement import NONE, Agreement, LabelCounts, Rate, RateName
 from calibrail.formatting import Shown
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.options import ReadOptions, ScoreThreshold, fields
@@ -42,37 +27,30 @@ from calibrail.report.documents import agree as words
 from calibrail.report.messages import say
 from calibrail.scores.registry import build_column
 
-#: Index of the human and of the judge label in ``LabelCounts.cells``.
-Labels = tuple[int, int]
+#: From answers to flags, with how many scores were undefined, and on how many it failed.
+Decide = Callable[[Sequence[Example]], tuple[Sequence[bool], int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Flagging:
-    """What flags answers.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns of the data that it reads.
-    described : mapping or None
-        How a result names it; None where nothing flags.
-    decide : callable
-        From answers to flags, with how many scores were undefined, and on how many it failed.
-    """
-
-    columns: tuple[str, ...]
-    described: Mapping[str, Any] | None
-    decide: Callable[[Sequence[Example]], tuple[Sequence[bool], int, int]]
-
-
-def choose_flagging(guardrail: Guardrail | None, scores: ScoreThreshold | None) -> Flagging:
-    """Return what flags answers: a guardrail, a column of scores, or nothing."""
+def _flagging(
+    guardrail: Guardrail | None, scores: ScoreThreshold | None
+) -> tuple[tuple[str, ...], Mapping[str, Any] | None, Decide]:
+    """Return the columns that what flags answers reads, how a result names it, and what decides."""
     if guardrail is not None and scores is not None:
         raise InputError("give a guardrail or a score column with its threshold, not both")
     if scores is not None:
-        return _by_column(scores)
+        column, higher, edge = str(scores.column), str(scores.higher), float(scores.threshold or 0)
+        # The column's score is turned so that higher means hallucinated; so is its threshold.
+        score = build_column(column, higher=higher)
+        edge = edge if higher == "hallucinated" else -edge
+
+        def reach(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
+            values = score.score(examples).values
+            undefined = np.isnan(values)
+            return ((values >= edge) | undefined).tolist(), int(undefined.sum()), 0
+
+        return (column,), scores.to_dict(), reach
     if guardrail is None:
-        return Flagging((), None, lambda examples: ([False] * len(examples), 0, 0))
+        return (), None, lambda examples: ([False] * len(examples), 0, 0)
     calibration, decide_all = guardrail.calibration, guardrail.decide
 
     def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
@@ -84,71 +62,31 @@ def choose_flagging(guardrail: Guardrail | None, scores: ScoreThreshold | None) 
 
     threshold = None if calibration.flag_all else float(calibration.threshold)
     described = {"guardrail": guardrail.score.name, "threshold": threshold}
-    return Flagging(guardrail.columns, described, decide)
+    return guardrail.columns, described, decide
 
 
-def _by_column(scores: ScoreThreshold) -> Flagging:
-    """Flag answers at a threshold of scores and beyond, and where there is no score."""
-    column, higher, threshold = str(scores.column), str(scores.higher), float(scores.threshold or 0)
-    # The column's score is turned so that higher means hallucinated; so is its threshold.
-    score = build_column(column, higher=higher)
-    edge = threshold if higher == "hallucinated" else -threshold
+class _LabelPairs:
+    """Reads two labels of each row; sets rows aside whose label is neither 0, 1 nor blank."""
 
-    def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
-        values = score.score(examples).values
-        undefined = np.isnan(values)
-        return ((values >= edge) | undefined).tolist(), int(undefined.sum()), 0
-
-    return Flagging((column,), scores.to_dict(), decide)
-
-
-class JudgeLabelCounts:
-    """Counts of labels and flags, and what weakens them."""
-
-    def __init__(self) -> None:
-        self.cells = np.zeros((3, 3, 2), np.int64)
-        self.n = self.n_sharing = self.n_undefined = self.n_errors = 0
-        self.groups: set[str] = set()
-
-    def add(self, rows: Sequence[tuple[Example, Labels]], flagging: Flagging) -> None:
-        """Flag and count rows."""
-        flags, n_undefined, n_errors = flagging.decide([example for example, _ in rows])
-        self.n += len(rows)
-        self.n_undefined += n_undefined
-        self.n_errors += n_errors
-        for (example, (human, judge)), flag in zip(rows, flags, strict=True):
-            self.cells[human, judge, int(flag)] += 1
-            if human != NONE and example.group is not None:
-                self.n_sharing += example.group in self.groups
-                self.groups.add(example.group)
-
-
-class Unreadable:
-    """Sets aside rows whose label is neither 0, 1 nor blank, as the reader does with its own."""
-
-    def __init__(self, source: str, reading: ReadOptions) -> None:
-        self.source, self.strict, self.path = source, reading.strict, reading.quarantine
-        self.reading, self.n = reading, 0
+    def __init__(self, source: str, reading: ReadOptions, human: str, judge: str) -> None:
+        self._source, self._reading = source, reading
+        self._readers = [LabelReader(reading, column) for column in (human, judge)]
+        self._entries: list[str] = []
         self.first: str | None = None
-        self._entries: IO[str] = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115
 
-    def __enter__(self) -> Unreadable:
-        return self
+    @property
+    def n(self) -> int:
+        """Rows that were set aside."""
+        return len(self._entries)
 
-    def __exit__(self, *exception: object) -> None:
-        self._entries.close()
-
-    def readable(
-        self, examples: Iterable[Example], human: str, judge: str
-    ) -> Iterator[tuple[Example, Labels]]:
-        """Yield the examples whose two labels can be read."""
-        readers = [LabelReader(self.reading, column) for column in (human, judge)]
-        for example in examples:
-            labels = [_label(example.columns.get(reader.column), reader) for reader in readers]
-            if None in labels:
-                self._set_aside(example, readers[labels.index(None)])
-            else:
-                yield example, (int(labels[0] or 0), int(labels[1] or 0))
+    def read(self, example: Example) -> tuple[int, int] | None:
+        """Return both labels as places in the counts; None where one cannot be read."""
+        readers = self._readers
+        human, judge = (_label(example.columns.get(item.column), item) for item in readers)
+        if human is None or judge is None:
+            self._set_aside(example, readers[human is not None])
+            return None
+        return human, judge
 
     def _set_aside(self, example: Example, reader: LabelReader) -> None:
         column = reader.column
@@ -157,27 +95,25 @@ class Unreadable:
         number = example.id.removeprefix("row-")
         row = int(number) if number.isdecimal() and number != example.id else None
         where = f"id {example.id!r}" if row is None else f"row {row}"
-        remedy = label_remedy(value, reader)
-        remedy = remedy.removesuffix(another_column())
+        remedy = label_remedy(value, reader).removesuffix(another_column())
         problem = (
-            f"{self.source}, {where}, field {column}: not 0 or 1, got {shorten(value)}. "
+            f"{self._source}, {where}, field {column}: not 0 or 1, got {shorten(value)}. "
             f"{remedy[0].upper()}{remedy[1:]}; leave the cell empty where there is no label"
         )
-        if self.strict:
+        if self._reading.strict:
             raise DataError(problem)
         self.first = self.first or problem
-        self.n += 1
         entry = {"row": row, "id": example.id, "field": column, "reason": "not 0 or 1"}
-        self._entries.write(json.dumps({**entry, "value": shorten(value)}) + "\n")
+        self._entries.append(json.dumps({**entry, "value": shorten(value)}) + "\n")
 
     def append(self) -> None:
         """Write the rows behind those that the reader has put into the quarantine file."""
-        if self.path is None or not self.n:
+        path = self._reading.quarantine
+        if path is None or not self._entries:
             return
-        self._entries.seek(0)
-        with file_errors(f"cannot write {self.path}"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8", newline="\n") as file:
+        with file_errors(f"cannot write {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8", newline="\n") as file:
                 file.writelines(self._entries)
 
 
@@ -231,9 +167,9 @@ class JudgedRates(Shown):
     counts: LabelCounts
     agreement: Agreement
     rates: Mapping[RateName, Rate]
-    trust: Mapping[RateName, ReliableEstimates]
-    sample: tuple[ShareTest, ...]
-    alike: tuple[ShareTest, ...]
+    trust: Mapping[RateName, judge_agreement.ReliableEstimates]
+    sample: tuple[judge_agreement.ShareTest, ...]
+    alike: tuple[judge_agreement.ShareTest, ...]
     confidence: float
     columns: Mapping[str, str]
     flag: Mapping[str, Any] | None
@@ -332,48 +268,56 @@ def agree(
     guardrail = None if guardrail is None else Guardrail.coerce(guardrail)
     if guardrail is not None:
         require_answers(guardrail.config, "agree")
-    flagging = choose_flagging(guardrail, scores)
-    reading, context = (
-        optional(reading, ReadOptions, "reading"),
-        optional(context, Context, "context"),
-    )
-    keep = (human, judge, *flagging.columns)
-    examples = open_source(source, reading, keep=keep, labelled=False)
+    columns, described, decide = _flagging(guardrail, scores)
+    reading = optional(reading, ReadOptions, "reading")
+    context = optional(context, Context, "context")
+    examples = open_source(source, reading, keep=(human, judge, *columns), labelled=False)
     name = spoken(source)
-    fresh, tally = Fresh(guardrail), JudgeLabelCounts()
-    with Unreadable(name, reading) as unreadable:
-        rows = unreadable.readable(examples, human, judge)
-        for batch in batches(row for row in rows if fresh.admits(row[0])):
-            tally.add(batch, flagging)
-            if context.progress is not None:
-                context.progress(tally.n)
-        unreadable.append()
-    counts = LabelCounts(tally.cells, flagging.described is not None)
-    for column, role, n in ((human, "human", counts.n_human), (judge, "judge", counts.n_judge)):
-        if not n:
-            raise DataError(words.no_label(name, column, role, unreadable.n, unreadable.first))
-    sample = sample_tests(counts)
+    fresh, pairs, cells = (
+        Fresh(guardrail),
+        _LabelPairs(name, reading, human, judge),
+        np.zeros((3, 3, 2), np.int64),
+    )
+    groups, n, n_sharing, n_undefined, n_errors = set[str](), 0, 0, 0, 0
+    readable = ((item, labels) for item in examples if (labels := pairs.read(item)) is not None)
+    for batch in batches(row for row in readable if fresh.admits(row[0])):
+        flags, undefined, errors = decide([example for example, _ in batch])
+        n, n_undefined, n_errors = n + len(batch), n_undefined + undefined, n_errors + errors
+        for (example, labels), flag in zip(batch, flags, strict=True):
+            cells[(*labels, int(flag))] += 1
+            if labels[0] != NONE and example.group is not None:
+                n_sharing += example.group in groups
+                groups.add(example.group)
+        if context.progress is not None:
+            context.progress(n)
+    pairs.append()
+    counts = LabelCounts(cells, described is not None)
+    for column, role, found in ((human, "human", counts.n_human), (judge, "judge", counts.n_judge)):
+        if not found:
+            raise DataError(words.no_label(name, column, role, pairs.n, pairs.first))
+    sample = judge_agreement.sample_tests(counts)
     random = not (fresh.n_seen_before or any(test.differs for test in sample))
-    rates = {key: _in_words(key, rate) for key, rate in corrected_rates(counts, level).items()}
+    corrected = judge_agreement.corrected_rates(counts, level)
+    rates = {key: _in_words(key, rate) for key, rate in corrected.items()}
     result = JudgedRates(
         counts=counts,
         agreement=_agreement(counts, level),
         rates=rates,
-        trust=trusted(rates, random=random),
+        trust=judge_agreement.trusted(rates, random=random),
         sample=_tests(sample),
-        alike=_tests(alike_tests(counts)),
+        alike=_tests(judge_agreement.alike_tests(counts)),
         confidence=level,
         columns={"human": human, "judge": judge},
-        flag=flagging.described,
+        flag=described,
         data={
             "source": source_name(source),
             "sha256": examples.digest(),
-            "n_unlabelled": int(tally.cells[NONE, NONE].sum()),
-            "n_quarantined": unreadable.n + examples.n_quarantined,
+            "n_unlabelled": int(cells[NONE, NONE].sum()),
+            "n_quarantined": pairs.n + examples.n_quarantined,
             "n_seen_before": fresh.n_seen_before,
-            "n_undefined": tally.n_undefined,
-            "n_errors": tally.n_errors,
-            "n_sharing_a_group": tally.n_sharing,
+            "n_undefined": n_undefined,
+            "n_errors": n_errors,
+            "n_sharing_a_group": n_sharing,
             "part": examples.part(),
         },
         warnings=(),
@@ -404,13 +348,13 @@ def _in_words(name: RateName, rate: Rate) -> Rate:
 
 def _agreement(counts: LabelCounts, level: float) -> Agreement:
     """Return the agreement with sentences in place of codes."""
-    result = agreement(counts, level)
+    result = judge_agreement.agreement(counts, level)
     kappa = replace(result.kappa, reason=words.code_message(result.kappa.reason))
     asymmetry = replace(result.asymmetry, reason=words.code_message(result.asymmetry.reason))
     return replace(result, kappa=kappa, asymmetry=asymmetry)
 
 
-def _tests(tests: tuple[ShareTest, ...]) -> tuple[ShareTest, ...]:
+def _tests(tests: tuple[judge_agreement.ShareTest, ...]) -> tuple[judge_agreement.ShareTest, ...]:
     """Return tests with words in place of codes."""
     return tuple(
         replace(test, share=say(f"agree.{test.share}"), reason=words.code_message(test.reason))

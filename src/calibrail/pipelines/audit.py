@@ -9,22 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.duplicates import normalise
-from calibrail.data.example import Example
-from calibrail.data.formats import Source
-from calibrail.data.splits import FIT, group_numbers
-from calibrail.errors import DataError, ModelError
-from calibrail.evaluation.audit import (
-    Audit,
-    Leakage,
-    LeftOut,
-    Material,
-    audit_scores,
-    copies,
-    giveaway,
-    repeated,
-    shared,
-)
+from calibrail.data import duplicates, example, formats, splits
+from calibrail.errors import ModelError
+from calibrail.evaluation import audit as measures
 from calibrail.evaluation.audit_answers import AuditAnswers
 from calibrail.evaluation.confounds import SURFACE, Division, by_column, thirds
 from calibrail.evaluation.stats.intervals import Floats, Mask
@@ -33,26 +20,11 @@ from calibrail.models.embeddings import Encoder
 from calibrail.models.loading import DEFAULT_MODEL
 from calibrail.options import ReadOptions, SplitOptions, Undefined, fields
 from calibrail.options.fields import optional
-from calibrail.pipelines.loading import Context
-from calibrail.pipelines.run import write_run
-from calibrail.pipelines.scoring import Scored, require_usable, resolve_scores, score_source
+from calibrail.pipelines import loading, run, scoring
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons
-from calibrail.scores.base import Score
-from calibrail.scores.custom import ScoreLike
-from calibrail.scores.detector import Embedding, learns
-from calibrail.scores.lexical import (
-    ANGLES,
-    Angle,
-    ContextLength,
-    Length,
-    NovelCount,
-    Novelty,
-    QuestionLength,
-    QuestionWords,
-)
-from calibrail.scores.registry import DEFAULT_SCORE, key_of
+from calibrail.scores import base, custom, detector, lexical, registry
 from calibrail.scores.table import ScoreTable
 
 #: Features whose thirds are strata.
@@ -60,35 +32,20 @@ DIVIDED: Final = ("theta_qc", "question_length", "context_length", "length")
 
 NO_TEXTS: Final = "the data holds no such texts"
 
-_SURFACE: Final = (Length, Novelty, NovelCount, QuestionWords, QuestionLength, ContextLength)
-
-
-class TextDigests:
-    """Remembers of each text only what tells copies apart."""
-
-    def __init__(self) -> None:
-        self._digests: dict[str, list[int]] = {"question": [], "answer": []}
-
-    def watch(self, example: Example) -> None:
-        """Remember one labelled answer."""
-        if example.label is None:
-            raise DataError(
-                f"an audit needs labelled answers; {example.id or 'an example'} has no label"
-            )
-        self._digests["question"].append(_digest(example.question))
-        self._digests["answer"].append(_digest(example.response))
-
-    def digests(self, what: str) -> NDArray[np.uint64]:
-        """Return the digests of every question or answer; 0 where there is none."""
-        return np.array(self._digests[what], dtype=np.uint64)
+#: Features of texts, in the order of their columns.
+_SURFACE: Final = (
+    *(lexical.Length, lexical.Novelty, lexical.NovelCount),
+    *(lexical.QuestionWords, lexical.QuestionLength, lexical.ContextLength),
+)
 
 
 def _digest(text: str) -> int:
-    words = normalise(text).encode("utf-8", "surrogatepass")
+    """Return what tells copies of a text apart; 0 where there is none."""
+    words = duplicates.normalise(text).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(words, digest_size=8).digest(), "big") if words else 0
 
 
-class Beside:
+class _Features:
     """Which features are computed beside the detectors, known once the first answer is read.
 
     Parameters
@@ -105,34 +62,34 @@ class Beside:
     """
 
     def __init__(self, geometry: bool) -> None:
-        self.triangles: dict[str, tuple[Angle, ...]] = {}
+        self.triangles: dict[str, tuple[lexical.Angle, ...]] = {}
         self.absent: str | None = "it was not asked for (--no-geometry)"
         self._geometry = geometry
 
-    def __call__(self, detectors: Sequence[Score], first: Example) -> list[Score]:
+    def __call__(self, detectors: Sequence[base.Score], first: example.Example) -> list[base.Score]:
         """Return the surface features that are not detectors themselves, and the angles."""
         if not (first.question or first.response or first.contexts):
             self.absent = NO_TEXTS
         elif self._geometry:
             self._find_angles(detectors)
-        known = {key_of(score) for score in detectors}
-        surface = [kind() for kind in _SURFACE if key_of(kind()) not in known]
+        known = {registry.key_of(score) for score in detectors}
+        surface = [kind() for kind in _SURFACE if registry.key_of(kind()) not in known]
         return [*surface, *(angle for angles in self.triangles.values() for angle in angles)]
 
-    def _find_angles(self, detectors: Sequence[Score]) -> None:
+    def _find_angles(self, detectors: Sequence[base.Score]) -> None:
         """Take every encoder that a detector uses, else the embedded one if it is there."""
         encoders: dict[str, dict[str, Any]] = {}
         self.absent = None
         for score in detectors:
             # An encoder behind an endpoint is not asked for more than the detector itself needs.
-            if isinstance(score, Embedding) and isinstance(score.encoder, Encoder):
+            if isinstance(score, detector.Embedding) and isinstance(score.encoder, Encoder):
                 names = ("model", "revision", "prompt", "dtype")
                 options = {name: getattr(score.encoder, name) for name in names}
                 chosen = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
                 precision = [] if options["dtype"] == "float32" else [options["dtype"]]
                 encoders[", ".join([options["model"], *chosen, *precision])] = options
         if not encoders:
-            default = ANGLES[0]()
+            default = lexical.ANGLES[0]()
             try:
                 # Reads files only; a model that is not installed is found out here.
                 default.fingerprint()
@@ -142,33 +99,16 @@ class Beside:
                 return
             encoders = {DEFAULT_MODEL: {}}
         self.triangles = {
-            name: tuple(angle(**options) for angle in ANGLES) for name, options in encoders.items()
+            name: tuple(angle(**options) for angle in lexical.ANGLES)
+            for name, options in encoders.items()
         }
 
-    def features(
-        self, scored: Scored, columns: Mapping[str, Floats]
-    ) -> tuple[dict[str, Floats], dict[str, dict[str, Floats]]]:
-        """Return the surface features with the first question-context angle, and all angles."""
-        features = {name: columns[name] for name in SURFACE if name in columns}
-        angles = {
-            encoder: {angle.name: columns[key_of(angle)] for angle in triangle}
-            for encoder, triangle in self.triangles.items()
-        }
-        if angles:
-            features["theta_qc"] = next(iter(angles.values()))["theta_qc"]
-        return features, angles
 
-
-def has_angles(triangle: Mapping[str, Floats]) -> bool:
-    """Return whether both angles of the response are known anywhere."""
-    return not any(np.isnan(triangle[name]).all() for name in ("theta_rq", "theta_rc"))
-
-
-def divide(
+def _divide(
     features: Mapping[str, Floats],
     cells: Mapping[str, Sequence[Any]],
     absent: str | None,
-) -> tuple[list[Division], list[LeftOut]]:
+) -> tuple[list[Division], list[measures.LeftOut]]:
     """Return how answers are divided into strata, and what is left out for which reason.
 
     Parameters
@@ -181,7 +121,7 @@ def divide(
         Why there are no angles.
     """
     divisions: list[Division] = []
-    left_out: list[LeftOut] = []
+    left_out: list[measures.LeftOut] = []
 
     def lacks(name: str) -> bool:
         return name not in features or bool(np.isnan(features[name]).all())
@@ -193,46 +133,53 @@ def divide(
         elif (division := thirds(name, features[name])) is not None:
             divisions.append(division)
             continue
-        left_out.append(LeftOut(f"strata by {name}", why))
+        left_out.append(measures.LeftOut(f"strata by {name}", why))
     for name, values in cells.items():
         if (division := by_column(name, values)) is not None:
             divisions.append(division)
         else:
-            left_out.append(LeftOut(f"strata by {name}", "the column holds fewer than two values"))
-    left_out.extend(LeftOut(f"confounding by {name}", NO_TEXTS) for name in SURFACE if lacks(name))
+            left_out.append(
+                measures.LeftOut(f"strata by {name}", "the column holds fewer than two values")
+            )
+    left_out.extend(
+        measures.LeftOut(f"confounding by {name}", NO_TEXTS) for name in SURFACE if lacks(name)
+    )
     if lacks("theta_qc"):
-        left_out.append(LeftOut("components of the index", absent or NO_TEXTS))
+        left_out.append(measures.LeftOut("components of the index", absent or NO_TEXTS))
     return divisions, left_out
 
 
-def leaks(
-    scored: Scored, used: Mask, texts: TextDigests, columns: Sequence[str], answers: AuditAnswers
-) -> Leakage:
+def _leaks(
+    scored: scoring.Scored, used: Mask, columns: Sequence[str], answers: AuditAnswers
+) -> measures.Leakage:
     """Look for copies over all answers, for giveaways over those that are audited."""
-    table, groups = scored.table, named_groups(scored.table)
+    table, groups, sketches = scored.table, named_groups(scored.table), scored.sketches
+    ids = [str(item) for item in table.ids.to_pylist()]
+    texts = [(item.question, item.response) for item in scored.answers or ()]
+    digests = {
+        what: np.array([_digest(pair[place]) for pair in texts], np.uint64)
+        for place, what in enumerate(("question", "answer"))
+    }
+    if sketches is not None and sketches.exact.any():
+        digests["whole"] = table.digests
     sides = {
         "label": table.labels.astype(np.int64),
         "group": groups,
         "split": scored.codes.astype(np.int64),
     }
-    ids = [str(item) for item in table.ids.to_pylist()]
-    sketches = scored.sketches
-    digests = {what: texts.digests(what) for what in ("question", "answer")}
-    if sketches is not None and sketches.exact.any():
-        digests["whole"] = table.digests
-    repeats = [shared(what, digest, table.labels) for what, digest in digests.items()]
+    repeats = [measures.shared(what, digest, table.labels) for what, digest in digests.items()]
     grouped = np.array([group is not None for group in table.groups.to_pylist()], dtype=bool)
-    giveaways = [giveaway("group", np.where(grouped, groups, -1)[used], answers)]
+    giveaways = [measures.giveaway("group", np.where(grouped, groups, -1)[used], answers)]
     for name in columns:
         cells = [None if cell in (None, "") else str(cell) for cell in table.kept[name]]
-        numbers = group_numbers(cells, len(cells))
+        numbers = splits.group_numbers(cells, len(cells))
         numbers[[cell is None for cell in cells]] = -1
-        giveaways.append(giveaway(name, numbers[used], answers))
-    return Leakage(
-        copies=copies(sketches, sides, ids) if sketches is not None else (),
+        giveaways.append(measures.giveaway(name, numbers[used], answers))
+    return measures.Leakage(
+        copies=() if sketches is None else measures.copies(sketches, sides, ids),
         shared=tuple(item for item in repeats if item is not None),
         giveaways=tuple(giveaways),
-        n_ids_repeated=repeated(ids),
+        n_ids_repeated=measures.repeated(ids),
     )
 
 
@@ -252,7 +199,7 @@ class AuditRun(Shown):
 
     shown_as = "audit"
 
-    audit: Audit
+    audit: measures.Audit
     table: ScoreTable
     codes: NDArray[np.int8]
 
@@ -270,12 +217,12 @@ class AuditRun(Shown):
 
         content = self.to_dict()
         files = {"audit.json": content}
-        return write_run(folder, files, document(content), self.table, codes=self.codes)
+        return run.write_run(folder, files, document(content), self.table, codes=self.codes)
 
 
 def audit(
-    source: Source,
-    scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
+    source: formats.Source,
+    scores: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
     *,
     by: Sequence[str] = (),
     geometry: bool = True,
@@ -283,7 +230,7 @@ def audit(
     confidence: float = 0.95,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
-    context: Context | None = None,
+    context: loading.Context | None = None,
 ) -> AuditRun:
     """Look into detectors: what explains their result, where they fail, whether they agree.
 
@@ -328,13 +275,11 @@ def audit(
     >>> run.to_dict()["schema"], run.audit.detectors[0].name
     ('calibrail.audit/1', 'novelty')
     """
-    splitting, context = (
-        optional(splitting, SplitOptions, "splitting"),
-        optional(context, Context, "context"),
-    )
-    detectors, by = resolve_scores(scores), tuple(dict.fromkeys(fields.texts(by, "by")))
-    texts, beside = TextDigests(), Beside(geometry)
-    scored = score_source(
+    splitting = optional(splitting, SplitOptions, "splitting")
+    context = optional(context, loading.Context, "context")
+    detectors, by = scoring.resolve_scores(scores), tuple(dict.fromkeys(fields.texts(by, "by")))
+    beside = _Features(geometry)
+    scored = scoring.score_source(
         source,
         detectors,
         reading=reading,
@@ -342,30 +287,41 @@ def audit(
         beside=beside,
         companions=False,
         keep=by,
-        watch=texts.watch,
         progress=context.progress,
     )
     keys, table = scored.keys, scored.table
     for index in range(len(keys)):
-        require_usable(scored, index, split=False)
-    used = (scored.codes != FIT) | (not any(map(learns, detectors)))
+        scoring.require_usable(scored, index, split=False)
+    used = (scored.codes != splits.FIT) | (not any(map(detector.learns, detectors)))
     columns = {name: column[used] for name, column in table.columns.items()}
-    features, angles = beside.features(scored, columns)
+    features: dict[str, Floats] = {name: columns[name] for name in SURFACE if name in columns}
+    angles = {
+        encoder: {angle.name: columns[registry.key_of(angle)] for angle in triangle}
+        for encoder, triangle in beside.triangles.items()
+    }
+    if angles:
+        features["theta_qc"] = next(iter(angles.values()))["theta_qc"]
+    # Of an encoder both angles of the response must be known anywhere.
+    angles = {
+        encoder: triangle
+        for encoder, triangle in angles.items()
+        if not any(np.isnan(triangle[name]).all() for name in ("theta_rq", "theta_rc"))
+    }
     rows = np.flatnonzero(used).tolist()
     cells = {name: [table.kept[name][row] for row in rows] for name in by}
-    divisions, left_out = divide(features, cells, beside.absent)
+    divisions, left_out = _divide(features, cells, beside.absent)
     if table.n_truncated:
         ends = f"the ends of {table.n_truncated:,} long texts, in what is embedded"
-        left_out.append(LeftOut(ends, "the encoder reads only their beginning"))
+        left_out.append(measures.LeftOut(ends, "the encoder reads only their beginning"))
     answers = AuditAnswers(table.labels[used], scored.groups[used], confidence, splitting.seed)
-    result = audit_scores(
+    result = measures.audit_scores(
         {key: columns[key] for key in keys},
         answers,
-        Material(
-            leakage=leaks(scored, used, texts, by, answers),
+        measures.Material(
+            leakage=_leaks(scored, used, by, answers),
             features={name: features[name] for name in SURFACE if name in features},
             divisions=divisions,
-            angles={name: triangle for name, triangle in angles.items() if has_angles(triangle)},
+            angles=angles,
             left_out=left_out,
         ),
         specs=scored.specs,

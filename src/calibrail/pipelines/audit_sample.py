@@ -1,6 +1,6 @@
 """The audit-sample command: draws logged answers for people to label."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
@@ -17,37 +17,22 @@ from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
-from calibrail.labelling.folder import (
-    DRAWING,
-    GUARDRAIL,
-    POOL_FILE,
-    LabelFolder,
-    has_labels,
-    prepared_folder,
-    read_plan,
-    write_plan,
-)
-from calibrail.labelling.log_sampling import (
-    Batches,
-    Budget,
-    DrawBatch,
-    LogCandidate,
-    LogSampler,
-    draw_lines,
-    question_digest,
-)
+from calibrail.labelling import folder as folders
+from calibrail.labelling import log_sampling
+from calibrail.labelling.folder import POOL_FILE, LabelFolder, has_labels, read_plan
 from calibrail.labelling.plan import Order, SessionPlan, Traces
 from calibrail.labelling.progress import has_text
 from calibrail.labelling.sampling import Pool, PooledAnswer
 from calibrail.labelling.store import Draw, Lock
-from calibrail.options import AuditOptions, Drawing, ReadOptions
-from calibrail.options.fields import optional, path, spell_option
-from calibrail.options.keywords import options_from_keywords
+from calibrail.options import AuditOptions, Drawing, ReadOptions, fields, keywords
 from calibrail.pipelines.label import changes, other_guardrail
 from calibrail.pipelines.loading import Progress
-from calibrail.pipelines.monitor_inputs import is_number, none_used, text_in, usable
+from calibrail.pipelines.monitor_inputs import OwnDecisions, is_number, none_used, text_in
 from calibrail.pipelines.run import frozen_config, frozen_limits
+from calibrail.report.messages import say
 from calibrail.serialization import Record
+
+Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 #: What became of a call: answers were drawn; the log holds no new ones; the budget of the days
 #: that it holds is spent, so that the new ones wait for the next call.
@@ -116,7 +101,7 @@ class AuditBatch(Record):
     schema: ClassVar = "calibrail.audit_sample/1"
 
 
-def agreed_plan(
+def _agreed_plan(
     folder: Path,
     config: FrozenConfig,
     file: Path | None,
@@ -124,10 +109,10 @@ def agreed_plan(
     drawing: Drawing | None,
 ) -> SessionPlan:
     """Return what was agreed on in the first call, or is in this one; refuse anything else."""
-    if drawing is not None and optional(drawing, Drawing, "drawing").whole_groups:
+    if drawing is not None and fields.optional(drawing, Drawing, "drawing").whole_groups:
         raise InputError(
             "each line of a log is drawn by itself; leave out "
-            f"{spell_option(Drawing, 'whole_groups', True)}"
+            f"{fields.spell_option(Drawing, 'whole_groups', True)}"
         )
     if not has_labels(folder):
         return SessionPlan(
@@ -141,171 +126,78 @@ def agreed_plan(
         )
     plan = read_plan(folder)
     if plan.purpose != "watch":
-        raise InputError(
-            f"the labels in {folder} are for a verdict or a threshold, and their answers come from "
-            "traces; name another folder for those of a log"
-        )
+        raise InputError(say("refused.labels_of_traces", folder=folder))
     others = [*other_guardrail(plan, config)]
     settings = {"seed": options.seed, "shared": options.shared}
     others += changes(AuditOptions, settings, plan.to_dict())
     if drawing is not None:
         others += changes(Drawing, drawing.to_dict(), plan.drawing.to_dict())
     if others:
-        raise InputError(
-            f"the answers in {folder} were drawn otherwise: {'; '.join(others)}. Leave that out to "
-            "go on, or name another folder to begin anew; nothing was changed"
-        )
+        raise InputError(say("refused.drawn_otherwise", folder=folder, others="; ".join(others)))
     return plan
 
 
-def budget_a_day(options: AuditOptions, plan: SessionPlan, last: DrawBatch | None) -> float:
-    """Return what this call says, or else the last one did, or the first one."""
-    if options.per_day is not None:
-        return options.per_day
-    per_day = plan.per_day if last is None else last.per_day
+def _budget(
+    options: AuditOptions,
+    plan: SessionPlan,
+    sampler: log_sampling.LogSampler,
+    batches: log_sampling.Batches | None,
+) -> tuple[float, log_sampling.Budget]:
+    """Return how many answers people are to label for each day, and of what is new.
+
+    It is what this call says, or else the last one did, or the first one.
+    """
+    per_day, spelled = options.per_day, fields.spell_option(AuditOptions, "per_day")
     if per_day is None:
-        raise InputError(
-            f"{spell_option(AuditOptions, 'per_day')} must be given: how many answers are people "
-            "to label for each day of the log?"
-        )
-    return per_day
+        per_day = batches.all[-1].per_day if batches is not None and batches.all else plan.per_day
+    if per_day is None:
+        raise InputError(say("refused.per_day_missing", option=spelled))
+    if sampler.n and not sampler.days and per_day < 1.0:
+        raise InputError(say("refused.log_without_times", option=spelled, per_day=f"{per_day:g}"))
+    counted, left = (set[str](), 0.0) if batches is None else (batches.counted, batches.left)
+    if not sampler.n:
+        return per_day, log_sampling.Budget((), 0, left)
+    return per_day, log_sampling.Budget.for_days(per_day, sampler.days, counted, left)
 
 
-def begin(folder: Path, config: FrozenConfig, plan: SessionPlan) -> None:
-    """Write down what was agreed on; the plan last, without which nothing has begun."""
-    with file_errors(f"cannot write into the folder {folder}", "; name another one"):
-        write_atomically(folder / POOL_FILE, b"", durable=True)
-        write_atomically(folder / GUARDRAIL, config.to_bytes(), durable=True)
-        write_plan(folder, plan)
-
-
-def open_folder(folder: Path) -> tuple[LabelFolder, Batches]:
+def _open(folder: Path) -> tuple[LabelFolder, log_sampling.Batches]:
     """Return the folder's files, with what a crash has left out of the last batch."""
     files = LabelFolder(folder)
-    batches = Batches(files)
+    batches = log_sampling.Batches(files)
     with files.lock():
         batches.refresh()
     return files, batches
 
 
-def budget_of(per_day: float, sampler: LogSampler, batches: Batches | None) -> Budget:
-    """Return how many answers people are to label of what is new."""
-    if sampler.n and not sampler.days and per_day < 1.0:
-        raise InputError(
-            "no line of the log bears a time, so that each call counts as one day, and "
-            f"{spell_option(AuditOptions, 'per_day')} must be at least 1; got {per_day:g}"
-        )
-    counted, left = (set[str](), 0.0) if batches is None else (batches.counted, batches.left)
-    if not sampler.n:
-        return Budget((), 0, left)
-    return Budget.for_days(per_day, sampler.days, counted, left)
-
-
-def logged_example(id: str, content: Mapping[str, Any]) -> Example:
-    """Return an answer of a log line, with its texts and the column of its score if it has them."""
-    contexts, column = content.get("contexts"), content.get("column")
-    value = content.get("column_value")
-    return Example(
-        text_in(content.get("question")) or "",
-        tuple(text_in(item) or "" for item in contexts) if isinstance(contexts, list) else (),
-        text_in(content.get("response")) or "",
-        id=id,
-        columns={column: value} if isinstance(column, str) and is_number(value) else {},
-    )
-
-
-def logged_lengths(content: Mapping[str, Any]) -> dict[str, int]:
-    """Return how long a log line says that question and response are, and how many chunks."""
-    traffic = content.get("traffic")
-    known = traffic if isinstance(traffic, Mapping) else {}
-    return {
-        name: known[name]
-        for name in ("question", "response", "chunks")
-        if isinstance(known.get(name), int)
-    }
-
-
-class TextSource:
-    """Finds the texts of answers that a log holds none of, by their ids, in one pass over traces.
-
-    Parameters
-    ----------
-    answers : iterable of Waiting
-        Answers that people are to label; those that have texts keep them.
-    """
-
-    def __init__(self, answers: Iterable[PooledAnswer]) -> None:
-        self._lacking = [item for item in answers if not has_text(item.example)]
-        self._found: dict[str, Example] = {}
-
-    def look(self, traces: Source | None, reading: ReadOptions | None) -> None:
-        """Read traces, and keep the texts of those that are wanted."""
-        wanted = {item.example.id for item in self._lacking}
-        if traces is None or not wanted:
-            return
-        reading = optional(reading, ReadOptions, "reading")
-        for example in read(traces, reading, labelled=False, require=("response",)):
-            if example.id in wanted and has_text(example):
-                self._found[example.id] = example
-
-    @property
-    def n_others(self) -> int:
-        """Answers whose id was found with texts of another length than was logged."""
-        pairs = ((self._found.get(item.example.id), item) for item in self._lacking)
-        return sum(traced is not None and not _fits(traced, item) for traced, item in pairs)
-
-    def into(self, answer: PooledAnswer) -> PooledAnswer:
-        """Return an answer with its texts, as far as they are known."""
-        example = answer.example
-        traced = self._found.get(example.id)
-        if has_text(example) or traced is None or not _fits(traced, answer):
-            return answer
-        texts = Example(
-            traced.question,
-            traced.contexts,
-            traced.response,
-            id=example.id,
-            columns=example.columns,
-        )
-        return replace(answer, example=texts, lengths={})
-
-
-def _fits(traced: Example, logged: PooledAnswer) -> bool:
-    """Return whether texts are as long as was logged: an id may stand for another answer."""
-    lengths = {
-        "question": len(traced.question),
-        "response": len(traced.response),
-        "chunks": len(traced.contexts),
-    }
-    return all(lengths[name] == n for name, n in logged.lengths.items())
-
-
-def moment_of(item: Logged) -> str | None:
-    """Return when a line was logged; None where that is not known, or lies in the future."""
-    return None if isnan(item.moment) else item.time
-
-
-def candidate_of(item: Logged) -> LogCandidate:
-    """Return a decision of the log as what can be drawn."""
+def _candidate(item: Logged) -> log_sampling.LogCandidate:
+    """Return a decision of the log as what can be drawn, with texts and score as it holds them."""
     content = item.content
-    traffic, score = content.get("traffic"), content.get("score")
-    language = traffic.get("language") if isinstance(traffic, dict) else None
-    id = content.get("id")
-    return LogCandidate(
+    score, id, group = (content.get(name) for name in ("score", "id", "group"))
+    contexts, column = content.get("contexts"), content.get("column")
+    value, traffic = content.get("column_value"), content.get("traffic")
+    known = traffic if isinstance(traffic, dict) else {}
+    language, lengths = known.get("language"), ("question", "response", "chunks")
+    return log_sampling.LogCandidate(
         chain=item.chain,
         seq=item.seq,
         time=item.time,
         score=None if score is None else float(score),
         flagged=content["outcome"] != "pass",
-        group=None if (group := content.get("group")) is None else str(group),
+        group=None if group is None else str(group),
         language=None if language is None else str(language),
-        # Who gave no id is found by the place of the line.
-        example=logged_example(str(id) if id else f"{item.chain}:{item.seq}", content),
-        lengths=logged_lengths(content),
+        example=Example(
+            text_in(content.get("question")) or "",
+            tuple(text_in(part) or "" for part in contexts) if isinstance(contexts, list) else (),
+            text_in(content.get("response")) or "",
+            # Who gave no id is found by the place of the line.
+            id=str(id) if id else f"{item.chain}:{item.seq}",
+            columns={column: value} if isinstance(column, str) and is_number(value) else {},
+        ),
+        lengths={name: known[name] for name in lengths if isinstance(known.get(name), int)},
     )
 
 
-def waiting_of(draw: Draw, item: LogCandidate, order: Order) -> PooledAnswer:
+def _pooled(draw: Draw, item: log_sampling.LogCandidate, order: Order) -> PooledAnswer:
     """Return what is kept of an answer drawn: of one that nobody is to label, no text."""
     unit, example = order.alone(draw.digest), item.example
     if not draw.handed_out:
@@ -314,7 +206,7 @@ def waiting_of(draw: Draw, item: LogCandidate, order: Order) -> PooledAnswer:
     return PooledAnswer(unit, draw.digest, example, lengths=lengths)
 
 
-def lacking_texts(files: LabelFolder) -> list[PooledAnswer]:
+def _lacking_texts(files: LabelFolder) -> list[PooledAnswer]:
     """Return the answers handed out so far whose texts are not known, with their places."""
     pool = Pool(files.path / POOL_FILE)
     pool.refresh()
@@ -323,10 +215,36 @@ def lacking_texts(files: LabelFolder) -> list[PooledAnswer]:
     return [item for item in waiting if not has_text(item.example)]
 
 
-Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+def _texts_of(
+    answers: Sequence[PooledAnswer], traces: Source | None, reading: ReadOptions | None
+) -> dict[str, Example]:
+    """Find the texts of answers without any by their ids, in one pass over traces."""
+    wanted = {item.example.id for item in answers if not has_text(item.example)}
+    if traces is None or not wanted:
+        return {}
+    reading = fields.optional(reading, ReadOptions, "reading")
+    examples = read(traces, reading, labelled=False, require=("response",))
+    return {item.id: item for item in examples if item.id in wanted and has_text(item)}
 
 
-@options_from_keywords(options=AuditOptions)
+def _fits(traced: Example, logged: PooledAnswer) -> bool:
+    """Return whether texts are as long as was logged: an id may stand for another answer."""
+    texts = {"question": traced.question, "response": traced.response, "chunks": traced.contexts}
+    return all(len(texts[name]) == n for name, n in logged.lengths.items())
+
+
+def _with_texts(answer: PooledAnswer, texts: Mapping[str, Example]) -> PooledAnswer:
+    """Return an answer with its texts, as far as they are known."""
+    example = answer.example
+    traced = texts.get(example.id)
+    if has_text(example) or traced is None or not _fits(traced, answer):
+        return answer
+    words = (traced.question, traced.contexts, traced.response)
+    filled = Example(*words, id=example.id, columns=example.columns)
+    return replace(answer, example=filled, lengths={})
+
+
+@keywords.options_from_keywords(options=AuditOptions)
 def audit_sample(
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     logs: Logs,
@@ -403,55 +321,64 @@ def audit_sample(
     >>> batch.n_drawn, batch.n_without_text
     (5, 5)
     """
-    options = optional(options, AuditOptions, "options")
+    options = fields.optional(options, AuditOptions, "options")
     config, file = frozen_config(guardrail)
     require_answers(config, "audit-sample")
-    place, sources, tally = path(folder, "folder"), log_sources(logs, growing=True), LogCounts()
+    place, sources = fields.path(folder, "folder"), log_sources(logs, growing=True)
+    tally, own = LogCounts(), OwnDecisions(config)
     # One call at a time; people label meanwhile.
-    with prepared_folder(place), Lock(place / DRAWING)():
-        plan = agreed_plan(place, config, file, options, drawing)
-        files, batches = open_folder(place) if has_labels(place) else (None, None)
-        last = batches.all[-1] if batches is not None and batches.all else None
-        per_day = budget_a_day(options, plan, last)
-        read = None if batches is None else batches.cursor
-        cursor = Cursor() if read is None else Cursor.from_dict(read)
-        sampler = LogSampler(plan.seed)
+    with folders.prepared_folder(place), Lock(place / folders.DRAWING)():
+        plan = _agreed_plan(place, config, file, options, drawing)
+        files, batches = _open(place) if has_labels(place) else (None, None)
+        last = None if batches is None else batches.cursor
+        sampler = log_sampling.LogSampler(plan.seed)
+        _budget(options, plan, sampler, batches)
+        cursor = Cursor() if last is None else Cursor.from_dict(last)
         for block in read_on(sources, cursor, tally):
-            for item in usable(block, config, tally):
-                sampler.offer(item.chain, item.seq, moment_of(item), partial(candidate_of, item))
+            for item in own.usable(block, tally):
+                # A time that is not known, or lies in the future, is none.
+                time = None if isnan(item.moment) else item.time
+                sampler.offer(item.chain, item.seq, time, partial(_candidate, item))
             if progress is not None:
                 progress(tally.lines)
         if last is None and (why := none_used(tally, config)) is not None:
             raise DataError(why)
-        budget = budget_of(per_day, sampler, batches)
+        per_day, budget = _budget(options, plan, sampler, batches)
         if files is None or batches is None:
-            begin(place, config, replace(plan, per_day=per_day))
-            files, batches = open_folder(place)
+            with file_errors(f"cannot write into the folder {place}", "; name another one"):
+                write_atomically(place / POOL_FILE, b"", durable=True)
+                write_atomically(place / folders.GUARDRAIL, config.to_bytes(), durable=True)
+                # The last one: without it nothing has begun.
+                folders.write_plan(place, replace(plan, per_day=per_day))
+            files, batches = _open(place)
         candidates = sampler.candidates() if budget.whole else []
         with files.lock():
             batches.refresh()
             limits = frozen_limits(config)
-            draws = draw_lines(candidates, files, limits, budget=budget.whole, n_rows=sampler.n)
-        lacking = lacking_texts(files)
-        waiting = [
-            waiting_of(draw, item, Order(plan.seed))
-            for draw, item in zip(draws, candidates, strict=False)
-        ]
+            draws = log_sampling.draw_lines(
+                candidates, files, limits, budget=budget.whole, n_rows=sampler.n
+            )
+        lacking, order = _lacking_texts(files), Order(plan.seed)
+        pooled = [_pooled(*pair, order) for pair in zip(draws, candidates, strict=False)]
         labelled = [draw.handed_out for draw in draws]
-        texts = TextSource([*lacking, *compress(waiting, labelled)])
-        texts.look(traces, reading)
-        waiting = [texts.into(item) for item in waiting]
+        asked = [*lacking, *compress(pooled, labelled)]
+        texts = _texts_of(asked, traces, reading)
+        found = [(texts[i.example.id], i) for i in asked if i.example.id in texts]
+        others = [i for traced, i in found if not (has_text(i.example) or _fits(traced, i))]
+        pooled = [_with_texts(item, texts) for item in pooled]
         # Of those that the lot of an active design passes over only the log tells the question.
         if plan.drawing.design == "uniform":
             draws = [
-                replace(draw, question=question_digest(item.example))
-                for draw, item in zip(draws, waiting, strict=True)
+                replace(draw, question=log_sampling.question_digest(item.example))
+                for draw, item in zip(draws, pooled, strict=True)
             ]
-        filled = [item for item in map(texts.into, lacking) if has_text(item.example)]
+        tried = [_with_texts(item, texts) for item in lacking]
+        filled = [item for item in tried if has_text(item.example)]
+        unknown = [item for item in compress(pooled, labelled) if not has_text(item.example)]
         with files.lock():
             batches.refresh()
             if draws:
-                batch = DrawBatch(
+                batch = log_sampling.DrawBatch(
                     batch=len(batches.all) + 1,
                     per_day=per_day,
                     days=budget.days,
@@ -463,7 +390,7 @@ def audit_sample(
                     first=sampler.first,
                     last=sampler.last,
                 )
-                batches.add(batch, draws, waiting, cursor.to_dict())
+                batches.add(batch, draws, pooled, cursor.to_dict())
             batches.fill(filled)
         answers = files.ledger.answers
         return AuditBatch(
@@ -479,11 +406,9 @@ def audit_sample(
             last=sampler.last,
             n_drawn=len(draws),
             n_handed_out=sum(labelled),
-            n_without_text=len(lacking)
-            - len(filled)
-            + sum(not has_text(item.example) for item in compress(waiting, labelled)),
+            n_without_text=len(lacking) - len(filled) + len(unknown),
             n_texts_found=len(filled),
-            n_other_texts=texts.n_others,
+            n_other_texts=len(others),
             n_batches=len(batches.all),
             n_drawn_so_far=len(answers),
             n_handed_out_so_far=sum(item.draw.handed_out for item in answers),

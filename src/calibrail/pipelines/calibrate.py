@@ -6,12 +6,11 @@ Marks play no part in thresholds and verdicts: the answers are read again for th
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from os import PathLike
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,6 @@ from calibrail.conformal.validation import Floats
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.data.formats import Source
-from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_labels, sentences_of
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
@@ -38,55 +36,20 @@ from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.data_reuse import (
-    SPLIT,
-    DataUseHistory,
-    fingerprint_test_set,
-    report_after_reuse,
-    with_reuse_reported,
-)
-from calibrail.pipelines.examples import (
-    ErrorExamples,
-    TrimmedExamples,
-    trimmed_examples,
-    worst_errors,
-)
+from calibrail.pipelines import data_reuse, scoring
+from calibrail.pipelines.examples import page_examples
 from calibrail.pipelines.independence import independent, settled_report
 from calibrail.pipelines.loading import Context, calibration_source, open_source
 from calibrail.pipelines.run import Run, calibration_digests, score_config
-from calibrail.pipelines.scoring import (
-    Scored,
-    beside_of,
-    require_usable,
-    score_by_sentence,
-    score_only,
-    score_source,
-)
 from calibrail.pipelines.splitting import BySentence, by_sentence
 from calibrail.report.documents.calibrate_messages import add_messages
 from calibrail.report.documents.data import data_notes
-from calibrail.scores.custom import ScoreLike
+from calibrail.report.messages import say
+from calibrail.scores import custom, registry, worst_sentence
 from calibrail.scores.detector import state_bytes
-from calibrail.scores.registry import DEFAULT_SCORE, Higher, key_of
-from calibrail.scores.worst_sentence import WorstSentence
 
 #: Fewest answers whose lengths are cut into thirds.
 _LEAST: Final = 30
-
-
-class Groups(NamedTuple):
-    """The groups of answers.
-
-    Attributes
-    ----------
-    names : list of str, or None
-        One an answer; where several columns name groups, all of them joined. None without groups.
-    cuts : tuple of float, or None
-        Above how many characters the second and the last third of the lengths begin.
-    """
-
-    names: list[str] | None
-    cuts: tuple[float, ...] | None
 
 
 def columns_kept(promise: Promise) -> tuple[str, ...]:
@@ -95,34 +58,34 @@ def columns_kept(promise: Promise) -> tuple[str, ...]:
     return (*by, CHARACTERS) if reads_length(promise.by) else by
 
 
-def groups_of(scored: Scored, promise: Promise) -> Groups:
-    """Return the groups of all answers.
+def groups_of(
+    scored: scoring.Scored, promise: Promise
+) -> tuple[list[str] | None, tuple[float, ...] | None]:
+    """Return the group of each answer, and above which lengths the further thirds begin.
+
+    Where several columns name groups, the name is all of them joined.
 
     Raises
     ------
     DataError
         If thirds of lengths are asked for and there are no texts, or too few answers to cut by.
     """
-    kept = scored.table.kept
+    kept, cuts = scored.table.kept, None
     if promise.by is None:
-        return Groups(None, None)
-    columns = columns_kept(promise)
-    characters = np.zeros(len(scored.table))
-    cuts = None
+        return None, None
+    columns, characters = columns_kept(promise), np.zeros(len(scored.table))
     if CHARACTERS in columns:
         characters = np.array([float(cell or 0) for cell in kept[CHARACTERS]])
         cuts = _thirds(scored, characters)
     rows = zip(*(kept[name] for name in columns), strict=True)
-    return Groups(
-        [
-            group_key(promise.by, dict(zip(columns, cells, strict=True)), length, cuts)
-            for cells, length in zip(rows, characters.tolist(), strict=True)
-        ],
-        cuts,
-    )
+    names = [
+        group_key(promise.by, dict(zip(columns, cells, strict=True)), length, cuts)
+        for cells, length in zip(rows, characters.tolist(), strict=True)
+    ]
+    return names, cuts
 
 
-def _thirds(scored: Scored, characters: Floats) -> tuple[float, ...]:
+def _thirds(scored: scoring.Scored, characters: Floats) -> tuple[float, ...]:
     """Return where thirds of the lengths end, by answers that no threshold comes from.
 
     Those are the fit part, or, without one, the faithful answers of the calibration part whose
@@ -130,10 +93,7 @@ def _thirds(scored: Scored, characters: Floats) -> tuple[float, ...]:
     and the promise to them is exact.
     """
     if not characters.any():
-        raise DataError(
-            f"{LENGTH} stands for thirds of the answers' lengths, and no answer has a text; give "
-            "the answers, or name other columns"
-        )
+        raise DataError(say("refused.no_lengths", column=LENGTH))
     fit = scored.codes == FIT
     rows = fit
     if not fit.any():
@@ -152,12 +112,11 @@ def _thirds(scored: Scored, characters: Floats) -> tuple[float, ...]:
 
 def streamed(
     source: Source,
-    scored: Scored,
+    scored: scoring.Scored,
     sample: Sample,
     rule: Rule,
     promise: Promise,
     names: Sequence[str] | None = None,
-    *,
     reading: ReadOptions | None = None,
     confidence: float = 0.95,
 ) -> dict[str, Any] | None:
@@ -192,31 +151,35 @@ def streamed(
         ``reason``.
     """
     detector = scored.detectors[0]
-    if not isinstance(detector, WorstSentence) or isinstance(source, Iterator):
+    if not isinstance(detector, worst_sentence.WorstSentence) or isinstance(source, Iterator):
         return None
     if why_not_streamed(detector, promise) is not None:
         return None
-    marks = _Marks(source, scored, sample.rows(TEST), optional(reading, ReadOptions, "reading"))
-    marked = np.zeros(len(sample), np.bool_)
-    for row, _ in marks:
-        marked[row] = True
-    if not marks.there:
+    test, reading = sample.rows(TEST), optional(reading, ReadOptions, "reading")
+    if (marked := _marked(source, scored, test, reading)) is None:
         return None
-    measured = sample.aside(sample.rows(TEST) & ~marked)
+    unmarked = test.copy()
+    unmarked[list(marked)] = False
+    measured = sample.aside(unmarked)
     counted = measured.drawn(TEST, sample.labels)
-    rows, about = np.flatnonzero(counted), {"n_left_out": int((sample.rows(TEST) & ~marked).sum())}
+    rows, about = np.flatnonzero(counted), {"n_left_out": int(unmarked.sum())}
     member = detector.member
-    by_sentence = BySentence(marks.share, promise.undefined)
-    examples = (example for row, example in marks if counted[row])
+    by_sentence = BySentence(reading.span_share, promise.undefined)
+    options = engine()
+    apart: AbstractContextManager[object] = nullcontext()
+    if options.shards is not None:
+        # Shards of sentences lie apart from those that the run is made of.
+        apart = use_engine(replace(options, shards=options.shards / "sentences"))
     try:
-        with no_calls(), _other_shards():
+        with no_calls(), apart:
+            examples = (marked[row] for row in marked if counted[row])
             table, sentences = by_sentence.score(examples, [member])
     except BudgetError:
         return {"n_answers": 0, **about, "stream": None, "reason": MORE_REQUESTS}
     groups = names if rule.groups is not None else None
     reached = stops_of_worst(
         sentences,
-        key_of(member),
+        registry.key_of(member),
         rule.thresholds(len(sample), groups)[rows],
         promise.undefined,
         detector.tolerance,
@@ -232,64 +195,34 @@ def streamed(
     return {"n_answers": len(table), **about, "stream": stream}
 
 
-def _other_shards() -> AbstractContextManager[object]:
-    """Keep shards of sentences, where shards are kept, apart from those that the run is made of."""
-    options = engine()
-    if options.shards is None:
-        return nullcontext()
-    return use_engine(replace(options, shards=options.shards / "sentences"))
+def _marked(
+    source: Source, scored: scoring.Scored, part: NDArray[np.bool_], reading: ReadOptions
+) -> dict[int, Example] | None:
+    """Read the answers of a part that are marked, by their rows; None where none can be.
 
-
-class _Marks:
-    """The answers of a part that are marked, by their rows; read anew each time.
-
-    Attributes
-    ----------
-    share : float
-        As of `ReadOptions.span_share`.
-    there : bool
-        Whether the source marks any of its answers; known after the first time.
+    What is unusable was set aside when the scores were computed.
     """
-
-    def __init__(
-        self, source: Source, scored: Scored, part: NDArray[np.bool_], reading: ReadOptions
-    ) -> None:
-        # What is unusable was set aside when the scores were computed.
-        self._reading = replace(reading, quarantine=None, strict=False)
-        self._source, self._scored = source, scored
-        self._rows = {scored.table.ids[row].as_py(): row for row in np.flatnonzero(part).tolist()}
-        self.share, self.there = reading.span_share, False
-
-    def __iter__(self) -> Iterator[tuple[int, Example]]:
-        table = self._scored.table
-        try:
-            opened = open_source(
-                self._source, self._reading, self._scored.detectors, by_sentence=True
-            )
-        except DataError:
-            # As sentences the data cannot be read at all.
-            return
-        for example in _usable(opened):
-            row = self._rows.get(example.id)
+    table, how = scored.table, replace(reading, quarantine=None, strict=False)
+    rows = {table.ids[row].as_py(): row for row in np.flatnonzero(part).tolist()}
+    marked = {}
+    try:
+        opened = open_source(source, how, scored.detectors, by_sentence=True, allow_none=True)
+        for example in opened:
+            row = rows.get(example.id)
             if row is None or int(example.digest(), 16) != int(table.digests[row]):
                 continue
             answer = _by_its_text(example)
-            labels = sentence_labels(answer, self.share)
+            labels = sentence_labels(answer, reading.span_share)
             if None not in labels and (1 in labels) == (table.labels[row] == 1):
-                yield row, answer
-        marks = opened.columns.marks
-        # Rows that were answers may be sentences of others.
-        gathered = opened.columns.marked.answer_id is not None
-        same = not gathered or "answer_id" in self._scored.data["reading"]["columns"]
-        self.there = same and marks is not None and marks.n_marked > 0
-
-
-def _usable(opened: Reading) -> Iterator[Example]:
-    """Yield what can be used of a source, which may be nothing."""
-    try:
-        yield from opened
+                marked[row] = answer
     except DataError:
-        return
+        # As sentences the data cannot be read at all.
+        return None
+    marks = opened.columns.marks
+    # Rows that were answers may be sentences of others.
+    gathered = opened.columns.marked.answer_id is not None
+    same = not gathered or "answer_id" in scored.data["reading"]["columns"]
+    return marked if same and marks is not None and marks.n_marked > 0 else None
 
 
 def _by_its_text(example: Example) -> Example:
@@ -304,7 +237,7 @@ def _by_its_text(example: Example) -> Example:
 @options_from_keywords(promise=Promise, requirement=Requirement)
 def calibrate(
     source: Source | None = None,
-    score: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
+    score: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
@@ -333,7 +266,7 @@ def calibrate(
     labels: Any = None,
     groups: Any = None,
     ids: Any = None,
-    higher: Higher | None = None,
+    higher: registry.Higher | None = None,
     baselines: bool = True,
 ) -> Run:
     """Find the threshold that catches a stated share of hallucinations, and what it costs.
@@ -407,49 +340,37 @@ def calibrate(
     """
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
     source, score = calibration_source(source, score, arrays, higher)
-    beside = beside_of(baselines)
     promise = optional(promise, Promise, "promise")
     requirement = optional(requirement, Requirement, "requirement")
+    context = optional(context, Context, "context")
     requirement.check(promise)
     if requirement.risks:
-        spelled = tuple(str(risk) for risk in parse_risks(requirement.risks))
+        spelled = tuple(map(str, parse_risks(requirement.risks)))
         requirement = replace(requirement, risks=spelled)
     if target is not None and promise.unit == "sentence":
-        raise InputError(
-            "target compares whole answers, and sentences are removed here; leave out target"
-        )
-    context = optional(context, Context, "context")
-    history = DataUseHistory(looks)
-    apart = by_sentence(promise, reading)
-    scoring = score_source if apart is None else partial(score_by_sentence, by_sentence=apart)
-    scored = scoring(
+        raise InputError(say("refused.target_of_sentences"))
+    history = data_reuse.DataUseHistory(looks)
+    scored = scoring.score_source(
         source,
         score,
         reading=reading,
         splitting=optional(splitting, SplitOptions, "splitting"),
         keep=columns_kept(promise),
-        beside=beside,
+        beside=scoring.beside_of(baselines),
         progress=context.progress,
+        by_sentence=by_sentence(promise, reading),
     )
-    require_usable(scored)
-    table = scored.table
+    scoring.require_usable(scored)
     names, cuts = groups_of(scored, promise)
     samples, promise = independent(scored, promise, requirement, names)
-    sample = samples[0]
+    sample, detector = samples[0], scored.detectors[0]
     rule, control = _thresholds(sample, promise, requirement, names, cuts)
-    key, detector = scored.keys[0], scored.detectors[0]
-    reasons = Counter(table.reasons.get(key, {}).values())
     report = evaluate(
         rule,
         sample,
         promise,
         requirement,
-        ReportOrigin(
-            score=scored.specs[key],
-            data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},
-            reproduce=context.reproduce(),
-            notes=data_notes(scored.data, scored.lessons),
-        ),
+        _origin(scored, context),
         others=_others(scored, samples, target, reading),
         names=names,
         risks=control,
@@ -458,42 +379,44 @@ def calibrate(
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
     if scored.sentences is None:
-        confidence = requirement.confidence
-        seen = streamed(
-            source, scored, sample, rule, promise, names, reading=reading, confidence=confidence
-        )
-        report = replace(report, sentences=seen)
+        level = requirement.confidence
+        shown = streamed(source, scored, sample, rule, promise, names, reading, level)
+        report = replace(report, sentences=shown)
     report = settled_report(report)
-    state = state_bytes(detector)
-    look = fingerprint_test_set(scored, key, promise, assumed=requirement.assume_independent)
-    report = report_after_reuse(
-        report, history.record(SPLIT, replace(look, verdict=report.verdict))
+    report, _ = data_reuse.look_at_report(history, scored, scored.keys[0], promise, report)
+    tested = data_reuse.with_reuse_reported(
+        scored, everyone=promise.of_this_threshold, verdict=report.verdict
     )
-    tested = with_reuse_reported(scored, everyone=promise.of_this_threshold, verdict=report.verdict)
+    state = state_bytes(detector)
+    # With a second class behind the thresholds, certify must know its examples, too.
+    both = rule.upper is not None or rule.chosen is not None
     return Run(
         report=add_messages(report),
         rule=rule,
         spec=score_config(detector, promise.unit),
         data={**scored.data, "looked_at": tested.to_dict()},
-        # With a second class behind the thresholds, certify must know its examples, too.
         calibration_examples=calibration_digests(
-            table,
-            scored.codes,
-            both=rule.upper is not None or rule.chosen is not None,
-            learnt=state is not None,
+            scored.table, scored.codes, both=both, learnt=state is not None
         ),
         state=state,
         versions=installed_versions(),
-        table=table,
+        table=scored.table,
         codes=sample.split,
-        examples=_examples(scored)(scored, rule, names, text=context.text),
+        examples=page_examples(scored, rule, names, text=context.text),
         sentences=scored.sentences,
     )
 
 
-def _examples(scored: Scored) -> Callable[..., ErrorExamples | TrimmedExamples]:
-    """Return what chooses the answers that the page shows."""
-    return worst_errors if scored.sentences is None else trimmed_examples
+def _origin(scored: scoring.Scored, context: Context) -> ReportOrigin:
+    """Return what a report says of its detector and its data, and how to get it again."""
+    key = scored.keys[0]
+    reasons = Counter(scored.table.reasons.get(key, {}).values())
+    return ReportOrigin(
+        score=scored.specs[key],
+        data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},
+        reproduce=context.reproduce(),
+        notes=data_notes(scored.data, scored.lessons),
+    )
 
 
 def _thresholds(
@@ -530,7 +453,7 @@ def _thresholds(
 
 
 def _others(
-    scored: Scored,
+    scored: scoring.Scored,
     samples: Sequence[Sample],
     target: Source | None,
     reading: ReadOptions | None,
@@ -547,7 +470,7 @@ def _others(
         options = replace(
             optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None
         )
-        production = dict(score_only(target, scored.baselines, reading=options)[0].columns)
+        production = dict(scoring.score_only(target, scored.baselines, reading=options)[0].columns)
     return Others(
         baselines={name: sample.with_scores(columns[name]) for name in scored.baselines},
         detectors=dict(zip(scored.keys[1:], samples[1:], strict=True)),

@@ -1,16 +1,16 @@
 """Answers that set the threshold, recognised among fresh ones."""
 
-from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Certificate, GroupVerdict
 from calibrail.data.example import FAITHFUL, Example, n_repeated
+from calibrail.evaluation import Report
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.report.documents.certify import withheld
 from calibrail.report.messages import say
@@ -55,6 +55,11 @@ class KnownBy:
         self._by.update(counts | {"id": len(by_content) - n_content - n_nothing})
         self._by_content += by_content.tobytes()
 
+    @property
+    def kinds(self) -> set[str]:
+        """What tells any of the answers from others."""
+        return {kind for kind, n in self._by.items() if n}
+
     def counts(
         self, digests: NDArray[np.uint64], copies: NDArray[np.int64] | None = None
     ) -> dict[str, int]:
@@ -86,13 +91,13 @@ class Fresh:
         self._data = None if guardrail is None else guardrail.config.data
         self._known = set(self._data.calibration_examples if self._data else ())
         self._then = self._data.known_by if self._data else None
-        self._now, self._digests_now = KnownBy(), array("Q")
+        self._now, self._digests_now = KnownBy(), list[int]()
         score = None if guardrail is None else guardrail.score
         self._score = score if isinstance(score, ColumnScore) else None
         scores = np.array(guardrail.calibration.scores if guardrail else (), np.float64)
         self._scores_then = scores[np.isfinite(scores)]
         self._exact_then = set(_rounded(self._scores_then, _EXACT).tolist())
-        self._scores_now = array("d")
+        self._scores_now: list[float] = []
         self._n_ids_again = 0
         self.n_seen_before = 0
 
@@ -190,27 +195,46 @@ def _rounded(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
     return np.where(np.isfinite(rounded), rounded, values) + 0.0
 
 
-def without_proof(
-    certificate: Certificate, groups: Mapping[str, GroupVerdict] | None, freshness: Freshness
+#: Of a certificate what further knowledge may change: verdict, reason and flips.
+Change: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+def revised(
+    certificate: Certificate, groups: Mapping[str, GroupVerdict] | None, change: Change
 ) -> tuple[Certificate, Mapping[str, GroupVerdict] | None]:
+    """Return what a change leaves of a certificate, and of those of groups."""
+
+    def left(item: Certificate) -> Certificate:
+        names = ("verdict", "reason", "flips")
+        return replace(item, **change({name: getattr(item, name) for name in names}))
+
+    if groups is not None:
+        groups = {
+            name: replace(item, certificate=left(item.certificate)) for name, item in groups.items()
+        }
+    return left(certificate), groups
+
+
+def revised_report(report: Report, change: Change, withdrawn: str | None) -> Report:
+    """Return a report with its groups changed, and its own verdict withdrawn for a reason code."""
+    if report.by_group is not None:
+        rows = [dict(change(row)) for row in report.by_group["rows"]]
+        report = replace(report, by_group={**report.by_group, "rows": rows})
+    if withdrawn is None:
+        return report
+    left = {**report.certificate, "verdict": "inconclusive", "flips": None}
+    return replace(report, verdict="inconclusive", reason_code=withdrawn, certificate=left)
+
+
+def without_proof(certificate: Mapping[str, Any], freshness: Freshness) -> Mapping[str, Any]:
     """Take back what was certified on answers that may have set the threshold, or say so.
 
     A rejection stands: on answers that set it a threshold looks better than it is, never worse.
     """
-    if freshness == "new":
-        return certificate, groups
-
-    def taken_back(item: Certificate) -> Certificate:
-        if item.verdict != "certified":
-            return item
-        if freshness == "declared":
-            return replace(item, reason=f"{item.reason} {say('certify.declared_fresh')}")
-        reason = withheld(freshness)
-        return replace(item, verdict="inconclusive", reason=reason, flips=None)
-
-    if groups is not None:
-        groups = {
-            name: replace(item, certificate=taken_back(item.certificate))
-            for name, item in groups.items()
-        }
-    return taken_back(certificate), groups
+    if freshness == "new" or certificate["verdict"] != "certified":
+        return certificate
+    if freshness == "declared":
+        reason = f"{certificate['reason']} {say('certify.declared_fresh')}"
+        return {**certificate, "reason": reason}
+    reason = withheld(freshness)
+    return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}

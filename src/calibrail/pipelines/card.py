@@ -20,6 +20,7 @@ from calibrail.models.llm.chat import RemoteModel
 from calibrail.options import fields
 from calibrail.report import Document, render_markdown, render_page
 from calibrail.report.documents import card as words
+from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build, members_of
 
@@ -121,29 +122,19 @@ def card(
     GuardrailError
         If the file cannot be read, was changed, or is not signed by one of the keys.
     """
+    score: Score | None
+    origin: FileOrigin | None
+    probed: Probed | None
     if isinstance(guardrail, Guardrail):
         if trusted is not None:
-            raise InputError(
-                "trusted is for a file; load the guardrail with the keys: "
-                "Guardrail.load(path, trusted=[...])"
-            )
-        return _card(
-            guardrail.config, guardrail.score, guardrail.origin, "unknown", guardrail.probed
-        )
-    path = fields.path(guardrail, "guardrail")
-    file = read_file(path, trusted)
-    state = "not verified" if signature_path(path).exists() else "none"
-    return _card(file.config, _build_detector(file.config), file.origin, state)
-
-
-def _card(
-    config: FrozenConfig,
-    score: Score | None,
-    origin: FileOrigin | None,
-    unsigned: str,
-    probed: Probed | None = None,
-) -> GuardrailCard:
-    """Return the card; ``unsigned`` is the state of a signature that was not verified."""
+            raise InputError(say("refused.trusted_is_for_files"))
+        config, score, origin = guardrail.config, guardrail.score, guardrail.origin
+        unsigned, probed = "unknown", guardrail.probed
+    else:
+        path = fields.path(guardrail, "guardrail")
+        file = read_file(path, trusted)
+        config, score, origin = file.config, _build_detector(file.config), file.origin
+        unsigned, probed = "not verified" if signature_path(path).exists() else "none", None
     signature = origin and origin.signature
     return GuardrailCard(
         {
@@ -210,33 +201,18 @@ def _probes(config: FrozenConfig, score: Score | None, probed: Probed | None) ->
 def _shortened(config: FrozenConfig) -> dict[str, Any]:
     """Return the file's content with the number of items in place of its long lists."""
     content: dict[str, Any] = json.loads(config.to_bytes())
-    for part in ("calibration", "upper"):
-        content[part] = _without_scores(content[part])
-    if content["groups"] is not None:
-        groups = {
-            **content["groups"],
-            "fallback": _without_scores(content["groups"]["fallback"]),
-        }
-        if "groups" in groups:
-            own = groups["groups"]
-            groups["groups"] = {name: _without_scores(group) for name, group in own.items()}
-        else:
+    data, score, groups = content["data"], content["score"], content["groups"]
+    calibrations = [content["calibration"], content["upper"]]
+    if groups is not None:
+        calibrations += [groups["fallback"], *groups.get("groups", {}).values()]
+        if "groups" not in groups:
             del groups["covered"]
             groups["thresholds"] = len(groups["thresholds"])
-        content["groups"] = groups
-    data, score = content["data"], content["score"]
+    for calibration in filter(None, calibrations):
+        for name in ("scores", "clusters", "weights"):
+            calibration.pop(name, None)
     data["calibration_examples"] = len(data["calibration_examples"])
     data.pop("looked_at", None)
     state = config.score.state_bytes()
     score["state_bytes"] = None if score.pop("state") is None else len(state or b"")
     return content
-
-
-def _without_scores(calibration: dict[str, Any] | None) -> dict[str, Any] | None:
-    if calibration is None:
-        return None
-    return {
-        name: value
-        for name, value in calibration.items()
-        if name not in ("scores", "clusters", "weights")
-    }

@@ -1,8 +1,8 @@
 """Certification of a frozen guardrail on fresh labelled answers."""
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import nan
 from os import PathLike
 from typing import Any, Final
@@ -10,28 +10,19 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import (
-    Bound,
-    Certificate,
-    ClassCounts,
-    GroupVerdict,
-    Risk,
-    certify_counts,
-    certify_groups,
-    exact_bound,
-    parse_risk,
-)
+from calibrail import conformal
+from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
 from calibrail.conformal.groups import group_name
 from calibrail.data.dataset import Dataset
-from calibrail.data.duplicates import CopyFinder, CopyGroups, merge_groups
+from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.formats import Source
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.splits import group_numbers
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.removal import Delivered, Outcomes, shuffled
+from calibrail.evaluation.removal import Outcomes, shuffled
 from calibrail.evaluation.sections import risk_bounds, risk_verdict
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
@@ -39,20 +30,11 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.calibration_overlap import Fresh, KnownBy, told_apart, without_proof
+from calibrail.pipelines import calibration_overlap, data_reuse, independence, loading, run
 from calibrail.pipelines.certify_labels import Certification, certify_labels
-from calibrail.pipelines.data_reuse import (
-    DataUse,
-    DataUseHistory,
-    TestSetFingerprint,
-    group_certificates_after_reuse,
-    to_report_rows,
-)
-from calibrail.pipelines.independence import settled_certificates, tie_break_key
-from calibrail.pipelines.loading import Progress, batches, open_for, source_columns, source_of
-from calibrail.pipelines.run import inherited_reading
 from calibrail.report.documents.calibrate_messages import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings
+from calibrail.report.messages import say
 
 #: What is kept of an outcome: passed, stopped for review or by an error, flagged.
 _FLAGGED: Final = 2
@@ -62,7 +44,11 @@ class DecisionCounts:
     """Counts decisions, one answer of each group and class, in any order of the answers.
 
     Copies of an answer and all of their groups are one group. Of each the answer with the lowest
-    lot counts. About 400 bytes are kept of an answer, and no text.
+    lot counts. No text is kept. Every answer is added; then `finish` is called, and numbers follow.
+
+    Of a guardrail of sentences, a hallucinated answer counts as stopped where no unsupported
+    sentence of it is shown, a faithful one where a sentence of it is not; an answer without a score
+    is one with a sentence without.
 
     Parameters
     ----------
@@ -72,145 +58,58 @@ class DecisionCounts:
         Whether one answer of a group counts, or every answer.
     columns : iterable of str
         Columns that the detector reads.
+    share : float, optional
+        As of ``ReadOptions.span_share``, where sentences are removed.
     """
 
-    def __init__(self, by: str | None, *, once: bool = True, columns: Iterable[str] = ()) -> None:
-        self._by, self._once = by, once
-        self._lots, self._labels, self._outcomes = array("Q"), array("b"), array("b")
-        self._groups: list[str | None] = []
-        self._names: list[str] = []
+    def __init__(
+        self,
+        by: str | None,
+        *,
+        once: bool = True,
+        columns: Iterable[str] = (),
+        share: float | None = None,
+    ) -> None:
+        self._by, self._once, self._share = by, once, share
         self._finder = CopyFinder(columns)
-        self._found: CopyGroups | None = None
+        self._rows: list[tuple[int, int, int, str | None, str | None]] = []
+        self._left: list[tuple[bool, float, bool, bool, bool]] = []
         #: All of these answers, whichever count.
-        self.looked_at = TestSetFingerprint()
-        self._known_by = KnownBy()
-        self.n_undefined = self.n_errors = 0
+        self.looked_at = data_reuse.TestSetFingerprint()
+        self.n_undefined = self.n_errors = self.n_undefined_sentences = 0
 
     @property
     def n_answers(self) -> int:
         """All answers, whichever count."""
-        return len(self._labels)
+        return len(self._rows)
 
     def add(self, example: Example, decision: Decision) -> None:
         """Count one answer; one that was not passed counts as stopped."""
         outcome, label = decision.outcome, int(example.label or 0)
         score = nan if decision.score is None else decision.score
         self.looked_at.add(example, decision.score)
-        self._known_by.add(example)
-        self.n_errors += outcome == "error"
-        self.n_undefined += self._lacks_a_score(decision)
         self._finder.add(example)
-        self._lots.append(tie_break_key(int(example.digest(), 16), score, label))
-        self._labels.append(label)
-        self._outcomes.append((outcome != "pass") + (outcome == "flag"))
-        self._groups.append(example.group)
-        if self._by is not None:
-            self._names.append(group_name(example.columns.get(self._by)))
+        lot = independence.tie_break_key(int(example.digest(), 16), score, label)
+        stopped = (outcome != "pass") + (outcome == "flag")
+        name = None if self._by is None else group_name(example.columns.get(self._by))
+        self._rows.append((lot, label, stopped, example.group, name))
+        if self._share is not None:
+            self._add_sentences(example, decision, self._share)
+        else:
+            self.n_errors += outcome == "error"
+            self.n_undefined += decision.score is None and outcome != "error"
 
-    @property
-    def copies(self) -> CopyGroups:
-        """Which answers are copies of one another."""
-        if self._found is None or len(self._found.groups) != self.n_answers:
-            self._found = self._finder.finish()
-        return self._found
-
-    @property
-    def n_alike(self) -> int:
-        """Rows of scores that are the same as another one, where groups do not say which are."""
-        known = self._known_by.counts(self.looked_at.digests, self.copies.groups)
-        grouped = any(group is not None for group in self._groups)
-        return 0 if grouped or told_apart(known) else known["alike"]
-
-    @property
-    def n_sharing(self) -> int:
-        """Answers that share their group with an earlier one of their class."""
-        return self.n_answers - len(self._drawn(np.array(self._labels)))
-
-    def counts(self, *, per_class: bool = True) -> ClassCounts:
-        """Return what counts of all answers: one of each group and class, or of each group."""
-        return self._counts(self._counting(*([np.array(self._labels)] if per_class else [])))
-
-    def by_group(self) -> dict[str, ClassCounts]:
-        """Return what counts of each value of the column: one of each group and class in it."""
-        names, numbers = np.unique(np.array(self._names, dtype=object), return_inverse=True)
-        rows = self._counting(np.array(self._labels), numbers)
-        return {
-            name: self._counts(rows[numbers[rows] == number])
-            for number, name in enumerate(names.tolist())
-        }
-
-    def n_flagged(self) -> int:
-        """Return how many of the faithful answers that count were flagged, not merely reviewed."""
-        labels, outcomes = np.array(self._labels), np.array(self._outcomes)
-        rows = self._counting(labels)
-        return int(np.count_nonzero((outcomes[rows] == _FLAGGED) & (labels[rows] == 0)))
-
-    def _counting(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the rows that count: of each group, and of each value of the arrays, one."""
-        return self._drawn(*apart) if self._once else np.arange(self.n_answers)
-
-    def _drawn(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
-        keys: Sequence[NDArray[Any]] = (np.array(self._lots, np.uint64), *apart, self._grouped())
-        order = np.lexsort(keys)
-        new = np.zeros(len(order), np.bool_)
-        new[:1] = True
-        for key in keys[1:]:
-            new[1:] |= key[order][1:] != key[order][:-1]
-        return order[new]
-
-    def _grouped(self) -> NDArray[np.int64]:
-        """Return one number per group, copies and all of their groups being one."""
-        return merge_groups(group_numbers(self._groups, self.n_answers), self.copies.groups)
-
-    def _lacks_a_score(self, decision: Decision) -> bool:
-        """Return whether the detector judged an answer, and its policy for no score decided."""
-        return decision.score is None and decision.outcome != "error"
-
-    def _stopped(self) -> NDArray[np.bool_]:
-        """Return which answers were not passed, shape (n,)."""
-        stopped: NDArray[np.bool_] = np.array(self._outcomes) > 0
-        return stopped
-
-    def _counts(self, rows: NDArray[np.intp]) -> ClassCounts:
-        hallucinated = np.array(self._labels)[rows] == 1
-        stopped = self._stopped()[rows]
-        numbers = [(stopped & part, part) for part in (hallucinated, ~hallucinated)]
-        return ClassCounts(*(int(np.count_nonzero(item)) for pair in numbers for item in pair))
-
-
-class SentenceDecisionCounts(DecisionCounts):
-    """Counts what a guardrail of sentences leaves, as its decisions say, answer by answer.
-
-    A hallucinated answer counts as stopped where no unsupported sentence of it is shown, a faithful
-    one where a sentence of it is not. An answer without a score is one with a sentence without.
-
-    Parameters
-    ----------
-    by, once, columns
-        As of a `Tally`.
-    share : float
-        As of ``ReadOptions.span_share``.
-    """
-
-    def __init__(
-        self, by: str | None, *, share: float, once: bool = True, columns: Iterable[str] = ()
-    ) -> None:
-        super().__init__(by, once=once, columns=columns)
-        self._share = share
-        self._freed, self._emptied, self._reviewed = array("b"), array("b"), array("b")
-        self._failed = array("b")
-        self._kept = array("d")
-        self.n_undefined_sentences = 0
-
-    def add(self, example: Example, decision: Decision) -> None:
-        """Count one answer by the sentences that may be shown."""
-        super().add(example, decision)
+    def _add_sentences(self, example: Example, decision: Decision, share: float) -> None:
+        """Count what of an answer may be shown."""
         # Also where the failure policy made it another outcome.
-        self.n_errors += decision.failed and decision.outcome != "error"
-        self.n_undefined_sentences += _undefined(decision)
+        self.n_errors += decision.failed or decision.outcome == "error"
+        items = (decision.evidence or {}).get("items", ())
+        n_undefined = sum(item["value"] is None for item in items)
+        self.n_undefined_sentences += n_undefined
+        self.n_undefined += n_undefined > 0
         gone = {(item.start, item.end) for item in decision.removed or ()}
         shown, n_supported = [], 0
-        sentences = sentence_examples(example, self._share)
+        sentences = sentence_examples(example, share)
         self.looked_at.mark(sentence.label for sentence in sentences)
         for sentence in sentences:
             start = len(sentence.before or "")
@@ -218,73 +117,100 @@ class SentenceDecisionCounts(DecisionCounts):
             # Of an answer for review, or on which the detector failed, nothing is shown.
             if decision.text is not None and (start, start + len(sentence.response)) not in gone:
                 shown.append(sentence.label)
-        self._freed.append(1 not in shown)
-        self._kept.append(shown.count(0) / n_supported if n_supported else nan)
-        self._emptied.append(decision.text is not None and not shown)
-        self._failed.append(decision.failed)
-        self._reviewed.append(decision.text is None and not decision.failed)
+        kept = shown.count(0) / n_supported if n_supported else nan
+        withheld = decision.text is None
+        emptied = not withheld and not shown
+        reviewed = withheld and not decision.failed
+        self._left.append((1 not in shown, kept, emptied, decision.failed, reviewed))
 
-    def _lacks_a_score(self, decision: Decision) -> bool:
-        return _undefined(decision) > 0
+    def finish(self) -> None:
+        """Find the copies, once all answers are added, and what is left of every answer."""
+        lots, labels, outcomes, groups, names = zip(*self._rows, strict=True)
+        self.copies = self._finder.finish()
+        self._lots, self._labels = np.array(lots, np.uint64), np.array(labels, np.int8)
+        self._outcomes = np.array(outcomes, np.int8)
+        self._stopped = self._outcomes > 0
+        self._groups = merge_groups(group_numbers(groups, self.n_answers), self.copies.groups)
+        known = self.looked_at.known_by.counts(self.looked_at.digests, self.copies.groups)
+        grouped = any(group is not None for group in groups)
+        #: Rows of scores that are the same as another one, where groups do not say which are.
+        self.n_alike = 0 if grouped or calibration_overlap.told_apart(known) else known["alike"]
+        #: Answers that share their group with an earlier one of their class.
+        self.n_sharing = self.n_answers - len(self._drawn(self._labels))
+        if self._by is not None:
+            self._names, self._numbers = np.unique(np.array(names, object), return_inverse=True)
+        if self._share is not None:
+            freed, kept, emptied, self._failed, reviewed = map(
+                np.array, zip(*self._left, strict=True)
+            )
+            self.outcomes = Outcomes(freed, kept, emptied, ~self._stopped, reviewed)
+            self._stopped = np.where(self._labels == 1, freed, self._stopped)
 
-    def _stopped(self) -> NDArray[np.bool_]:
-        hallucinated = np.array(self._labels) == 1
-        return np.where(hallucinated, np.array(self._freed, np.bool_), super()._stopped())
+    def counts(self, *, per_class: bool = True) -> ClassCounts:
+        """Return what counts of all answers: one of each group and class, or of each group."""
+        return self._counts(self._counting(*([self._labels] if per_class else [])))
 
-    @property
-    def outcomes(self) -> Outcomes:
-        """What is left of every answer, whichever count."""
-        return Outcomes(
-            freed=np.array(self._freed, np.bool_),
-            kept=np.array(self._kept, np.float64),
-            emptied=np.array(self._emptied, np.bool_),
-            untouched=~super()._stopped(),
-            reviewed=np.array(self._reviewed, np.bool_),
-        )
+    def by_group(self) -> dict[str, ClassCounts]:
+        """Return what counts of each value of the column: one of each group and class in it."""
+        rows = self._counting(self._labels, self._numbers)
+        return {
+            name: self._counts(rows[self._numbers[rows] == number])
+            for number, name in enumerate(self._names.tolist())
+        }
 
-    def delivered(self, confidence: float) -> Delivered:
-        """Return the measures of the answers that count: one of each group."""
-        labels = np.array(self._labels)
-        rows = self._counting(labels)
-        hallucinated = rows[labels[rows] == 1]
-        return self.outcomes.delivered(hallucinated, self._counted_rows(), confidence)
+    def n_flagged(self) -> int:
+        """Return how many of the faithful answers that count were flagged, not merely reviewed."""
+        rows = self._counting(self._labels)
+        flagged = (self._outcomes[rows] == _FLAGGED) & (self._labels[rows] == 0)
+        return int(np.count_nonzero(flagged))
 
-    def failed(self, confidence: float) -> Bound:
-        """Return the share of the answers that count on which the detector failed.
+    def delivered(self, confidence: float) -> dict[str, Any]:
+        """Return the measures of what is left of the answers that count: one of each group.
 
-        Nothing of them is shown: they are freed, and keep nothing.
+        Of those on which the detector failed nothing is shown: they are freed, and keep nothing.
         """
-        rows = self._counted_rows()
-        return exact_bound(
-            int(np.count_nonzero(np.array(self._failed)[rows])), len(rows), confidence
-        )
+        rows, every = self._counting(self._labels), self._shuffled()
+        hallucinated = rows[self._labels[rows] == 1]
+        n_failed = int(np.count_nonzero(self._failed[every]))
+        return {
+            "delivered": self.outcomes.delivered(hallucinated, every, confidence),
+            "failed": conformal.exact_bound(n_failed, len(every), confidence),
+            "n_undefined_sentences": self.n_undefined_sentences,
+        }
 
     def kept(self) -> NDArray[np.float64]:
         """Return what is kept of each answer that counts and holds a supported sentence."""
-        return self.outcomes.shares(self._counted_rows())
+        return self.outcomes.shares(self._shuffled())
 
     def kept_by_group(self) -> dict[str, tuple[ClassCounts, NDArray[np.float64]]]:
         """Return what counts of each value of the column, and what is kept of its answers."""
-        names, numbers = np.unique(np.array(self._names, dtype=object), return_inverse=True)
-        rows, outcomes = self._shuffled(self._counting(numbers)), self.outcomes
-        counts = self.by_group()
+        rows, counts = self._shuffled(self._numbers), self.by_group()
         return {
-            name: (counts[name], outcomes.shares(rows[numbers[rows] == number]))
-            for number, name in enumerate(names.tolist())
+            name: (counts[name], self.outcomes.shares(rows[self._numbers[rows] == number]))
+            for number, name in enumerate(self._names.tolist())
         }
 
-    def _counted_rows(self) -> NDArray[np.intp]:
-        return self._shuffled(self._counting())
+    def _counting(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the rows that count: of each group, and of each value of the arrays, one."""
+        return self._drawn(*apart) if self._once else np.arange(self.n_answers)
 
-    def _shuffled(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return rows in an order that has nothing to do with what is left of them."""
-        return shuffled(rows, np.array(self._lots, np.uint64))
+    def _shuffled(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the rows that count in an order that has nothing to do with what is left."""
+        return shuffled(self._counting(*apart), self._lots)
 
+    def _drawn(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
+        keys: Sequence[NDArray[Any]] = (self._lots, *apart, self._groups)
+        order = np.lexsort(keys)
+        new = np.zeros(len(order), np.bool_)
+        new[:1] = True
+        for key in keys[1:]:
+            new[1:] |= key[order][1:] != key[order][:-1]
+        return order[new]
 
-def _undefined(decision: Decision) -> int:
-    """Return how many sentences of an answer have no score, whatever became of them."""
-    items = (decision.evidence or {}).get("items", ())
-    return sum(item["value"] is None for item in items)
+    def _counts(self, rows: NDArray[np.intp]) -> ClassCounts:
+        hallucinated, stopped = self._labels[rows] == 1, self._stopped[rows]
+        numbers = [(stopped & part, part) for part in (hallucinated, ~hallucinated)]
+        return ClassCounts(*(int(np.count_nonzero(item)) for pair in numbers for item in pair))
 
 
 @options_from_keywords(requirement=Requirement)
@@ -296,7 +222,7 @@ def certify(
     by: str | None = None,
     fresh: bool = False,
     reading: ReadOptions | None = None,
-    progress: Progress | None = None,
+    progress: loading.Progress | None = None,
     looks: str | PathLike[str] | None = None,
     max_fpr: float | None = None,
     min_coverage: float | None = None,
@@ -361,85 +287,78 @@ def certify(
     """
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
     if isinstance(labels, str | PathLike):
-        del arrays["labels"]
-        _refuse_beside(source=source, by=by, reading=reading, **arrays)
+        for name, value in {"source": source, "by": by, "reading": reading, **arrays}.items():
+            if value is not None and name != "labels":
+                raise InputError(
+                    f"leave out {'the data' if name == 'source' else name}: a folder of labels "
+                    "knows which answers it is about, and how they were read"
+                )
         return certify_labels(guardrail, labels, requirement, looks=looks, fresh=fresh)
     guardrail = Guardrail.coerce(guardrail)
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
     fields.column(by, "by")
-    source = source_of(source, arrays, column)
+    source = loading.source_of(source, arrays, column)
     requirement = optional(requirement, Requirement, "requirement")
-    frozen_risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
+    frozen_risks = tuple(conformal.parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, frozen_risks)
-    reading, history = (
-        inherited_reading(reading, guardrail, source, labelled=True),
-        DataUseHistory(looks),
-    )
-    trimming = guardrail.unit == "sentence"
-    keep = () if by is None else (by,)
-    examples = open_for(guardrail, source, reading, keep=keep, by_sentence=trimming)
+    reading = run.inherited_reading(reading, guardrail, source, labelled=True)
+    history = data_reuse.DataUseHistory(looks)
+    trimming, keep = guardrail.unit == "sentence", () if by is None else (by,)
+    examples = loading.open_for(guardrail, source, reading, keep=keep, by_sentence=trimming)
     _refuse_stopped(examples, guardrail)
-    once, columns = not requirement.assume_independent, source_columns([guardrail.score])
-    seen, tally = Fresh(guardrail), DecisionCounts(by, once=once, columns=columns)
-    if trimming:
-        share = reading.span_share if reading is not None else 0.0
-        tally = SentenceDecisionCounts(by, share=share, once=once, columns=columns)
+    independent, level = requirement.assume_independent, requirement.confidence
+    columns = loading.source_columns([guardrail.score])
+    share = reading.span_share if trimming else None
+    tally = DecisionCounts(by, once=not independent, columns=columns, share=share)
+    seen = calibration_overlap.Fresh(guardrail)
     # All is read before the first answer is scored: what refuses the source costs nothing.
-    for batch in batches(filter(seen.admits, Dataset(examples))):
+    for batch in loading.batches(filter(seen.admits, Dataset(examples))):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
         if progress is not None:
             progress(tally.n_answers)
-    # Risks are about answers of both classes, so that one answer of a group counts for them.
-    counts = tally.counts(per_class=not frozen_risks)
-    for n, label, name in (
-        (counts.n_hallucinated, 1, "hallucinated"),
-        (counts.n_faithful, 0, "faithful"),
-    ):
-        if n == 0:
-            n_seen = seen.n_seen_before if label == 1 else 0
-            left_out = f" ({n_seen} were left out as calibration examples)" if n_seen else ""
-            raise DataError(
-                f"no fresh {name} example to certify on{left_out}; a certificate needs "
-                "labelled answers of both classes that the calibration has not seen"
-            )
-    certificate, measured = _certified(tally, counts, limits), None
+    counts = _counted(tally, seen, per_class=not frozen_risks)
+    verdicts: Mapping[str, GroupVerdict] | None = None
+    certificate: conformal.Certificate
+    if trimming:
+        certificate = certify_trimming(counts, tally.kept(), limits)
+        if by is not None:
+            verdicts = certify_group_trimming(tally.kept_by_group(), limits)
+    else:
+        certificate = conformal.certify_counts(counts, limits)
+        if by is not None:
+            verdicts = conformal.certify_groups(tally.by_group(), limits)
+    measured = None
     if frozen_risks:
-        measured = risk_bounds(frozen_risks, counts, requirement.confidence)
+        measured = risk_bounds(frozen_risks, counts, level)
         verdict = risk_verdict(measured)
         reason = risks_reason(verdict, measured)
         certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
-    n_assumed = tally.n_sharing if requirement.assume_independent else 0
+    n_assumed = tally.n_sharing if independent else 0
     reason = " ".join(filter(None, (certificate.reason, assumed(n_assumed))))
     certificate = replace(certificate, reason=reason)
-    verdicts: Mapping[str, GroupVerdict] | None = None
-    if by is not None:
-        verdicts = (
-            certify_group_trimming(tally.kept_by_group(), limits)
-            if isinstance(tally, SentenceDecisionCounts)
-            else certify_groups(tally.by_group(), limits)
-        )
     blocked = None
     if guardrail.rule.upper is not None:
-        blocked = exact_bound(tally.n_flagged(), counts.n_faithful, requirement.confidence)
+        blocked = conformal.exact_bound(tally.n_flagged(), counts.n_faithful, level)
     sha256 = examples.digest()
-    if tally.n_answers > counts.n_hallucinated + counts.n_faithful:
+    n_set_aside = tally.n_answers - counts.n_hallucinated - counts.n_faithful
+    if n_set_aside > 0:
         # A flip may also change which answer of a group counts, for both classes.
         certificate = replace(certificate, flips=None)
     freshness = seen.freshness(sha256, declared=fresh)
-    certificate, verdicts = without_proof(certificate, verdicts, freshness)
-    certificate, verdicts = settled_certificates(
-        certificate, verdicts, tally.n_alike, assumed=requirement.assume_independent
-    )
-    look = tally.looked_at.look(assumed=requirement.assume_independent)
-    own = guardrail.config.data.looked_at
+    proven = partial(calibration_overlap.without_proof, freshness=freshness)
+    certificate, verdicts = calibration_overlap.revised(certificate, verdicts, proven)
+    alike = partial(independence.settled, n_alike=tally.n_alike, assumed=independent)
+    certificate, verdicts = calibration_overlap.revised(certificate, verdicts, alike)
+    look = replace(tally.looked_at.look(assumed=independent), verdict=certificate.verdict)
     earlier = history.record(
         guardrail.config.digest,
-        replace(look, verdict=certificate.verdict),
-        *(() if own is None else (DataUse.from_dict(own),)),
+        look,
+        *data_reuse.own_look(guardrail.config),
         in_its_place=True,
     )
-    certificate, verdicts = group_certificates_after_reuse(certificate, verdicts, earlier)
+    again = partial(data_reuse.certificate_after_reuse, earlier=earlier)
+    certificate, verdicts = calibration_overlap.revised(certificate, verdicts, again)
     result = Certification(
         certificate=certificate,
         by=by,
@@ -447,7 +366,7 @@ def certify(
         risks=measured,
         blocked=blocked,
         n_seen_before=seen.n_seen_before,
-        n_set_aside=tally.n_answers - counts.n_hallucinated - counts.n_faithful,
+        n_set_aside=n_set_aside,
         assumed_independent=n_assumed,
         n_undefined=tally.n_undefined,
         n_errors=tally.n_errors,
@@ -456,16 +375,11 @@ def certify(
         warnings=(),
         data={"source": examples.source, "n_examples": examples.n_examples},
         freshness=freshness,
-        looks=tuple(to_report_rows(earlier)),
+        looks=tuple(data_reuse.to_report_rows(earlier)),
         copies=tally.copies.counted(),
     )
-    if isinstance(tally, SentenceDecisionCounts):
-        result = replace(
-            result,
-            delivered=tally.delivered(requirement.confidence),
-            failed=tally.failed(requirement.confidence),
-            n_undefined_sentences=tally.n_undefined_sentences,
-        )
+    if trimming:
+        result = replace(result, **tally.delivered(level))
     warnings = certify_warnings(
         result.to_dict(),
         same_file=sha256 is not None and sha256 == guardrail.config.data.sha256,
@@ -474,10 +388,23 @@ def certify(
     return replace(result, warnings=tuple(warnings))
 
 
-def _certified(tally: DecisionCounts, counts: ClassCounts, limits: Requirement) -> Certificate:
-    if isinstance(tally, SentenceDecisionCounts):
-        return certify_trimming(counts, tally.kept(), limits)
-    return certify_counts(counts, limits)
+def _counted(
+    tally: DecisionCounts, seen: calibration_overlap.Fresh, *, per_class: bool
+) -> ClassCounts:
+    """Return what counts of both classes, or refuse answers that lack one of them.
+
+    Risks are about answers of both classes, so that one answer of a group counts for them.
+    """
+    counts = ClassCounts(0, 0, 0, 0)
+    if tally.n_answers:
+        tally.finish()
+        counts = tally.counts(per_class=per_class)
+    for label, name in ((1, "hallucinated"), (0, "faithful")):
+        if getattr(counts, f"n_{name}") == 0:
+            n_seen = seen.n_seen_before if label == 1 else 0
+            left_out = f" ({n_seen} were left out as calibration examples)" if n_seen else ""
+            raise DataError(say("refused.class_missing_to_certify", name=name, left_out=left_out))
+    return counts
 
 
 def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
@@ -498,29 +425,13 @@ def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
         if origin.guardrail == guardrail.config.digest
         else "they were drawn for another guardrail: label new answers for this one"
     )
-    raise DataError(
-        f"{examples.source} holds labels for a verdict, and labelling stops when that falls; a "
-        f"verdict on a number of answers fixed beforehand would be wrong too often: {remedy}"
-    )
-
-
-def _refuse_beside(**given: Any) -> None:
-    """Refuse what is for held-out answers, beside a folder of labels."""
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(
-                f"leave out {'the data' if name == 'source' else name}: a folder of labels knows "
-                "which answers it is about, and how they were read"
-            )
+    raise DataError(say("refused.labels_that_stopped", source=examples.source, remedy=remedy))
 
 
 def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]) -> Requirement:
     """Return the requirement with the coverage and the FPR that are meant where it leaves them."""
     if requirement.risks:
-        raise InputError(
-            "the risks that a guardrail keeps are frozen in it, and those are certified; leave out "
-            f"risks, and calibrate with {spell_option(Requirement, 'risks')} for others"
-        )
+        raise InputError(say("refused.risks_are_frozen", option=spell_option(Requirement, "risks")))
     requirement.check_unit(guardrail.config.promise)
     if guardrail.unit == "sentence" and requirement.min_kept is None:
         raise InputError(
@@ -537,9 +448,6 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
             )
         return replace(requirement, min_coverage=requirement.coverage(guardrail.config.promise))
     if requirement.max_fpr is not None or requirement.min_coverage is not None:
-        raise InputError(
-            f"this guardrail was chosen to keep {', '.join(map(str, risks))}, and that is what is "
-            "certified; leave out max_fpr and min_coverage"
-        )
+        raise InputError(say("refused.risks_decide", risks=", ".join(map(str, risks))))
     levels = {risk.name: risk.level for risk in risks}
     return Requirement(levels.get("fpr"), levels.get("recall", 0.0), requirement.confidence)

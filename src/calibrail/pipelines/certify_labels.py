@@ -1,9 +1,9 @@
 """Certification from a folder of labels."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,7 @@ from calibrail.conformal import Bound, Certificate, GroupVerdict
 from calibrail.conformal.bounds import exact_bound
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.sequential.forecast import LabelsLeft, labels_left
-from calibrail.conformal.sequential.test import SequentialCertificate, UnsureTest
+from calibrail.conformal.sequential.test import SequentialCertificate
 from calibrail.errors import InputError, file_errors
 from calibrail.evaluation.judge_agreement import kappa
 from calibrail.evaluation.removal import Delivered
@@ -27,19 +27,12 @@ from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.options import Requirement, fields
 from calibrail.options.fields import cli_or_python
-from calibrail.pipelines.calibration_overlap import Freshness, without_proof
-from calibrail.pipelines.data_reuse import (
-    DataUse,
-    DataUseHistory,
-    exceeds_reuse_limit,
-    group_certificates_after_reuse,
-    look_at_labels,
-    to_report_rows,
-)
-from calibrail.pipelines.run import frozen_config, refuse_other_flags, write_page
+from calibrail.pipelines import data_reuse
+from calibrail.pipelines.calibration_overlap import Freshness, revised, without_proof
+from calibrail.pipelines.run import frozen_config, json_parts, refuse_other_flags, write_page
 from calibrail.report.documents import label as words
 from calibrail.report.documents.agree import code_message
-from calibrail.report.documents.label import doubts
+from calibrail.report.messages import say
 from calibrail.serialization import plain
 
 
@@ -134,38 +127,28 @@ class Certification(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``calibrail certify --json`` prints."""
-        by_group = None
+        by_group, trimming = None, {}
         if self.groups is not None:
             rows = [{"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())]
             confidence = self.certificate.confidence
             by_group = {"column": self.by, "confidence": confidence, "rows": rows}
+        if self.delivered is not None:
+            names = ("failed", "n_undefined_sentences")
+            trimming = {"unit": "sentence", **self.delivered.to_dict(), **self._plain(*names)}
         seen = ("n_seen_before", "n_set_aside", "assumed_independent")
         counts = (*seen, "n_undefined", "n_errors", "n_quarantined")
-        sequential = {} if self.sequential is None else {"sequential": dict(self.sequential)}
-        trimming = {}
-        if self.delivered is not None:
-            trimming = {
-                "unit": "sentence",
-                **self.delivered.to_dict(),
-                "failed": plain(self.failed),
-                "n_undefined_sentences": self.n_undefined_sentences,
-            }
         return {
             "schema": "calibrail.certificate/1",
             **self.certificate.to_dict(),
             **trimming,
-            "risks": self.risks,
-            "blocked": plain(self.blocked),
-            **{name: getattr(self, name) for name in counts},
-            "copies": dict(self.copies),
-            "reading": dict(self.reading),
-            "warnings": list(self.warnings),
-            "data": dict(self.data),
-            "freshness": self.freshness,
-            "looks": [dict(look) for look in self.looks],
+            **self._plain("risks", "blocked", *counts),
+            **self._plain("copies", "reading", "warnings", "data", "freshness", "looks"),
             "by_group": by_group,
-            **sequential,
+            **({} if self.sequential is None else self._plain("sequential")),
         }
+
+    def _plain(self, *names: str) -> dict[str, Any]:
+        return {name: plain(getattr(self, name)) for name in names}
 
 
 #: Files of the verdict in the folder of labels.
@@ -216,11 +199,8 @@ def certify_labels(
             f"{cli_or_python('--labels', 'labels=')} to `calibrail monitor`"
         )
     if plan.requirement is None or plan.guardrail is None:
-        raise InputError(
-            f"the labels in {place} are for a threshold, not about a guardrail: calibrate on them, "
-            "or label for the verdict on one in another folder"
-        )
-    history = DataUseHistory(looks)
+        raise InputError(say("refused.labels_for_a_threshold", folder=place))
+    history = data_reuse.DataUseHistory(looks)
     frozen, _ = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
     if frozen.digest != plan.guardrail:
         raise InputError(
@@ -242,26 +222,52 @@ def certify_labels(
     )
     test = replayed.test
     assert test is not None
-    made, expect = test.certificate(), _expected(replayed, test)
+    made, expect = test.certificate(), _expected(replayed)
     labels, traces = replayed.labels(), plan.traces
     freshness = cast(Freshness, traces.freshness)
     fields.yes_or_no(fresh, "fresh")
     if freshness == "unknown" and fresh:
         freshness = "declared"
-    certificate, _ = without_proof(_certificate(made, expect, labels), None, freshness)
-    own = frozen.data.looked_at
+    both = ("verdict", "coverage", "fpr", "coverage_at_least", "fpr_at_most")
+    certificate = Certificate(
+        reason=words.reason(made.to_dict(), labels),
+        needed=_needed(made, expect),
+        **{name: getattr(made, name) for name in (*both, "min_coverage", "max_fpr", "confidence")},
+    )
+    certificate, _ = revised(certificate, None, partial(without_proof, freshness=freshness))
+    # At the answers with whose labels the verdict fell, or at all so far.
+    decided_by = [item for item in replayed.decided_by if item.draw.handed_out]
     earlier = history.record(
         frozen.digest,
-        # At the answers with whose labels the verdict fell, or at all so far.
-        look_at_labels(
-            place,
-            plan,
-            [item for item in replayed.decided_by if item.draw.handed_out],
-            certificate.verdict,
-        ),
-        *(() if own is None else (DataUse.from_dict(own),)),
+        data_reuse.look_at_labels(place, plan, decided_by, certificate.verdict),
+        *data_reuse.own_look(frozen),
     )
-    certificate, _ = group_certificates_after_reuse(certificate, None, earlier)
+    again = partial(data_reuse.certificate_after_reuse, earlier=earlier)
+    certificate, _ = revised(certificate, None, again)
+    annotators = Counter(name for item in replayed.answers for name in item.labels)
+    sequential = {
+        **made.to_dict(),
+        "drawing": plan.drawing.to_dict(),
+        "seed": plan.seed,
+        "shared": plan.shared,
+        "balance": plain(plan.balance),
+        "n_drawn": len(replayed.answers),
+        "n_counted": replayed.counted,
+        "labels": dict(labels),
+        "n_unsure": test.n_unsure,
+        "n_skipped": replayed.skipped,
+        "n_undone": replayed.undone,
+        "n_undone_decided": replayed.undone_decided,
+        "lost": dict(replayed.lost),
+        "n_waiting": sum(item.standing in ("open", "disagreement") for item in replayed.answers),
+        "exhausted": replayed.exhausted,
+        "held_up": replayed.held_up(),
+        "annotators": dict(sorted(annotators.items())),
+        "agreement": agreement(replayed),
+        "expect": expect.to_dict(),
+        "course": _course(replayed.points),
+        "withheld": data_reuse.exceeds_reuse_limit(earlier),
+    }
     result = Certification(
         certificate=certificate,
         by=None,
@@ -278,13 +284,12 @@ def certify_labels(
         warnings=(),
         data={"source": ", ".join(traces.paths), "n_examples": traces.n},
         freshness=freshness,
-        looks=tuple(to_report_rows(earlier)),
-        sequential=_sequential(replayed, made, expect, labels)
-        | {"withheld": exceeds_reuse_limit(earlier)},
+        looks=tuple(data_reuse.to_report_rows(earlier)),
+        sequential=sequential,
         torn=replayed.torn,
     )
     content = result.to_dict()
-    return replace(result, warnings=(*words.warnings(content), *doubts(content)))
+    return replace(result, warnings=(*words.warnings(content), *words.doubts(content)))
 
 
 def write_verdict(result: Certification, folder: str | PathLike[str]) -> Path:
@@ -297,33 +302,9 @@ def write_verdict(result: Certification, folder: str | PathLike[str]) -> Path:
     """
     place, content = Path(folder), result.to_dict()
     with file_errors(f"cannot write into the folder {place}", "; name another one"):
-        write_atomically(place / VERDICT, _as_json(content))
+        write_atomically(place / VERDICT, json_parts(content))
         write_page(words.label_document(content).naming(LABELS=place), place / PAGE)
     return place / PAGE
-
-
-def _as_json(content: Mapping[str, Any]) -> bytes:
-    """Return what ``--json`` prints."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    return f"{text}\n".encode("utf-8", "surrogatepass")
-
-
-def _certificate(
-    made: SequentialCertificate, expect: LabelsLeft, labels: Mapping[str, int]
-) -> Certificate:
-    """Return what readers of every certificate know."""
-    return Certificate(
-        verdict=made.verdict,
-        reason=words.reason(made.to_dict(), labels),
-        coverage=made.coverage,
-        fpr=made.fpr,
-        coverage_at_least=made.coverage_at_least,
-        fpr_at_most=made.fpr_at_most,
-        min_coverage=made.min_coverage,
-        max_fpr=made.max_fpr,
-        confidence=made.confidence,
-        needed=_needed(made, expect),
-    )
 
 
 def _needed(made: SequentialCertificate, expect: LabelsLeft) -> dict[str, int | None]:
@@ -335,36 +316,6 @@ def _needed(made: SequentialCertificate, expect: LabelsLeft) -> dict[str, int | 
     share = made.coverage.n / (made.coverage.n + made.fpr.n)
     parts = {"hallucinated": share, "faithful": 1.0 - share}
     return {name: ceil(expect.median * part) for name, part in parts.items()}
-
-
-def _sequential(
-    replayed: Replay, made: SequentialCertificate, expect: LabelsLeft, labels: Mapping[str, int]
-) -> dict[str, Any]:
-    """Return what a certificate from labels holds beside what every one does."""
-    plan = replayed.plan
-    annotators = Counter(name for item in replayed.answers for name in item.labels)
-    return {
-        **made.to_dict(),
-        "drawing": plan.drawing.to_dict(),
-        "seed": plan.seed,
-        "shared": plan.shared,
-        "balance": plain(plan.balance),
-        "n_drawn": len(replayed.answers),
-        "n_counted": replayed.counted,
-        "labels": dict(labels),
-        "n_unsure": 0 if replayed.test is None else replayed.test.n_unsure,
-        "n_skipped": replayed.skipped,
-        "n_undone": replayed.undone,
-        "n_undone_decided": replayed.undone_decided,
-        "lost": dict(replayed.lost),
-        "n_waiting": sum(item.standing in ("open", "disagreement") for item in replayed.answers),
-        "exhausted": replayed.exhausted,
-        "held_up": replayed.held_up(),
-        "annotators": dict(sorted(annotators.items())),
-        "agreement": agreement(replayed),
-        "expect": expect.to_dict(),
-        "course": _course(replayed.points),
-    }
 
 
 def agreement(replayed: Replay) -> dict[str, Any] | None:
@@ -403,20 +354,17 @@ def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
                 "Leave it out, or label new answers for other limits"
             )
     if given.risks or given.assume_independent:
-        raise InputError(
-            "risks and assume_independent are for held-out answers; leave them out: what labels "
-            "show was agreed on before the first one"
-        )
+        raise InputError(say("refused.for_held_out_answers"))
 
 
-def _expected(replayed: Replay, test: UnsureTest) -> LabelsLeft:
-    drawn = [item.draw for item in replayed.counting]
-    guesses = [0.5 if draw.guess is None else draw.guess for draw in drawn]
+def _expected(replayed: Replay) -> LabelsLeft:
+    drawn, test = [item.draw for item in replayed.counting], replayed.test
+    assert test is not None
     units = max(1, test.certifying.drawn)
     return labels_left(
         test,
         [bool(draw.flagged) for draw in drawn],
-        guesses,
+        [0.5 if draw.guess is None else draw.guess for draw in drawn],
         per_unit=max(1.0, len(drawn) / units) if replayed.plan.drawing.whole_groups else 1.0,
         seed=replayed.plan.seed % 2**32,
     )
@@ -424,20 +372,23 @@ def _expected(replayed: Replay, test: UnsureTest) -> LabelsLeft:
 
 def _course(points: Sequence[Point]) -> dict[str, Any]:
     """Return the points of a replay by column, as figures take them."""
+
+    def rounded(values: Sequence[float | None]) -> list[float | None]:
+        return [None if value is None else round(value, _DIGITS) for value in values]
+
     names = ("coverage_kept", "coverage_broken", "fpr_kept", "fpr_broken")
-    course: dict[str, Any] = {
+    return {
         "drawn": [point.drawn for point in points],
         "labelled": [point.labelled for point in points],
+        **{
+            name: rounded([point.log_wealth[index] for point in points])
+            for index, name in enumerate(names)
+        },
+        **{
+            name: {
+                end: rounded([getattr(getattr(point, name), end) for point in points])
+                for end in ("estimate", "lower", "upper")
+            }
+            for name in ("coverage", "fpr")
+        },
     }
-    for index, name in enumerate(names):
-        course[name] = [round(point.log_wealth[index], _DIGITS) for point in points]
-    for name in ("coverage", "fpr"):
-        bounds = [getattr(point, name) for point in points]
-        course[name] = {
-            end: [
-                None if (value := getattr(bound, end)) is None else round(value, _DIGITS)
-                for bound in bounds
-            ]
-            for end in ("estimate", "lower", "upper")
-        }
-    return course

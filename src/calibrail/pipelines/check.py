@@ -27,27 +27,8 @@ from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
 from calibrail.data.formats import Source
 from calibrail.data.reading import Reading
 from calibrail.data.tables import byte_array, native, number_array, string_array
-from calibrail.engine.distributed import (
-    SerialisedScore,
-    engine,
-    is_portable,
-    say_once,
-    serialise_score,
-    versions_of,
-)
+from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
-from calibrail.engine.shards import (
-    Job,
-    ShardRun,
-    digest_of,
-    opened_store,
-    read_result,
-    shard_digest,
-    shard_progress,
-    text_of,
-    to_examples,
-    to_table,
-)
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision import Cause, Decision
 from calibrail.guardrail.file import FrozenConfig
@@ -56,6 +37,7 @@ from calibrail.options import ReadOptions
 from calibrail.pipelines.loading import Progress, open_for, source_columns
 from calibrail.pipelines.run import inherited_reading
 from calibrail.pipelines.scoring import resolve_scores
+from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
@@ -85,14 +67,14 @@ class CheckTask:
     def key(self) -> str:
         """32 hexadecimal digits that tell this guardrail, and these libraries, from others."""
         how = json.dumps([self.evidence, self.versions])
-        return digest_of([self.guardrail, how.encode()])[:32]
+        return shards.digest_of([self.guardrail, how.encode()])[:32]
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return ``outcome`` (``Decision.result``) and ``line`` of ``decisions.jsonl``, a row."""
-        guardrail, tell = opened_guardrail(self.guardrail), shard_progress.get()
+        guardrail, tell = opened_guardrail(self.guardrail), shards.shard_progress.get()
         for model in getattr(guardrail.score, "models", ()):
             model.forget()
-        examples = to_examples(table)
+        examples = shards.to_examples(table)
         outcomes, lines, n_failed = [], [], 0
         for decision in guardrail.stream(iter(examples), alone=self.evidence):
             outcomes.append(decision.result)
@@ -122,25 +104,27 @@ def decided_lines(
     A guardrail that asks endpoints asks them from here, whatever the engine: one budget and one
     limit to the calls at a time hold for all answers.
     """
-    options = engine()
+    options = distributed.engine()
     if not options.apart or guardrail.endpoints:
         if options.apart:
-            say_once("this guardrail asks an endpoint from this process; no shard is kept of it")
+            distributed.say_once(
+                "this guardrail asks an endpoint from this process; no shard is kept of it"
+            )
         for done, decision in enumerate(guardrail.stream(examples, alone=evidence), start=1):
             yield decision.result, decision.line(evidence=evidence)
             if progress is not None:
                 progress(done)
         return
     raw = guardrail.config.to_bytes()
-    versions = json.dumps(versions_of(guardrail.score), sort_keys=True)
+    versions = json.dumps(distributed.versions_of(guardrail.score), sort_keys=True)
     task = CheckTask(raw, evidence, versions)
-    with opened_store(options) as store:
-        run = ShardRun(store, options, {"guardrail": digest_of([raw])}, progress)
+    with shards.opened_store(options) as store:
+        run = shards.ShardRun(store, options, {"guardrail": shards.digest_of([raw])}, progress)
 
-        def jobs() -> Iterator[Job]:
+        def jobs() -> Iterator[shards.Job]:
             for number, shard, batch in run.cut(examples):
-                rows = to_table(batch)
-                shard.digest = shard_digest(rows)
+                rows = shards.to_table(batch)
+                shard.digest = shards.shard_digest(rows)
                 result = store.result(shard.digest, task.key)
                 shard.results.append(result)
                 shard.waiting = int(not _decided(result, shard.n))
@@ -148,22 +132,19 @@ def decided_lines(
                     run.finished(shard)
                     continue
                 path = store.put_input(f"{number}-{shard.digest}", rows)
-                yield Job(number, task, path, result, shard.n)
+                yield shards.Job(number, task, path, result, shard.n)
 
         run.run(jobs())
         for shard in run.shards:
-            if (table := read_result(shard.results[0])) is None:
-                raise DataError(
-                    f"{shard.results[0]} was damaged or removed while this ran; run the same "
-                    "command again"
-                )
-            lines = map(text_of, table["line"].to_pylist())
+            if (table := shards.read_result(shard.results[0])) is None:
+                raise DataError(say("refused.shard_gone", path=shard.results[0]))
+            lines = map(shards.text_of, table["line"].to_pylist())
             yield from zip(table["outcome"].to_pylist(), lines, strict=True)
 
 
 def _decided(result: Path, n: int) -> bool:
     """Return whether a shard is decided; what failed in it is tried again."""
-    table = read_result(result)
+    table = shards.read_result(result)
     if table is not None and table.num_rows == n and table.schema.metadata[_FAILED] == b"0":
         return True
     result.unlink(missing_ok=True)
@@ -210,13 +191,12 @@ def check_source(
         file: TextIO = sys.stdout
         if output is not None:
             made = stack.enter_context(whole_file(output))
-            errors = "surrogatepass"
-            decisions_file = made.open("w", encoding="utf-8", errors=errors, newline="\n")
-            file = stack.enter_context(decisions_file)
-        answers = stack.enter_context(_answers(guardrail, source, reading, opened))
-        examples = (example for example in answers.read)
+            how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": "\n"}
+            file = stack.enter_context(made.open("w", **how))
+        read, errors = stack.enter_context(_answers(guardrail, source, reading, opened))
+        examples = (example for example in read)
         decided = decided_lines(guardrail, examples, evidence=evidence, progress=progress)
-        unusable = ((item.result, item.line(evidence=evidence)) for item in answers.unusable())
+        unusable = ((item.result, item.line(evidence=evidence)) for item in errors)
         for outcome, line in chain(decided, unusable):
             outcomes[outcome] += 1
             file.write(line + "\n")
@@ -244,52 +224,10 @@ def decide_source(
     DataError
         If the source has no row, or no column of what the guardrail reads.
     """
-    with _answers(guardrail, source, reading, opened) as answers:
-        chosen = (example for example in answers.read if wanted is None or wanted(example))
+    with _answers(guardrail, source, reading, opened) as (answers, unusable):
+        chosen = (example for example in answers if wanted is None or wanted(example))
         yield from guardrail.stream(chosen, alone=alone)
-        yield from answers.unusable()
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """Answers that a guardrail decides about, and the rows that are none.
-
-    Attributes
-    ----------
-    guardrail : Guardrail
-        Who decides.
-    read : Reading
-        The answers; read once.
-    quarantine : Path
-        Where the rows stand that cannot be used.
-    """
-
-    guardrail: Guardrail
-    read: Reading
-    quarantine: Path
-
-    def unusable(self) -> Iterator[Decision]:
-        """Yield an ``error`` for every row that could not be used, once all have been read."""
-        if not self.read.n_rows:
-            raise DataError(
-                f"{self.read.source} is empty: it holds no row, so nothing was decided; name a "
-                "file with answers"
-            )
-        if not self.read.n_quarantined:
-            return
-        # The group of a row that cannot be read is not known.
-        rule = self.guardrail.rule
-        edge = None if rule.groups is not None else float(rule.thresholds(1)[0])
-        with self.quarantine.open(encoding="utf-8") as file:
-            for row in map(json.loads, file):
-                yield self.guardrail.unjudged(
-                    f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
-                    "error",
-                    Cause("row_unusable", row=row["row"]),
-                    f"{row['field']}: {row['reason']}"
-                    + (f"; {row['remedy']}" if "remedy" in row else ""),
-                    None if edge is None or np.isinf(edge) else edge,
-                )
+        yield from unusable
 
 
 @contextmanager
@@ -298,22 +236,41 @@ def _answers(
     source: Source,
     reading: ReadOptions | None,
     opened: Callable[[Reading], None] | None,
-) -> Iterator[_Answers]:
-    """Open a source for a guardrail, with a file for the rows that it cannot use."""
+) -> Iterator[tuple[Reading, Iterator[Decision]]]:
+    """Open a source for a guardrail; yield its answers, and errors for the rows that are none.
+
+    The rows that could not be used are known once all answers have been read.
+    """
     reading = inherited_reading(reading, guardrail, source, labelled=False)
     with TemporaryDirectory() as folder:
         quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
         options = replace(reading, quarantine=quarantine)
-        answers = open_for(
-            guardrail,
-            source,
-            options,
-            labelled=False,
-            by_sentence=guardrail.unit == "sentence",
-        )
+        sentences = guardrail.unit == "sentence"
+        answers = open_for(guardrail, source, options, labelled=False, by_sentence=sentences)
         if opened is not None:
             opened(answers)
-        yield _Answers(guardrail, answers, quarantine)
+        yield answers, _unusable(guardrail, answers, quarantine)
+
+
+def _unusable(guardrail: Guardrail, answers: Reading, quarantine: Path) -> Iterator[Decision]:
+    """Yield an ``error`` for every row that could not be used."""
+    if not answers.n_rows:
+        raise DataError(say("refused.empty_source", source=answers.source))
+    if not answers.n_quarantined:
+        return
+    # The group of a row that cannot be read is not known.
+    rule = guardrail.rule
+    edge = np.inf if rule.groups is not None else float(rule.thresholds(1)[0])
+    with quarantine.open(encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            yield guardrail.unjudged(
+                f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
+                "error",
+                Cause("row_unusable", row=row["row"]),
+                f"{row['field']}: {row['reason']}"
+                + (f"; {row['remedy']}" if "remedy" in row else ""),
+                None if np.isinf(edge) else edge,
+            )
 
 
 _Batch = TypeVar("_Batch", pa.RecordBatch, pa.Table)
@@ -364,19 +321,14 @@ class _OverBatches:
         names = [name for name in batch.schema.names if name not in FIELDS] if every else wanted
         cells = {name: batch.column(name).to_pylist() for name in names if name not in TEXT_FIELDS}
         read = [name for name in FIELDS if name in there and name not in ("label", "group")]
-        examples = to_examples(batch.select(read))
+        examples = shards.to_examples(batch.select(read))
         if not cells:
             return examples
         rows = zip(*cells.values(), strict=True)
-        return [
-            replace(
-                example,
-                columns={
-                    name: cell_of(native(cell), name) for name, cell in zip(cells, row, strict=True)
-                },
-            )
-            for example, row in zip(examples, rows, strict=True)
-        ]
+        named = (zip(cells, row, strict=True) for row in rows)
+        columns = [{name: cell_of(native(cell), name) for name, cell in row} for row in named]
+        pairs = zip(examples, columns, strict=True)
+        return [replace(example, columns=given) for example, given in pairs]
 
     def _returned(self, batch: _Batch, arrays: Sequence[pa.Array]) -> _Batch:
         kind: Any = pa.RecordBatch if isinstance(batch, pa.RecordBatch) else pa.Table
@@ -416,12 +368,12 @@ class BatchScorer(_OverBatches):
     def __init__(self, scores: ScoreLike | Sequence[ScoreLike]) -> None:
         made = resolve_scores(scores)
         for score in made:
-            if not is_portable(score):
+            if not distributed.is_portable(score):
                 raise InputError(
                     f"{key_of(score)} cannot be computed in another process: it {_REMOTE}; or it "
                     "is a column already; or no name leads to it: give your own as 'module:name'"
                 )
-        self._sent = tuple(map(serialise_score, made))
+        self._sent = tuple(map(distributed.serialise_score, made))
         self._texts = _texts_of(name for score in made for name in score.requires)
         self._columns = source_columns(made)
         fields = [pa.field("id", pa.string())]
@@ -467,14 +419,9 @@ class BatchChecker(_OverBatches):
     """
 
     schema = pa.schema(
-        [
-            ("id", pa.string()),
-            ("outcome", pa.string()),
-            ("score", pa.float64()),
-            ("threshold", pa.float64()),
-            ("p_value", pa.float64()),
-            ("reason", pa.string()),
-        ]
+        {"id": pa.string(), "outcome": pa.string()}
+        | dict.fromkeys(("score", "threshold", "p_value"), pa.float64())
+        | {"reason": pa.string()}
     )
 
     def __init__(self, guardrail: Guardrail | str | PathLike[str]) -> None:
@@ -495,30 +442,27 @@ class BatchChecker(_OverBatches):
         DataError
             If it lacks a column that the guardrail reads.
         """
-        decisions: list[Decision] = opened_guardrail(self._raw).decide(self._examples(batch))
+        decisions = opened_guardrail(self._raw).decide(self._examples(batch))
+        columns: dict[str, list[Any]] = {
+            name: [getattr(item, name) for item in decisions] for name in self.schema.names
+        }
+        if "removed" in columns:
+            columns["removed"] = [
+                json.dumps([item.to_dict() for item in removed or ()], ensure_ascii=False)
+                for removed in columns["removed"]
+            ]
         arrays = [
-            string_array([item.id for item in decisions]),
-            string_array([item.outcome for item in decisions]),
-            *(
-                _numbers([getattr(item, name) for item in decisions])
-                for name in ("score", "threshold", "p_value")
-            ),
-            string_array([item.reason for item in decisions]),
+            _numbers(columns[item.name])
+            if item.type == pa.float64()
+            else string_array(columns[item.name])
+            for item in self.schema
         ]
-        if "removed" in self.schema.names:
-            arrays.append(string_array([item.text for item in decisions]))
-            arrays.append(string_array([_removed(item) for item in decisions]))
         return self._returned(batch, arrays)
 
 
 @lru_cache(maxsize=4)
-def _opened(scores: tuple[SerialisedScore, ...]) -> tuple[Score, ...]:
+def _opened(scores: tuple[distributed.SerialisedScore, ...]) -> tuple[Score, ...]:
     return tuple(score.opened() for score in scores)
-
-
-def _removed(decision: Decision) -> str:
-    removed = [item.to_dict() for item in decision.removed or ()]
-    return json.dumps(removed, ensure_ascii=False, allow_nan=False)
 
 
 def _texts_of(names: Any) -> tuple[str, ...]:

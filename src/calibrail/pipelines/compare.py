@@ -13,18 +13,9 @@ from calibrail.data.formats import Source
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, ReportOrigin, compare_detectors
 from calibrail.formatting import Shown
-from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
-from calibrail.options.fields import optional
+from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
-from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.data_reuse import (
-    SPLIT,
-    DataUseHistory,
-    Earlier,
-    certificate_after_reuse,
-    fingerprint_test_set,
-    report_after_reuse,
-)
+from calibrail.pipelines import data_reuse
 from calibrail.pipelines.independence import independent, settled, settled_report
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import cost_dict, write_run
@@ -32,7 +23,7 @@ from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score
 from calibrail.report.documents.calibrate_messages import add_messages
 from calibrail.report.documents.compare import finding
 from calibrail.report.documents.data import data_notes
-from calibrail.report.messages import spell_reasons
+from calibrail.report.messages import say, spell_reasons
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import DEFAULT_SCORE
 
@@ -86,7 +77,7 @@ class ComparisonRun(Shown):
         return write_run(folder, {"compare.json": content}, page, scored.table, codes=self.codes)
 
 
-@options_from_keywords(promise=Promise, requirement=Requirement)
+@keywords.options_from_keywords(promise=Promise, requirement=Requirement)
 def compare(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
@@ -132,14 +123,12 @@ def compare(
         If ``by``, ``min_n``, ``beta`` or ``risks`` is asked for: all are compared by one threshold.
     """
     beside = beside_of(baselines)
-    promise = optional(promise, Promise, "promise")
-    requirement = optional(requirement, Requirement, "requirement")
+    promise = fields.optional(promise, Promise, "promise")
+    requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
-    context, splitting = (
-        optional(context, Context, "context"),
-        optional(splitting, SplitOptions, "splitting"),
-    )
-    history = DataUseHistory(looks)
+    context = fields.optional(context, Context, "context")
+    splitting = fields.optional(splitting, SplitOptions, "splitting")
+    history = data_reuse.DataUseHistory(looks)
     scored = score_source(
         source,
         scores,
@@ -168,18 +157,17 @@ def compare(
         seed=splitting.seed,
     )
     winner = comparison.winner
-    assumed, earlier, reports = requirement.assume_independent, dict[str, Earlier](), []
+    assumed, earlier, reports = requirement.assume_independent, dict[str, data_reuse.Earlier](), []
     for name, report in comparison.detectors:
-        report = settled_report(report)
-        look = replace(
-            fingerprint_test_set(scored, name, promise, assumed=assumed), verdict=report.verdict
+        report, earlier[name] = data_reuse.look_at_report(
+            history, scored, name, promise, settled_report(report)
         )
-        earlier[name] = history.record(SPLIT, look)
-        reports.append((name, add_messages(report_after_reuse(report, earlier[name]))))
+        reports.append((name, add_messages(report)))
     if winner.certificate is not None and winner.name is not None:
         certificate = settled(winner.certificate, scored.data["n_alike"], assumed=assumed)
         winner = replace(
-            winner, certificate=certificate_after_reuse(certificate, earlier[winner.name])
+            winner,
+            certificate=data_reuse.certificate_after_reuse(certificate, earlier[winner.name]),
         )
     comparison = replace(comparison, winner=winner)
     comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))
@@ -190,12 +178,6 @@ def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
     """Refuse what a comparison would not do, rather than leave it out unsaid."""
     whole_answers("compare", promise, requirement)
     if promise != replace(promise, by=None, min_n=None, beta=None):
-        raise InputError(
-            "compare sets one threshold a detector for all answers; leave out by, min_n and beta, "
-            "and give them to calibrate for the detector you choose"
-        )
+        raise InputError(say("refused.compare_one_threshold"))
     if requirement.risks:
-        raise InputError(
-            "compare asks for one coverage and one limit on false alarms; in place of risks give "
-            "min_coverage and max_fpr"
-        )
+        raise InputError(say("refused.compare_without_risks"))

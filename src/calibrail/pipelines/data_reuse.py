@@ -16,14 +16,13 @@ at later takes nothing away from it, and a verdict that is recomputed stays as i
 
 import json
 import os
-import re
 import sys
 import tempfile
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from math import nan
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -32,17 +31,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.atomic_files import write_atomically
-from calibrail.conformal import Certificate, GroupVerdict
 from calibrail.conformal.certificate import Verdict
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import TEST
 from calibrail.errors import DataError, file_errors
 from calibrail.evaluation import Report
+from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer
 from calibrail.labelling.plan import SessionPlan
 from calibrail.options import Promise
-from calibrail.pipelines.calibration_overlap import ALIKE
+from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, revised_report
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_messages import few_looked_before, looked_before
 from calibrail.serialization import Record
@@ -51,8 +50,6 @@ from calibrail.serialization import Record
 KEPT: Final = 256
 #: Share of the answers that were looked at before from which nothing is certified.
 VOID: Final = 0.1
-#: Answers that are hashed at a time.
-_AT_A_TIME: Final = 1 << 20
 #: Share of the smaller look's answers to which two names of one detector give the same value.
 SAME_VALUES: Final = 0.9
 
@@ -108,19 +105,6 @@ class DataUse(Record):
     traces: str = ""
     folder: str = ""
 
-    def __post_init__(self) -> None:
-        texts = ["content", "verdict", "split", "detector", "question", "session"]
-        texts += ["traces", "folder"]
-        types: dict[str, Any] = dict.fromkeys(texts, str)
-        types |= {"n": int, "seed": int | None, "assumed": bool, "reported": bool}
-        for name, kind in types.items():
-            value = getattr(self, name)
-            if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-                raise TypeError(f"{name} of a look is {value!r:.40}")
-        for item in (*self.lowest, *self.valued):
-            if not (isinstance(item, str) and re.fullmatch("[0-9a-f]{16}", item)):
-                raise ValueError(f"a digest of a look is {item!r:.40}")
-
     @classmethod
     def at(
         cls,
@@ -141,28 +125,20 @@ class DataUse(Record):
         """
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
         order = np.lexsort((*(() if marks is None else (marks,)), parts, labels, digests))
-        hasher = sha256()
-        for start in range(0, len(order), _AT_A_TIME):
-            hasher.update(digests[order[start : start + _AT_A_TIME]].astype("<u8", copy=False).data)
+        hasher = sha256(digests[order].astype("<u8").data)
         content = hasher.hexdigest()
-        hasher.update(labels[order].astype(np.int8, copy=False).data)
+        hasher.update(labels[order].astype(np.int8).data)
         hasher.update(parts[order].data)
         if marks is not None:
-            hasher.update(marks[order].astype("<u8", copy=False).data)
-        lowest: tuple[str, ...] = ()
+            hasher.update(marks[order].astype("<u8").data)
+        lowest = _lowest(digests) if apart else ()
         valued: tuple[str, ...] = ()
-        if apart:
-            lowest = _lowest(digests)
-            valued = () if scores is None else _lowest(digests, scores)
-        return cls(
-            len(order),
-            seed,
-            content,
-            lowest,
-            split=hasher.hexdigest(),
-            assumed=assumed,
-            valued=valued,
-        )
+        if apart and scores is not None:
+            # To about four digits: two computations of one value may differ in the last ones.
+            bits = (scores + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)
+            valued = _lowest(mix64(digests ^ mix64((bits + np.uint64(512)) >> np.uint64(10))))
+        split = hasher.hexdigest()
+        return cls(len(order), seed, content, lowest, split=split, assumed=assumed, valued=valued)
 
     def same(self, other: "DataUse") -> bool:
         """Return whether the same answers, with the same labels, were split and counted alike."""
@@ -189,10 +165,9 @@ class DataUse(Record):
         if not (self.valued and other.valued):
             # Answers that are not told apart are known by their values.
             return self.content == other.content and not self.lowest
-        pairs = ((self.valued, other.valued), (other.valued, self.valued))
-        shares = [len(found) / max(1, size) for found, size in (_common(*pair) for pair in pairs)]
+        pairs = _common(self.valued, other.valued), _common(other.valued, self.valued)
         # Of the smaller one: data grows.
-        return max(shares) >= SAME_VALUES
+        return max(len(both) / max(1, size) for both, size in pairs) >= SAME_VALUES
 
     def common(self, other: "DataUse") -> tuple[set[str], int]:
         """Return which of a fair sample of these answers the other look has, and its size."""
@@ -211,20 +186,10 @@ def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
     return sample & set(other), len(sample)
 
 
-def _lowest(
-    digests: NDArray[np.uint64], scores: NDArray[np.float64] | None = None
-) -> tuple[str, ...]:
-    """Return the lowest digests, or those of answers with their scores, each once."""
-    lowest = np.zeros(0, np.uint64)
-    for start in range(0, len(digests), _AT_A_TIME):
-        part = digests[start : start + _AT_A_TIME]
-        if scores is not None:
-            part = mix64(part ^ _value_digests(scores[start : start + _AT_A_TIME]))
-        if len(lowest) == KEPT:
-            part = part[part < lowest[-1]]
-        # A sort takes a hundredth of the time that numpy's set of whole numbers does.
-        part = np.sort(np.append(lowest, part))
-        lowest = part[np.append(True, part[1:] != part[:-1])][:KEPT]
+def _lowest(numbers: NDArray[np.uint64]) -> tuple[str, ...]:
+    """Return the lowest numbers, each once."""
+    ordered = np.sort(numbers)
+    lowest = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]][:KEPT]
     return tuple(f"{value:016x}" for value in lowest.tolist())
 
 
@@ -268,15 +233,6 @@ def to_report_rows(earlier: Earlier) -> list[dict[str, Any]]:
         }
         for look, share in earlier
     ]
-
-
-def _value_digests(scores: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return what stands for scores, shape (n,), to about four digits.
-
-    Two computations of one value may differ in the last ones.
-    """
-    bits = (scores + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)
-    return mix64((bits + np.uint64(512)) >> np.uint64(10))
 
 
 SCHEMA: Final = "calibrail.looks/1"
@@ -339,8 +295,7 @@ class DataUseHistory:
         """
         if self._path is None:
             return overlapping_uses(look, others)
-        name = json.dumps(subject, sort_keys=True).encode("utf-8", "surrogatepass")
-        key = sha256(name).hexdigest()[:16]
+        key = _digest(subject)
         with self._writing():
             self._path.parent.mkdir(parents=True, exist_ok=True)
         # Read again under the lock, since another process may have looked meanwhile.
@@ -361,8 +316,10 @@ class DataUseHistory:
                     kept = kept[:-1]
                 kept_as = "inconclusive" if certain else look.verdict
                 questions[key] = (*kept, replace(look, verdict=kept_as))
+                content = {name: [item.to_dict() for item in questions[name]] for name in questions}
+                text = json.dumps({"schema": SCHEMA, "questions": content}, indent=1)
                 with self._writing():
-                    self._write(self._path, questions)
+                    write_atomically(self._path, f"{text}\n".encode("ascii"))
         return earlier
 
     @contextmanager
@@ -376,25 +333,17 @@ class DataUseHistory:
         remedy = f"{_REMEDY}restore it, or name another folder"
         try:
             with file_errors(f"cannot read {path}", remedy):
-                try:
-                    raw = path.read_bytes()
-                except FileNotFoundError:
+                if not path.exists():
                     return {}
-            content = json.loads(raw)
+                content = json.loads(path.read_bytes())
             if content["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {content['schema']!r}")
             return {
-                name: tuple(DataUse.from_dict(item) for item in items)
+                name: tuple(map(DataUse.from_dict, items))
                 for name, items in content["questions"].items()
             }
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"{path} holds no looks ({error}){remedy}") from error
-
-    @staticmethod
-    def _write(path: Path, questions: Mapping[str, Sequence[DataUse]]) -> None:
-        looks = {name: [item.to_dict() for item in items] for name, items in questions.items()}
-        text = json.dumps({"schema": SCHEMA, "questions": looks}, indent=1, allow_nan=False)
-        write_atomically(path, f"{text}\n".encode("ascii"))
 
 
 def _last(*looks: DataUse) -> tuple[DataUse, ...]:
@@ -432,39 +381,29 @@ def certificate_after_reuse(certificate: Mapping[str, Any], earlier: Earlier) ->
     return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}
 
 
-def group_certificates_after_reuse(
-    certificate: Certificate, groups: Mapping[str, GroupVerdict] | None, earlier: Earlier
-) -> tuple[Certificate, Mapping[str, GroupVerdict] | None]:
-    """Return what earlier looks leave of a certificate, and of those of groups."""
+def look_at_report(
+    history: DataUseHistory, scored: Scored, key: str, promise: Promise, report: Report
+) -> tuple[Report, Earlier]:
+    """Keep the look that a report is; return what earlier looks leave of it, and these.
 
-    def of(item: Certificate) -> Certificate:
-        content = certificate_after_reuse({name: getattr(item, name) for name in _CHANGED}, earlier)
-        return replace(item, **content)
-
-    if groups is not None:
-        groups = {
-            name: replace(item, certificate=of(item.certificate)) for name, item in groups.items()
-        }
-    return of(certificate), groups
-
-
-_CHANGED: Final = ("verdict", "reason", "flips")
-
-
-def report_after_reuse(report: Report, earlier: Earlier) -> Report:
-    """Return the report with the earlier looks at its data, and what these leave certified."""
-    if not earlier:
-        return report
-    report = replace(report, looks=tuple(to_report_rows(earlier)))
-    if report.by_group is not None:
-        rows = [certificate_after_reuse(row, earlier) for row in report.by_group["rows"]]
-        report = replace(report, by_group={**report.by_group, "rows": rows})
-    if report.verdict != "certified" or not exceeds_reuse_limit(earlier):
-        return report
-    certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
-    return replace(
-        report, verdict="inconclusive", reason_code="looked_before", certificate=certificate
+    It is one at all answers, by the detector in a column, for what is promised.
+    """
+    asked = promise.to_dict() | {"clustered": None}
+    look = replace(
+        _look_at(scored, key, slice(None), report.requirement.assume_independent),
+        detector=_digest(scored.specs[key]),
+        question=_digest(asked),
+        verdict=report.verdict,
     )
+    earlier = history.record(SPLIT, look)
+    if earlier:
+        void = report.verdict == "certified" and exceeds_reuse_limit(earlier)
+        report = revised_report(
+            replace(report, looks=tuple(to_report_rows(earlier))),
+            lambda row: certificate_after_reuse(row, earlier),
+            "looked_before" if void else None,
+        )
+    return report, earlier
 
 
 class TestSetFingerprint:
@@ -476,16 +415,18 @@ class TestSetFingerprint:
     """
 
     def __init__(self) -> None:
-        self._digests, self._scores, self._labels = array("Q"), array("d"), array("b")
-        self._marks = array("Q")
-        self._known: set[str] = set()
+        self.known_by = KnownBy()
+        self._digests: list[int] = []
+        self._scores: list[float] = []
+        self._labels: list[int] = []
+        self._marks: list[int] = []
 
     def add(self, example: Example, score: float | None) -> None:
         """Add one answer."""
-        self._known.add(example.known_by)
+        self.known_by.add(example)
         self._digests.append(int(example.digest(), 16))
         self._labels.append(int(example.label or 0))
-        self._scores.append(float("nan") if score is None else score)
+        self._scores.append(nan if score is None else score)
 
     def mark(self, labels: Iterable[int | None]) -> None:
         """Note the labels of the sentences of the answer that was added last: they count, too."""
@@ -498,21 +439,11 @@ class TestSetFingerprint:
 
     def look(self, *, assumed: bool) -> DataUse:
         """Return the look at all of them."""
-        scores = np.array(self._scores, np.float64)
-        digests, apart = _known_by(np.array(self._digests, np.uint64), scores, self._known)
+        scores, kinds = np.array(self._scores, np.float64), self.known_by.kinds
+        digests, apart = _known_by(self.digests, scores, kinds)
         labels = np.array(self._labels, np.int8)
         marks = np.array(self._marks, np.uint64) if self._marks else None
         return DataUse.at(digests, labels, assumed=assumed, apart=apart, marks=marks)
-
-
-def fingerprint_test_set(scored: Scored, key: str, promise: Promise, *, assumed: bool) -> DataUse:
-    """Return the look at all answers by the detector in this column, for what is promised."""
-    asked = promise.to_dict() | {"clustered": None}
-    return replace(
-        _look_at(scored, key, slice(None), assumed),
-        detector=_digest(scored.specs[key]),
-        question=_digest(asked),
-    )
 
 
 def with_reuse_reported(scored: Scored, *, everyone: bool, verdict: str) -> DataUse:
@@ -524,6 +455,12 @@ def with_reuse_reported(scored: Scored, *, everyone: bool, verdict: str) -> Data
     codes, labels = scored.codes, scored.table.labels
     rows = (codes == TEST) | (everyone & (codes > 0) & (labels == 0))
     return replace(_look_at(scored, scored.keys[0], rows), verdict=verdict, reported=True)
+
+
+def own_look(config: FrozenConfig) -> tuple[DataUse, ...]:
+    """Return the look of a guardrail's own report, where its file holds it."""
+    held = config.data.looked_at
+    return () if held is None else (DataUse.from_dict(held),)
 
 
 def _look_at(

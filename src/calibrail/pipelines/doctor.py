@@ -9,31 +9,10 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data import duplicates, profile
 from calibrail.data.columns import Needs
-from calibrail.data.duplicates import (
-    CrossSplitDuplicates,
-    counted_copies,
-    cross_split_duplicates,
-    find_copies,
-    merge_groups,
-)
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.formats import Source, names_of, reusable
-from calibrail.data.profile import (
-    ENOUGH,
-    DataFinding,
-    Diagnosis,
-    MarkSurvey,
-    NumericColumn,
-    ScoreSupport,
-    Survey,
-    by_class,
-    findings,
-    group_sizes,
-    median_and_p95,
-    repeats,
-    text_lengths,
-)
 from calibrail.data.reading import Reading, holds_others, map_to_fill, read, read_needed
 from calibrail.data.sentences import SentenceColumns, cells_of_sentences
 from calibrail.data.spans import MarkLook, SentenceColumn, Support
@@ -42,10 +21,8 @@ from calibrail.data.suggestions import looks, suggest
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
-from calibrail.options import ReadOptions
-from calibrail.options.data import Annotators
-from calibrail.options.fields import cli_or_python, flags, optional, spell_option
-from calibrail.options.keywords import options_from_keywords
+from calibrail.options import ReadOptions, data, fields, keywords
+from calibrail.pipelines.loading import watched
 from calibrail.report.messages import say
 from calibrail.scores.registry import build, parse_specs
 
@@ -55,7 +32,7 @@ GUARANTEES: Final = ("marginal", "pac")
 DELTA: Final = 0.1
 
 
-def supports_at(
+def _supports_at(
     labels: NDArray[np.int8], codes: NDArray[np.int8], groups: NDArray[np.int64]
 ) -> tuple[Support, ...]:
     """Return the guarantees for which a split leaves enough hallucinated answers.
@@ -73,18 +50,18 @@ def supports_at(
     )
 
 
-def tells_label(area: float | None, n_labelled: int) -> bool:
+def _tells_label(area: float | None, n_labelled: int) -> bool:
     """Say whether a column separates the classes as well as only one made from the labels does."""
-    return area in (0.0, 1.0) and n_labelled >= ENOUGH
+    return area in (0.0, 1.0) and n_labelled >= profile.ENOUGH
 
 
-def area_of(values: NDArray[np.float64], labels: NDArray[np.int8]) -> float | None:
+def _area_of(values: NDArray[np.float64], labels: NDArray[np.int8]) -> float | None:
     """Return the AUROC of the examples that have a value and a label; None without both classes."""
     there = ~np.isnan(values)
     return auroc(values[there & (labels == 1)], values[there & (labels == 0)]).estimate
 
 
-def look_at_marks(
+def _look_at_marks(
     source: Source, how: ReadOptions, require: tuple[str, ...], copies: Mapping[int, int]
 ) -> MarkLook | None:
     """Return what is marked in the answers; None where there is no column of marks.
@@ -104,20 +81,20 @@ def look_at_marks(
     if not {"spans", "sentences", "answer_id"} & present:
         return None
     kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
-    keep = (*further_columns(looked), *cells_of_sentences(looked.head, marked.sentences))
+    keep = (*_further_columns(looked), *cells_of_sentences(looked.head, marked.sentences))
     needs = Needs(
         tuple(dict.fromkeys(keep)), require, allow_none=True, by_sentence=True, any_length=True
     )
     opened = read_needed(source, how, needs)
-    survey = MarkSurvey(opened, how.span_share, keep)
+    survey = profile.MarkSurvey(opened, how.span_share, keep)
     supports: tuple[Support, ...] = ()
     if len(survey.labels):
         copied = np.array([copies.get(digest, -1) for digest in survey.digests.tolist()], np.int64)
-        groups = merge_groups(group_numbers(survey.groups, len(survey.groups)), copied)
-        supports = supports_at(
+        groups = duplicates.merge_groups(group_numbers(survey.groups, len(survey.groups)), copied)
+        supports = _supports_at(
             survey.labels, split(survey.labels, groups, ids=survey.digests), groups
         )
-    median, p95 = median_and_p95(survey.sentences)
+    median, p95 = profile.median_and_p95(survey.sentences)
     numbered = survey.numbers.finish() if kind == "rows" else ()
     return MarkLook(
         kind=kind,
@@ -138,7 +115,7 @@ def look_at_marks(
     )
 
 
-def further_columns(opened: Reading) -> tuple[str, ...]:
+def _further_columns(opened: Reading) -> tuple[str, ...]:
     """Return the columns that are no field, no label and no mark."""
     columns = opened.columns
     used = {columns.by_field[field] for field in columns.present}
@@ -154,8 +131,8 @@ def _sentence_columns(
     for name, (values, labels) in seen.values().items():
         if name in numbering:
             continue
-        area, missing = area_of(values, labels), int(np.isnan(values).sum())
-        tells = tells_label(area, len(labels))
+        area, missing = _area_of(values, labels), int(np.isnan(values).sum())
+        tells = _tells_label(area, len(labels))
         aside = seen.set_aside[name]
         columns.append(SentenceColumn(name, len(values) - missing, missing, aside, area, tells))
     return tuple(columns)
@@ -168,7 +145,7 @@ _LOOKED_AT: Final = 500
 _SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,length"
 
 
-@options_from_keywords(reading=ReadOptions, override=True)
+@keywords.options_from_keywords(reading=ReadOptions, override=True)
 def diagnose(
     source: Source,
     reading: ReadOptions | None = None,
@@ -179,7 +156,7 @@ def diagnose(
     label_column: str | tuple[str, ...] | None = None,
     label_map: Mapping[str, Any] | None = None,
     positive: str | float | None = None,
-    annotators: Annotators | None = None,
+    annotators: data.Annotators | None = None,
     group_column: str | None = None,
     id_column: str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -189,7 +166,7 @@ def diagnose(
     sample_seed: int = 0,
     span_share: float = 0.0,
     quarantine: str | PathLike[str] | None = None,
-) -> Diagnosis:
+) -> profile.Diagnosis:
     """Read a whole source and describe it.
 
     A row needs a response where the source has responses, and a label where it has a label
@@ -210,16 +187,24 @@ def diagnose(
     DataError
         No such file, its format cannot be guessed, or a named column is not there.
     """
-    how = optional(reading, ReadOptions, "reading")
+    how = fields.optional(reading, ReadOptions, "reading")
     source = reusable(source)
     first = read(source, how, require=(), labelled=False, allow_none=True)
     present, marks = first.columns.present, first.columns.marks
-    keep = further_columns(first)
+    keep = _further_columns(first)
     require = ("response",) if "response" in present else ()
     has_labels = "label" in present or (marks is not None and marks.gives_labels)
     opened = read(source, how, keep=keep, require=require, labelled=has_labels, allow_none=True)
-    overlap = _Overlap()
-    survey = Survey(map(overlap.watch, opened), keep)
+    first_answers: dict[int, list[Example]] = {0: [], 1: []}
+
+    def watch(example: Example) -> None:
+        answers = first_answers.get(-1 if example.label is None else example.label)
+        if answers is None or len(answers) >= _LOOKED_AT:
+            return
+        if example.contexts and example.response:
+            answers.append(example)
+
+    survey = profile.Survey(watched(opened, watch), keep)
     labelled = bool((survey.labels >= 0).any())
     layout = looks(first.head)
     # Scores beside labels are enough; texts are looked for where there is neither.
@@ -232,13 +217,16 @@ def diagnose(
     )
     if unclear and (classes := map_to_fill(how_labels)) is not None:
         suggested["label_map"] = ",".join(f"{value}={name}" for value, name in classes.items())
-    areas = overlap.inverted() or {}
-    repeated, contradictory = repeats(survey)
+    areas = _inverted(first_answers) or {}
+    repeated, contradictory = profile.repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
-    copies = find_copies(survey.sketches)
+    copies = duplicates.find_copies(survey.sketches)
     cross_split, supports = _at_the_default_split(survey, copies)
-    median_chunks, p95_chunks = median_and_p95(survey.chunks[survey.chunks > 0])
-    facts = Diagnosis(
+    median_chunks, p95_chunks = profile.median_and_p95(survey.chunks[survey.chunks > 0])
+    # The group of copies of each answer that has some, by what tells answers apart.
+    rows = np.flatnonzero(copies >= 0)
+    copied = dict(zip(survey.digests[rows].tolist(), copies[rows].tolist(), strict=True))
+    facts = profile.Diagnosis(
         source=opened.source,
         format=opened.format,
         sha256=opened.digest(),
@@ -252,15 +240,15 @@ def diagnose(
         n_faithful=int(np.count_nonzero(survey.labels == 0)),
         n_hallucinated=int(np.count_nonzero(survey.labels == 1)),
         n_unlabelled=int(np.count_nonzero(survey.labels < 0)),
-        groups=group_sizes(survey),
-        lengths=text_lengths(survey),
+        groups=profile.group_sizes(survey),
+        lengths=profile.text_lengths(survey),
         median_chunks=median_chunks,
         p95_chunks=p95_chunks,
         repeated=repeated,
         contradictory=contradictory,
-        copies=counted_copies(copies),
+        copies=duplicates.counted_copies(copies),
         cross_split=cross_split,
-        length_auroc=area_of(np.where(response_chars, response_chars, np.nan), survey.labels),
+        length_auroc=_area_of(np.where(response_chars, response_chars, np.nan), survey.labels),
         supports=supports,
         scores=_score_support(survey),
         numeric_columns=_numeric_columns(survey),
@@ -270,56 +258,41 @@ def diagnose(
         layout=layout,
         suggested=_with_suggested(how, suggested),
         inverted={name: float(area.estimate or 0) for name, area in areas.items()} or None,
-        context_is_answer=by_class(survey.copies, survey.labels),
-        context_holds_answer=by_class(survey.quotes, survey.labels),
+        context_is_answer=profile.by_class(survey.copies, survey.labels),
+        context_holds_answer=profile.by_class(survey.quotes, survey.labels),
         warnings=(),
-        marks=look_at_marks(source, how, require, _by_digest(survey, copies)),
+        marks=_look_at_marks(source, how, require, copied),
     )
-    spelt = {"spell": partial(spell_option, ReadOptions), "either": cli_or_python, "facts": facts}
+    spell = partial(fields.spell_option, ReadOptions)
+    spelt = {"spell": spell, "either": fields.cli_or_python, "facts": facts}
     warnings = (
-        DataFinding(code, say(f"data_findings.{code}", spelt, more))
-        for code, more in findings(facts)
+        profile.DataFinding(code, say(f"data_findings.{code}", spelt, more))
+        for code, more in profile.findings(facts)
     )
     return replace(facts, warnings=tuple(warnings))
 
 
-def _by_digest(survey: Survey, copies: NDArray[np.int64]) -> dict[int, int]:
-    """Return the group of copies of each answer that has some, by what tells answers apart."""
-    copied = np.flatnonzero(copies >= 0)
-    return dict(zip(survey.digests[copied].tolist(), copies[copied].tolist(), strict=True))
+def _inverted(first: Mapping[int, list[Example]]) -> dict[str, Measure] | None:
+    """Return the AUROCs that say that labels are inverted, if they do.
 
-
-class _Overlap:
-    """Holds on to the first answers of each class, to see how much they share with contexts."""
-
-    def __init__(self) -> None:
-        self._kept: dict[int, list[Example]] = {0: [], 1: []}
-
-    def watch(self, example: Example) -> Example:
-        kept = self._kept.get(-1 if example.label is None else example.label)
-        if kept is not None and len(kept) < _LOOKED_AT and example.contexts and example.response:
-            kept.append(example)
-        return example
-
-    def inverted(self) -> dict[str, Measure] | None:
-        """Return the AUROCs that say that labels are inverted, if they do."""
-        faithful, hallucinated = self._kept[0], self._kept[1]
-        if not (faithful and hallucinated):
-            return None
-        examples = faithful + hallucinated
-        labels = np.repeat(np.array([0, 1], np.int8), [len(faithful), len(hallucinated)])
-        scores = {
-            score.name: np.asarray(score.score(examples).values, dtype=np.float64)
-            for score in map(build, parse_specs(",".join(OVERLAPS)))
-        }
-        return look_inverted(scores, labels)
+    They tell how much the first answers of each class share with their contexts.
+    """
+    faithful, hallucinated = first[0], first[1]
+    if not (faithful and hallucinated):
+        return None
+    labels = np.repeat(np.array([0, 1], np.int8), [len(faithful), len(hallucinated)])
+    scores = {
+        score.name: np.asarray(score.score(faithful + hallucinated).values, dtype=np.float64)
+        for score in map(build, parse_specs(",".join(OVERLAPS)))
+    }
+    return look_inverted(scores, labels)
 
 
 def _with_suggested(how: ReadOptions, suggested: Mapping[str, str]) -> tuple[str, ...]:
     """Return the options given and suggested, as words of a command line."""
     if not suggested:
         return ()
-    words = list(flags(replace(how, strict=False, **cast(Any, dict.fromkeys(suggested)))))
+    words = list(fields.flags(replace(how, strict=False, **cast(Any, dict.fromkeys(suggested)))))
     for name, value in suggested.items():
         given = how.mapping if name == "mapping" else None
         both = [*(f"{field}={column}" for field, column in (given or {}).items()), value]
@@ -328,39 +301,39 @@ def _with_suggested(how: ReadOptions, suggested: Mapping[str, str]) -> tuple[str
 
 
 def _at_the_default_split(
-    survey: Survey, copies: NDArray[np.int64]
-) -> tuple[CrossSplitDuplicates | None, tuple[Support, ...]]:
+    survey: profile.Survey, copies: NDArray[np.int64]
+) -> tuple[duplicates.CrossSplitDuplicates | None, tuple[Support, ...]]:
     """Return near-duplicates across the default split, and the guarantees that it allows."""
     labelled = np.flatnonzero(survey.labels >= 0)
     if not labelled.size:
         return None, ()
     named = [survey.groups[i] for i in labelled.tolist()]
-    groups = merge_groups(group_numbers(named, len(named)), copies[labelled])
+    groups = duplicates.merge_groups(group_numbers(named, len(named)), copies[labelled])
     labels = survey.labels[labelled]
     codes = split(labels, groups, ids=survey.digests[labelled])
-    supports = supports_at(labels, codes, groups)
+    supports = _supports_at(labels, codes, groups)
     if not survey.sketches.exact.any() or len(labelled) < len(survey.labels):
         return None, supports
     ids = survey.ids
-    return cross_split_duplicates(survey.sketches, codes, groups, ids=ids), supports
+    return duplicates.cross_split_duplicates(survey.sketches, codes, groups, ids=ids), supports
 
 
-def _score_support(survey: Survey) -> tuple[ScoreSupport, ...]:
+def _score_support(survey: profile.Survey) -> tuple[profile.ScoreSupport, ...]:
     there = survey.chars > 0
     supports = []
     for score in map(build, parse_specs(_SCORES)):
         has_all = there[:, [TEXT_FIELDS.index(field) for field in score.requires]].all(axis=1)
-        supports.append(ScoreSupport(score.name, tuple(score.requires), int(has_all.sum())))
+        supports.append(profile.ScoreSupport(score.name, tuple(score.requires), int(has_all.sum())))
     return tuple(supports)
 
 
-def _numeric_columns(survey: Survey) -> tuple[NumericColumn, ...]:
+def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...]:
     """Return the columns that hold numbers, with their AUROC against the label."""
     columns = []
     for name, values in survey.columns.items():
         known = values[~np.isnan(values)]
         counts = len(known), len(values) - len(known), len(np.unique(known))
-        area = area_of(values, survey.labels)
-        tells = tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        columns.append(NumericColumn(name, *counts, area, tells))
+        area = _area_of(values, survey.labels)
+        tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
+        columns.append(profile.NumericColumn(name, *counts, area, tells))
     return tuple(columns)

@@ -6,23 +6,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-from calibrail.data.dataset import Dataset
-from calibrail.data.example import Example
-from calibrail.data.formats import Source
+from calibrail.data import dataset, example, formats
 from calibrail.data.sentences import sentence_examples
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.models.llm.transport import account
-from calibrail.options import SplitOptions
-from calibrail.options.data import ReadOptions
-from calibrail.options.fields import optional
-from calibrail.options.guarantee import Unit
+from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.pipelines.splitting import BySentence, fitted
-from calibrail.scores.base import Score
-from calibrail.scores.custom import ScoreLike
-from calibrail.scores.detector import learns
-from calibrail.scores.registry import key_of
+from calibrail.scores import base, custom, detector, registry
 from calibrail.serialization import Record
 
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
@@ -68,7 +60,7 @@ class PlannedCalls(Record):
     tokens_out: int
     measured: bool
     dollars: float | None
-    unit: Unit = "answer"
+    unit: guarantee.Unit = "answer"
 
     def sentence(self) -> str:
         """Return all of it in one line."""
@@ -87,13 +79,13 @@ class PlannedCalls(Record):
 
 
 def plan_calls(
-    source: Source,
-    scores: ScoreLike | Sequence[ScoreLike],
+    source: formats.Source,
+    scores: custom.ScoreLike | Sequence[custom.ScoreLike],
     *,
-    reading: ReadOptions | None = None,
+    reading: data.ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     labelled: bool = True,
-    unit: Unit = "answer",
+    unit: guarantee.Unit = "answer",
 ) -> tuple[PlannedCalls, ...]:
     """Read the data and count the calls that scoring it would send; nothing is sent.
 
@@ -114,34 +106,35 @@ def plan_calls(
     InputError
         If a score is unknown, or learns from an endpoint's answers: they are not there yet.
     """
-    reading = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
+    reading = replace(fields.optional(reading, data.ReadOptions, "reading"), quarantine=None)
     detectors = resolve_scores(scores)
-    splitting = optional(splitting, SplitOptions, "splitting")
+    splitting = fields.optional(splitting, SplitOptions, "splitting")
     sentences = unit == "sentence"
-    if not any(map(_asks, detectors)):
-        # Data that cannot be read is refused; it need not be read to its end.
-        first = open_source(
-            source,
-            reading,
-            detectors,
-            labelled=labelled,
-            allow_none=True,
-            by_sentence=sentences,
-        )
-        next(iter(first), None)
-        return ()
+    asks = any(isinstance(model, RemoteModel) for item in detectors for model in _models(item))
     keep = () if splitting.column is None else (splitting.column,)
     apart = BySentence(reading.span_share) if sentences else None
-    examples: Iterable[Example] = open_source(
-        source, reading, detectors, keep=keep, labelled=labelled, by_sentence=sentences
+    examples: Iterable[example.Example] = open_source(
+        source,
+        reading,
+        detectors,
+        keep=keep,
+        labelled=labelled,
+        allow_none=not asks,
+        by_sentence=sentences,
     )
-    if any(map(learns, detectors)):
-        examples = answers_read = Dataset(examples)
+    if not asks:
+        # Data that cannot be read is refused; it need not be read to its end.
+        next(iter(examples), None)
+        return ()
+    if any(map(detector.learns, detectors)):
+        examples = answers_read = dataset.Dataset(examples)
         detectors = fitted(detectors, answers_read, splitting, keep, apart)
     plans: dict[tuple[str, int], _CallPlan] = {}
     n_examples = 0
     for answers in batches(examples):
-        batch = _scored(answers, unit)
+        batch: Sequence[example.Example] = answers
+        if sentences:
+            batch = list(chain.from_iterable(map(sentence_examples, answers)))
         n_examples += len(answers)
         for score in detectors:
             undecided = getattr(score, "undecided", None)
@@ -150,22 +143,15 @@ def plan_calls(
             demands = getattr(score, "eventual_demands", getattr(score, "demands", None))
             for demand in demands(batch) if demands is not None else ():
                 if isinstance(demand.model, RemoteModel):
-                    key = (key_of(score), id(demand.model))
+                    key = (registry.key_of(score), id(demand.model))
                     plan = plans.setdefault(key, _CallPlan(key[0], demand.model))
                     plan.n_judged += n_judged
                     plan.add([item for part in demand.parts for item in part])
     return tuple(plan.finish(n_examples, unit) for plan in plans.values())
 
 
-def _scored(answers: Sequence[Example], unit: Unit) -> Sequence[Example]:
-    """Return what is scored of answers: themselves, or their sentences."""
-    return (
-        answers if unit == "answer" else list(chain.from_iterable(map(sentence_examples, answers)))
-    )
-
-
-def _asks(score: Score) -> bool:
-    return any(isinstance(model, RemoteModel) for model in getattr(score, "models", ()))
+def _models(score: base.Score) -> Iterable[object]:
+    return getattr(score, "models", ())
 
 
 class _CallPlan:
@@ -173,25 +159,23 @@ class _CallPlan:
 
     def __init__(self, score: str, model: RemoteModel) -> None:
         self._score, self._model = score, model
-        self._seen: set[bytes] = set()
-        self.n_judged = self._n_known = self._tokens_out = 0
-        self._n_bytes = self._n_characters = 0
+        self._known: dict[bytes, bool] = {}
+        self.n_judged = self._tokens_out = self._n_bytes = self._n_characters = 0
 
     def add(self, items: Sequence[Any]) -> None:
         for question in map(self._model.question, items):
             key = bytes.fromhex(question.key)
-            if key in self._seen:
+            if key in self._known:
                 continue
-            self._seen.add(key)
-            if self._model.knows(question):
-                self._n_known += 1
-                continue
-            self._n_bytes += sum(len(text.encode("utf-8", "replace")) for text in question.texts)
-            self._n_characters += sum(map(len, question.texts))
-            self._tokens_out += question.max_tokens
+            self._known[key] = known = self._model.knows(question)
+            if not known:
+                texts = question.texts
+                self._n_bytes += sum(len(text.encode("utf-8", "replace")) for text in texts)
+                self._n_characters += sum(map(len, texts))
+                self._tokens_out += question.max_tokens
 
-    def finish(self, n_examples: int, unit: Unit) -> PlannedCalls:
-        model, price = self._model, account().limits.price
+    def finish(self, n_examples: int, unit: guarantee.Unit) -> PlannedCalls:
+        model, price, n_known = self._model, account().limits.price, sum(self._known.values())
         rate = model.tokens_so_far()
         tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
         tokens_in = round(tokens)
@@ -201,8 +185,8 @@ class _CallPlan:
             endpoint=model.endpoint,
             n_examples=n_examples,
             n_judged=self.n_judged,
-            n_known=self._n_known,
-            n_calls=math.ceil((len(self._seen) - self._n_known) / model.batch),
+            n_known=n_known,
+            n_calls=math.ceil((len(self._known) - n_known) / model.batch),
             tokens_in=tokens_in,
             tokens_out=self._tokens_out,
             measured=rate is not None,

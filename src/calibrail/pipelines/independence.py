@@ -8,19 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from struct import pack
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Certificate, GroupVerdict
-from calibrail.data.duplicates import earliest_split
-from calibrail.data.example import n_repeated
-from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.data import duplicates, example, splits
 from calibrail.errors import InputError
 from calibrail.evaluation import Report, Sample
 from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import spell_option
+from calibrail.pipelines.calibration_overlap import revised_report
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_messages import assumed_apart
 from calibrail.report.messages import say
@@ -49,43 +47,13 @@ def settled(certificate: Mapping[str, Any], n_alike: int, *, assumed: bool) -> d
     return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}
 
 
-def settled_certificates(
-    certificate: Certificate,
-    groups: Mapping[str, GroupVerdict] | None,
-    n_alike: int,
-    *,
-    assumed: bool,
-) -> tuple[Certificate, Mapping[str, GroupVerdict] | None]:
-    """Return what rows that are alike leave of a certificate, and of those of groups."""
-
-    def of(item: Certificate) -> Certificate:
-        said = {name: getattr(item, name) for name in ("verdict", "reason", "flips")}
-        return replace(item, **settled(said, n_alike, assumed=assumed))
-
-    if groups is not None:
-        groups = {
-            name: replace(item, certificate=of(item.certificate)) for name, item in groups.items()
-        }
-    return of(certificate), groups
-
-
 def settled_report(report: Report) -> Report:
     """Return the report with what rows that are alike leave of its verdicts."""
     n_alike, assumed = report.data["n_alike"], report.requirement.assume_independent
     if not n_alike or assumed:
         return report
-    if report.by_group is not None:
-        rows = [settled(row, n_alike, assumed=False) for row in report.by_group["rows"]]
-        report = replace(report, by_group={**report.by_group, "rows": rows})
-    if report.verdict == "inconclusive":
-        return report
-    certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
-    return replace(
-        report, verdict="inconclusive", reason_code="rows_alike", certificate=certificate
-    )
-
-
-_AT_A_TIME: Final = 1 << 14
+    withdrawn = None if report.verdict == "inconclusive" else "rows_alike"
+    return revised_report(report, lambda row: settled(row, n_alike, assumed=False), withdrawn)
 
 
 def tie_break_key(digest: int, value: float, label: int) -> int:
@@ -127,13 +95,8 @@ def tie_break_keys(
     """
     if tolerance > 0.0:
         values = np.zeros(len(values))
-    drawn = np.empty(len(digests), np.uint64)
-    # Millions of rows as Python's numbers would take a hundred bytes each.
-    for start in range(0, len(drawn), _AT_A_TIME):
-        part = slice(start, start + _AT_A_TIME)
-        rows = zip(*(column[part].tolist() for column in (digests, values, labels)), strict=True)
-        drawn[part] = [tie_break_key(*row) for row in rows]
-    return drawn
+    rows = zip(digests.tolist(), values.tolist(), labels.tolist(), strict=True)
+    return np.fromiter((tie_break_key(*row) for row in rows), np.uint64, len(digests))
 
 
 def independent(
@@ -189,19 +152,19 @@ def independent(
     both = bool(requirement.risks)
     alike = table.copies is not None and bool((table.copies >= 0).any())
     groups = first.groups
-    if not alike and (groups is None or not n_repeated(groups)):
+    if not alike and (groups is None or not example.n_repeated(groups)):
         return samples, promise
     drawn = tie_break_keys(table.digests, first.values, first.labels, first.tolerance)
     if alike:
         samples = tuple(_each_once(sample, table, drawn, both=both) for sample in samples)
         first = samples[0]
-    used = first.rows(CALIBRATION) | first.rows(TEST)
+    used = first.rows(splits.CALIBRATION) | first.rows(splits.TEST)
     # Risks are about answers of both classes, so that one of each in a group are two already.
     pairs = both and groups is not None and len(np.unique(groups[used])) < np.sum(used)
     if not (pairs or first.n_sharing(used)):
         return samples, promise
-    hallucinated = first.rows(CALIBRATION, 1)
-    rows = first.rows(TEST) | first.rows(CALIBRATION, 0)
+    hallucinated = first.rows(splits.CALIBRATION, 1)
+    rows = first.rows(splits.TEST) | first.rows(splits.CALIBRATION, 0)
     shared: list[NDArray[Any]] = [first.labels]
     if requirement.risks:
         rows, shared = used, []
@@ -219,9 +182,9 @@ def _each_once(
     """Return the sample in which of copies one of each class counts, or one of both classes."""
     assert table.copies is not None
     # A user's own split may put copies on two sides: what set a threshold cannot test it.
-    again = earliest_split(table.copies, sample.split) != sample.split
+    again = duplicates.earliest_split(table.copies, sample.split) != sample.split
     first = sample.aside(again)
     alike = replace(first, groups=table.copies)
-    rows = alike.rows(CALIBRATION) | alike.rows(TEST)
+    rows = alike.rows(splits.CALIBRATION) | alike.rows(splits.TEST)
     once = alike.thinned(rows, drawn, *([] if both else [sample.labels]))
     return replace(once, groups=sample.groups)

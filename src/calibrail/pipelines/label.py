@@ -17,29 +17,12 @@ from calibrail.data.reading import Reading, read
 from calibrail.errors import DataError, InputError, ModelError, file_errors
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.labelling import folder as folders
+from calibrail.labelling import sampling, store
 from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
-from calibrail.labelling.folder import (
-    GUARDRAIL,
-    LOCK,
-    POOL_FILE,
-    QUARANTINE,
-    LabelFolder,
-    has_labels,
-    prepared_folder,
-    read_plan,
-    write_plan,
-)
 from calibrail.labelling.plan import Order, SessionPlan, Traces
 from calibrail.labelling.progress import hallucinated_needed
-from calibrail.labelling.sampling import (
-    GuardrailOutcome,
-    GuessColumn,
-    Judge,
-    first_units,
-    without_copies,
-)
 from calibrail.labelling.session import Session
-from calibrail.labelling.store import Lock, json_line
 from calibrail.options import Drawing, LabelOptions, Promise, ReadOptions, Requirement, fields
 from calibrail.options.fields import changed, cli_or_python, optional, spell_option
 from calibrail.options.guarantee import whole_answers
@@ -50,12 +33,12 @@ from calibrail.pipelines.data_reuse import begin_look, looks_beside
 from calibrail.pipelines.loading import BLOCK, Progress
 from calibrail.pipelines.run import inherited_reading
 from calibrail.report.documents import label as words
-from calibrail.report.documents.label import begun_before
-from calibrail.serialization import Record, plain
+from calibrail.report.messages import say
+from calibrail.serialization import plain
 
 
 @dataclass(frozen=True, slots=True)
-class LabelRequest:
+class _LabelRequest:
     """What a call says about how labelling goes; None is as it was."""
 
     requirement: Requirement | None
@@ -67,8 +50,8 @@ class LabelRequest:
     guardrail_file: str | None = None
 
 
-def begin(
-    folder: Path, traces: Source | None, asked: LabelRequest, progress: Progress | None
+def _begin(
+    folder: Path, traces: Source | None, asked: _LabelRequest, progress: Progress | None
 ) -> SessionPlan:
     """Read the traces, set the first answers aside, and write down what is agreed on."""
     if traces is None:
@@ -79,14 +62,14 @@ def begin(
     lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
     unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
     needed = None if asked.promise is None else hallucinated_needed(asked.promise)
-    requirement = None if guardrail is None else limits(guardrail, asked.requirement)
+    requirement = None if guardrail is None else _limits(guardrail, asked.requirement)
     seen, n_guesses = Fresh(guardrail), 0
-    column = None if options.guess is None else GuessColumn(options.guess)
+    column = None if options.guess is None else sampling.GuessColumn(options.guess)
     reading = replace(
-        optional(asked.reading, ReadOptions, "reading"), quarantine=folder / QUARANTINE
+        optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
     )
-    files = file_states(traces, reading)
-    examples = open_traces(traces, reading, guardrail, options.guess)
+    files = _file_states(traces, reading)
+    examples = _open_traces(traces, reading, guardrail, options.guess)
     order = Order(options.seed or 0)
 
     def usable() -> Iterator[Example]:
@@ -101,7 +84,7 @@ def begin(
                 n_guesses += column is not None and column.read(example) is not None
                 yield example
 
-    units = first_units(usable(), order, whole_groups=drawing.whole_groups)
+    units = sampling.first_units(usable(), order, whole_groups=drawing.whole_groups)
     if column is not None and not n_guesses and examples.n_examples:
         raise InputError(
             f"no trace has a guess in the column {column.name!r}; columns seen: "
@@ -118,10 +101,7 @@ def begin(
     sha256 = examples.digest()
     freshness = seen.freshness(sha256, declared=options.fresh)
     if freshness == "calibration data" or not units:
-        raise DataError(
-            f"{spoken(traces)} holds the answers that set the guardrail's threshold; a verdict "
-            "needs others: name traces that are new"
-        )
+        raise DataError(say("refused.traces_of_the_calibration", traces=spoken(traces)))
     promise = asked.promise
     plan = SessionPlan(
         purpose="calibrate" if guardrail is None else "certify",
@@ -148,47 +128,37 @@ def begin(
         balance=weighed,
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
-        pool = b"".join(json_line(item.to_dict()) for item in without_copies(units, ()))
-        write_atomically(folder / POOL_FILE, pool, durable=True)
+        pool = b"".join(
+            store.json_line(item.to_dict()) for item in sampling.without_copies(units, ())
+        )
+        write_atomically(folder / folders.POOL_FILE, pool, durable=True)
         if guardrail is not None:
-            write_atomically(folder / GUARDRAIL, guardrail.config.to_bytes(), durable=True)
+            write_atomically(folder / folders.GUARDRAIL, guardrail.config.to_bytes(), durable=True)
         # The last one: without it nothing has begun.
-        write_plan(folder, plan)
+        folders.write_plan(folder, plan)
     return plan
 
 
-def _refuse_at_odds(asked: LabelRequest, drawing: Drawing) -> None:
+def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
     """Refuse choices that do not go together."""
-    active = spell_option(Drawing, "design", "active")
-    guess, options = spell_option(LabelOptions, "guess"), asked.options
-    no_guardrail, uniform = asked.guardrail is None, drawing.design == "uniform"
+    options, uniform = asked.options, drawing.design == "uniform"
+    no_guardrail = asked.guardrail is None
     refusals = {
-        "labels are for the verdict on a guardrail or for a promise; give one": (
-            asked.promise is not None and not no_guardrail
-        ),
-        "a requirement is for the verdict on a guardrail; give the guardrail, too": (
-            no_guardrail and asked.requirement is not None
-        ),
-        "answers to calibrate on are drawn uniformly: a report counts them alike, and drawn by a "
-        "guess and weighed, a threshold of the same promise and cost was measured to need 1.8 to "
-        f"3.5 times as many labels; leave out {active}, or give the guardrail to certify": (
-            no_guardrail and not uniform
-        ),
-        "labels made elsewhere are for the verdict on a guardrail; give the guardrail, or "
-        "calibrate on the file itself": no_guardrail and options.elsewhere is not None,
-        "fresh says that the answers did not set the threshold of a guardrail; give it, too": (
-            no_guardrail and options.fresh
-        ),
-        f"{guess} decides how often answers are labelled; add {active}": (
-            options.guess is not None and uniform
-        ),
+        "promise_and_guardrail": asked.promise is not None and not no_guardrail,
+        "requirement_alone": no_guardrail and asked.requirement is not None,
+        "active_for_a_threshold": no_guardrail and not uniform,
+        "elsewhere_alone": no_guardrail and options.elsewhere is not None,
+        "fresh_alone": no_guardrail and options.fresh,
+        "guess_when_uniform": options.guess is not None and uniform,
     }
-    for refusal, holds in refusals.items():
+    for code, holds in refusals.items():
         if holds:
-            raise InputError(refusal)
+            active = spell_option(Drawing, "design", "active")
+            guess = spell_option(LabelOptions, "guess")
+            raise InputError(say(f"refused.{code}", active=active, guess=guess))
 
 
-def open_traces(
+def _open_traces(
     traces: Source, reading: ReadOptions, guardrail: Guardrail | None, guess: str | None
 ) -> Reading:
     """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
@@ -207,7 +177,7 @@ def open_traces(
     )
 
 
-def file_states(traces: Source, reading: ReadOptions) -> tuple[str, ...]:
+def _file_states(traces: Source, reading: ReadOptions) -> tuple[str, ...]:
     """Return size and time of change of each file, by which an unchanged one is known at once."""
     if not is_named(traces):
         return ()
@@ -215,7 +185,7 @@ def file_states(traces: Source, reading: ReadOptions) -> tuple[str, ...]:
     return tuple(f"{state.st_size} bytes, changed at {state.st_mtime_ns}" for state in states)
 
 
-def limits(guardrail: Guardrail, requirement: Requirement | None) -> Requirement:
+def _limits(guardrail: Guardrail, requirement: Requirement | None) -> Requirement:
     """Return the requirement with the coverage and the FPR that are meant where it leaves them."""
     requirement = optional(requirement, Requirement, "requirement")
     levels = {risk.name: risk.level for risk in map(parse_risk, guardrail.config.requirement.risks)}
@@ -236,86 +206,33 @@ def limits(guardrail: Guardrail, requirement: Requirement | None) -> Requirement
     return replace(requirement, max_fpr=max_fpr, min_coverage=coverage)
 
 
-def read_again(
-    folder: Path, plan: SessionPlan, traces: Source | None, guardrail: Guardrail | None
-) -> Iterator[Example]:
-    """Yield the answers of the traces once more, for those that come later.
-
-    Raises
-    ------
-    DataError
-        The traces are no longer there, or are not what they were.
-    """
-    source = traces if traces is not None else plan.traces.paths
-    if not is_named(source) and traces is None:
-        raise DataError(
-            f"all answers that were set aside in {folder} are drawn, and more of them are in the "
-            "traces only: name these again to go on"
-        )
-    used = ReadOptions(**plan.reading["settings"])
-    refuse_changed(folder, plan, source, used)
-    seen = Fresh(guardrail)
-    yield from filter(seen.admits, open_traces(source, used, guardrail, plan.guess))
-
-
-def frozen_guardrail(folder: Path, plan: SessionPlan, given: Guardrail | None) -> Guardrail | None:
-    """Return the guardrail of the labels: the one given if it is that, or the copy kept of it."""
-    if plan.guardrail is None or plan.purpose == "watch":
-        # What was logged is decided already.
-        return given
-    if given is not None and given.config.digest == plan.guardrail:
-        return given
-    copy = Guardrail.load(folder / GUARDRAIL)
-    if copy.config.digest != plan.guardrail:
-        raise DataError(
-            f"{folder / GUARDRAIL} is not the guardrail that the labels were begun with "
-            f"({plan.guardrail[:19]}...); restore it from a copy"
-        )
-    return copy
-
-
-def refuse_another(
-    folder: Path, plan: SessionPlan, asked: LabelRequest, frozen: Guardrail | None
+def _refuse_another(
+    folder: Path, plan: SessionPlan, asked: _LabelRequest, frozen: Guardrail | None
 ) -> None:
     """Refuse what is said now if it is not what the labels were begun with, by name."""
     options, requirement = asked.options, asked.requirement
     anew = "or name another folder to begin anew; nothing was changed"
-    if plan.purpose == "watch" and (asked.promise or asked.requirement) is not None:
-        raise InputError(
-            f"the answers in {folder} were drawn from a decision log to watch a guardrail, not for "
-            f"a verdict or a threshold: go on without limits, {anew}"
-        )
-    for_verdict, for_threshold = "the verdict on a guardrail", "a threshold"
+    if plan.purpose == "watch" and (asked.promise or requirement) is not None:
+        raise InputError(say("refused.labels_to_watch", folder=folder, anew=anew))
     if plan.purpose == "certify" and asked.promise is not None:
-        is_for, asked_for = for_verdict, for_threshold
-    elif plan.purpose == "calibrate" and (asked.guardrail or requirement) is not None:
-        is_for, asked_for = for_threshold, for_verdict
-    else:
-        is_for = asked_for = ""
-    if is_for != asked_for:
-        raise InputError(
-            f"the labels in {folder} are for {is_for}, not for {asked_for}: go on so, {anew}"
-        )
-    given = asked.guardrail
-    others = [] if given is None else [*other_guardrail(plan, given.config)]
+        raise InputError(say("refused.labels_for_a_verdict", folder=folder, anew=anew))
+    if plan.purpose == "calibrate" and (asked.guardrail or requirement) is not None:
+        raise InputError(say("refused.labels_for_no_verdict", folder=folder, anew=anew))
+    others = [] if asked.guardrail is None else [*other_guardrail(plan, asked.guardrail.config)]
     if requirement is not None and frozen is not None:
-        requirement = limits(frozen, requirement)
-    records: list[tuple[Record | None, Record | None]] = [
-        (requirement, plan.requirement),
-        (asked.promise, plan.promise),
-        (asked.drawing, plan.drawing),
-    ]
-    for now, then in records:
-        if now is not None:
-            others += changes(type(now), plain(now), {} if then is None else plain(then))
+        requirement = _limits(frozen, requirement)
     settings = {name: getattr(options, name) for name in ("seed", "shared", "guess")}
     if options.elsewhere is not None:
         settings["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
-    others += changes(LabelOptions, settings, plan.to_dict())
-    if asked.reading is not None:
-        others += changes(
-            ReadOptions, plain(changed(asked.reading)), plain(plan.reading.get("settings", {}))
-        )
+    reading = None if asked.reading is None else changed(asked.reading)
+    for kind, now, then in (
+        (Requirement, requirement, plan.requirement),
+        (Promise, asked.promise, plan.promise),
+        (Drawing, asked.drawing, plan.drawing),
+        (LabelOptions, settings, plan.to_dict()),
+        (ReadOptions, reading, plan.reading.get("settings")),
+    ):
+        others += changes(kind, plain(now) or {}, plain(then) or {})
     if others:
         raise InputError(
             f"the labels in {folder} were begun otherwise: {'; '.join(others)}. Leave that out to "
@@ -348,7 +265,7 @@ def _spoken(value: object) -> str:
     return ("off", "on")[value] if isinstance(value, bool) else str(value)
 
 
-def refuse_changed(
+def _refuse_changed(
     folder: Path, plan: SessionPlan, traces: Source | None, reading: ReadOptions | None
 ) -> None:
     """Refuse traces that are not those that the labels were begun with."""
@@ -361,7 +278,7 @@ def refuse_changed(
             f"texts with {cli_or_python('--traces', 'traces=')}"
         )
     used = reading or ReadOptions(**plan.reading["settings"])
-    if (files := file_states(traces, used)) and files == plan.traces.files:
+    if (files := _file_states(traces, used)) and files == plan.traces.files:
         return
     examples = read(traces, used, require=(), labelled=False, allow_none=True)
     sha256 = examples.digest()
@@ -473,21 +390,40 @@ def label(
         require_answers(frozen.config, "label")
     origin = None if frozen is None else frozen.origin
     file = None if origin is None else str(origin.path)
-    asked = LabelRequest(requirement, frozen, promise, drawing, options, reading, file)
+    asked = _LabelRequest(requirement, frozen, promise, drawing, options, reading, file)
     # Whoever comes second waits until the first one has read the traces.
-    with prepared_folder(folder), Lock(folder / LOCK)():
-        if has_labels(folder):
-            plan = read_plan(folder)
-            frozen = frozen_guardrail(folder, plan, frozen)
-            refuse_another(folder, plan, asked, frozen)
-            refuse_changed(folder, plan, traces, asked.reading)
+    with folders.prepared_folder(folder), store.Lock(folder / folders.LOCK)():
+        if folders.has_labels(folder):
+            plan = folders.read_plan(folder)
+            # What was logged is decided already.
+            if plan.guardrail is not None and plan.purpose != "watch":
+                if frozen is None or frozen.config.digest != plan.guardrail:
+                    frozen = Guardrail.load(folder / folders.GUARDRAIL)
+                if frozen.config.digest != plan.guardrail:
+                    raise DataError(
+                        f"{folder / folders.GUARDRAIL} is not the guardrail that the labels were "
+                        f"begun with ({plan.guardrail[:19]}...); restore it from a copy"
+                    )
+            _refuse_another(folder, plan, asked, frozen)
+            _refuse_changed(folder, plan, traces, asked.reading)
         else:
-            plan = begin(folder, traces, asked, progress)
-    reread = partial(read_again, folder, plan, traces, frozen)
-    lots = None
-    if options.elsewhere is not None:
-        lots = read_lots(options.elsewhere, plan.drawing)
-    session = Session(LabelFolder(folder), _judge(frozen), reread, settle=options.settle, lots=lots)
+            plan = _begin(folder, traces, asked, progress)
+
+    def read_again() -> Iterator[Example]:
+        """Yield the answers of the traces once more, for those that come later."""
+        source = traces if traces is not None else plan.traces.paths
+        if not is_named(source) and traces is None:
+            raise DataError(say("refused.traces_needed_again", folder=folder))
+        used = ReadOptions(**plan.reading["settings"])
+        _refuse_changed(folder, plan, source, used)
+        yield from filter(Fresh(frozen).admits, _open_traces(source, used, frozen, plan.guess))
+
+    elsewhere = options.elsewhere
+    lots = None if elsewhere is None else read_lots(elsewhere, plan.drawing)
+    judge = None if frozen is None else partial(_judge, frozen)
+    session = Session(
+        folders.LabelFolder(folder), judge, read_again, settle=options.settle, lots=lots
+    )
     if lots is not None:
         try:
             take_all(session, lots)
@@ -497,30 +433,33 @@ def label(
     return session
 
 
-def _judge(guardrail: Guardrail | None) -> Judge | None:
-    """Return what asks the guardrail.
+def _judge(guardrail: Guardrail, examples: Sequence[Example]) -> list[sampling.GuardrailOutcome]:
+    """Ask the guardrail about answers that are drawn.
 
-    It raises a ModelError where the detector fails on all of several answers: a draw that says so
-    of each would be about the failure, and not about the guardrail.
+    Raises
+    ------
+    ModelError
+        The detector fails on all of several answers: a draw that says so of each would be about the
+        failure, and not about the guardrail.
     """
-    if guardrail is None:
-        return None
-
-    def judge(examples: Sequence[Example]) -> list[GuardrailOutcome]:
-        decisions = guardrail.decide(list(examples))
-        failed = [item.reason for item in decisions if item.cause.code == "detector_failed"]
-        if len(failed) == len(decisions) >= _FAILING:
-            raise ModelError(f"{failed[0]}; nothing was drawn: mend that, and go on")
-        return [GuardrailOutcome(item.score, item.flagged) for item in decisions]
-
-    return judge
+    decisions = guardrail.decide(list(examples))
+    failed = [item.reason for item in decisions if item.cause.code == "detector_failed"]
+    if len(failed) == len(decisions) >= _FAILING:
+        raise ModelError(f"{failed[0]}; nothing was drawn: mend that, and go on")
+    return [sampling.GuardrailOutcome(item.score, item.flagged) for item in decisions]
 
 
-def known_at_start(plan: SessionPlan) -> list[str]:
-    """Return what a person should know before labelling, in words; nothing where all is well."""
+def look_first(
+    plan: SessionPlan, labels: Path, guardrail: Path | None
+) -> tuple[Path | None, list[str]]:
+    """Keep that labelling has begun; return who keeps it, and what a person should know before."""
+    if plan.purpose != "certify":
+        return None, []
+    looks = looks_beside(plan, guardrail)
+    earlier = begin_look(labels, looks)
+    notes = [words.begun_before(earlier)] if earlier else []
     if plan.requirement is None:
-        return []
-    notes = []
+        return looks, notes
     if plan.traces.freshness == "unknown":
         notes.append(words.unknown_origin())
     # The default floor would do with fewer; without a guess all answers are labelled.
@@ -536,19 +475,7 @@ def known_at_start(plan: SessionPlan) -> list[str]:
         floors=None if plan.drawing.design == "uniform" else plan.drawing.floors,
         instead={name: pair for name, pair in instead.items() if sum(pair) < sum(needed) / 2},
     )
-    return notes
-
-
-def look_first(
-    plan: SessionPlan, labels: Path, guardrail: Path | None
-) -> tuple[Path | None, list[str]]:
-    """Keep that labelling has begun; return who keeps it, and what a person should know before."""
-    if plan.purpose != "certify":
-        return None, []
-    looks = looks_beside(plan, guardrail)
-    earlier = begin_look(labels, looks)
-    notes = [begun_before(earlier)] if earlier else []
-    return looks, [*notes, *known_at_start(plan)]
+    return looks, notes
 
 
 def verdict_of_labels(
@@ -579,4 +506,4 @@ def guardrail_to_name(plan: SessionPlan, guardrail: Path | None, labels: Path) -
     begun = None if plan.guardrail_file is None else Path(plan.guardrail_file)
     if guardrail is None and begun is not None and begun.exists():
         return begun
-    return guardrail or labels / GUARDRAIL
+    return guardrail or labels / folders.GUARDRAIL

@@ -104,6 +104,14 @@ def batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
         yield batch
 
 
+def watched(items: Iterable[_Item], *watchers: Callable[[_Item], object]) -> Iterator[_Item]:
+    """Yield items, each after every watcher has seen it."""
+    for item in items:
+        for watch in watchers:
+            watch(item)
+        yield item
+
+
 def source_name(source: Source | None) -> str | None:
     """Return how a report names a source."""
     if source is None:

@@ -8,6 +8,7 @@ from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision_log.lines import chains
 from calibrail.guardrail.decision_log.verify import LogCheck, export, verify
 from calibrail.options import fields
+from calibrail.report.messages import say
 
 Folders = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -62,8 +63,5 @@ def _paths(folders: Folders) -> list[Path]:
     paths = [fields.path(item, "folders") for item in given]
     with file_errors("cannot read the decision log", "; name the folder that --log names"):
         if not chains(paths):
-            raise DataError(
-                f"there is no decision log in {', '.join(map(str, paths))}: no file there is named "
-                "like one; name the folder that the service writes"
-            )
+            raise DataError(say("refused.no_decision_log", paths=", ".join(map(str, paths))))
     return paths

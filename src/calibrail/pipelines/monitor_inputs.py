@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -27,11 +27,10 @@ from calibrail.monitoring import promise as draws
 from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
 from calibrail.monitoring.promise import promise_status
 from calibrail.monitoring.rows import Rows
-from calibrail.options import ReadOptions, Requirement
-from calibrail.options.fields import cli_or_python
-from calibrail.options.runtime import WatchOptions
+from calibrail.options import ReadOptions, Requirement, fields, runtime
 from calibrail.pipelines.run import frozen_limits, refuse_other_flags
 from calibrail.report.documents.guardrail import skipped
+from calibrail.report.messages import say
 
 _LARGEST: Final = sys.float_info.max
 
@@ -39,48 +38,42 @@ _LARGEST: Final = sys.float_info.max
 _NAMED: Final = 20
 
 
-def usable(lines: Sequence[Logged], config: FrozenConfig, tally: LogCounts) -> list[Logged]:
-    """Return the lines that hold decisions of this guardrail, as its frozen rule gives them.
-
-    Every other one is counted, and named unless it is another guardrail's: one without the fields
-    of a decision, one whose outcome is not that of its score, and one that names no guardrail and
-    bears a threshold that this one does not have.
+class OwnDecisions:
+    """Tells the decisions of one guardrail from those that it did not make.
 
     Parameters
     ----------
-    lines : sequence of Logged
-        What `read_on` gives.
     config : FrozenConfig
         The guardrail; its detector is not needed.
-    tally : Tally
-        Counts and names what is not used.
     """
-    if config.digest not in _JUDGES:
-        _JUDGES.clear()
-        _JUDGES[config.digest] = _Judge(config)
-    return _JUDGES[config.digest].usable(lines, tally)
-
-
-class _Judge:
-    """Tells the decisions of one guardrail from those that it did not make."""
 
     def __init__(self, config: FrozenConfig) -> None:
         self._digest, self._tolerance = config.digest, config.score.tolerance
         self._rule, self._failure = frozen_rule(config), config.policy.failure
         # Where a line does not name its group, the threshold beside the score does.
-        self._groups: dict[float, str] = {}
-        if self._rule.groups is not None:
-            self._groups = self._rule.groups.deciding()
+        groups = self._rule.groups
+        self._groups: dict[float, str] = {} if groups is None else groups.deciding()
         self._thresholds = {*self._groups} or {float(self._rule.thresholds(1)[0])}
 
     def usable(self, lines: Sequence[Logged], tally: LogCounts) -> list[Logged]:
+        """Return the lines that hold decisions of this guardrail, as its frozen rule gives them.
+
+        Every other one is counted, and named unless it is another guardrail's: one without the
+        fields of a decision, one whose outcome is not that of its score, and one that names no
+        guardrail and bears a threshold that this one does not have.
+        """
         decisions = [line for line in lines if self._is_own(line, tally)]
         scored = [line for line in decisions if line.content["score"] is not None]
-        due = dict(zip(map(id, scored), self._outcomes(scored), strict=True))
+        scores = np.array([line.content["score"] for line in scored], np.float64)
+        groups = None
+        if self._rule.groups is not None:
+            groups = [self._group(line.content) for line in scored]
+        codes = iter(self._rule.decide(scores, groups, self._tolerance).tolist())
         own = []
         for line in decisions:
             content = line.content
-            rule = due[id(line)] if id(line) in due else self._without_score(content)
+            has_score = content["score"] is not None
+            rule = DECISIONS[next(codes)] if has_score else self._without_score(content)
             if rule == content["outcome"]:
                 own.append(line)
                 continue
@@ -98,27 +91,21 @@ class _Judge:
             if name in tally.others or len(tally.others) < _NAMED:
                 tally.others[name] = tally.others.get(name, 0) + 1
             return False
-        score = content.get("score", "")
-        cause = None
-        if (
-            isinstance(content.get("id"), str)
-            and isinstance(content.get("outcome"), str)
-            and isinstance(content.get("reason"), str)
-            and (score is None or is_number(score))
-        ):
+        score, cause = content.get("score", ""), None
+        texts = all(isinstance(content.get(name), str) for name in ("id", "outcome", "reason"))
+        if texts and (score is None or is_number(score)):
             with suppress(InputError):
                 cause = parse_cause(content)
         if cause is None:
             tally.refuse("malformed", line.file, line.number)
-            return False
-        if cause.code == "seen_before":
+        elif cause.code == "seen_before":
             tally.skip("seen_before")
-            return False
-        if "guardrail" not in content and not self._has(content, cause):
+        elif "guardrail" not in content and not self._has(content, cause):
             # What `calibrail check` writes names no guardrail: its threshold tells which it was.
             tally.refuse("threshold", line.file, line.number, threshold=content.get("threshold"))
-            return False
-        return True
+        else:
+            return True
+        return False
 
     def _has(self, content: Any, cause: Cause) -> bool:
         """Return whether the threshold beside a score is one of this guardrail's."""
@@ -127,22 +114,12 @@ class _Judge:
             return True
         return (threshold is None or is_number(threshold)) and _edge(threshold) in self._thresholds
 
-    def _outcomes(self, lines: Sequence[Logged]) -> list[str]:
-        """Return what the frozen rule says of the scores of lines."""
-        scores = np.array([line.content["score"] for line in lines], np.float64)
-        groups = None
-        if self._rule.groups is not None:
-            groups = [self._group(line.content) for line in lines]
-        codes = self._rule.decide(scores, groups, self._tolerance)
-        return [DECISIONS[code] for code in codes.tolist()]
-
     def _group(self, content: Any) -> str:
         if isinstance(name := content.get("group"), str):
             return name
         threshold = content.get("threshold")
-        if threshold is not None and not is_number(threshold):
-            return ""
-        return self._groups.get(_edge(threshold), "")
+        known = threshold is None or is_number(threshold)
+        return self._groups.get(_edge(threshold), "") if known else ""
 
     def _without_score(self, content: Any) -> str:
         cause = parse_cause(content)
@@ -186,10 +163,6 @@ def none_used(tally: LogCounts, config: FrozenConfig) -> str | None:
         + f". The guardrail given is {config.digest:.19}...; name its log, or the guardrail that "
         "made these decisions"
     )
-
-
-#: Of the guardrail last asked about: making its rule takes longer than a block of lines.
-_JUDGES: Final[dict[str, _Judge]] = {}
 
 
 def rows_of(lines: Sequence[Logged]) -> Rows:
@@ -251,6 +224,16 @@ def _edge(threshold: float | None) -> float:
     return -math.inf if threshold is None else float(threshold)
 
 
+def _states(paths: Iterable[Path]) -> dict[str, tuple[int, int]]:
+    """Return the size of each file, and when it was written."""
+    states: dict[str, tuple[int, int]] = {}
+    with suppress(OSError):
+        for path in paths:
+            state = path.stat()
+            states[path.name] = state.st_size, state.st_mtime_ns
+    return states
+
+
 class JudgeLabels:
     """A judge's labels of logged answers, by their ids; counted in the log as it grows.
 
@@ -276,37 +259,27 @@ class JudgeLabels:
 
     def __init__(self, file: Path, config: FrozenConfig, sources: Sequence[LogSource]) -> None:
         if "-" in sources:
-            raise InputError(
-                "a judge's labels are looked up in the log, and standard input cannot be read "
-                "twice; name its files in place of -"
-            )
-        self._file, self._config, self._sources = file, config, sources
+            raise InputError(say("refused.judge_needs_files"))
+        self._file, self._own, self._sources = file, OwnDecisions(config), sources
         self.error: CalibrailError | None = None
         self._labels: dict[str, int] = {}
         self._refused: list[str] = []
         self._n_refused = self._n_contradicting = 0
         self._begin_anew()
-        self._seen: object = ()
+        self._seen: object = None
         self.changed()
 
     def changed(self) -> bool:
         """Read the file where it has changed; return whether it has."""
-        try:
-            state = self._file.stat()
-            now = state.st_size, state.st_mtime_ns
-        except OSError as error:
-            now, failed = None, error
-        if now == self._seen:
+        if (now := _states([self._file])) == self._seen:
             return False
-        self._seen = now
+        self._seen, self.error = now, None
         try:
-            if now is None:
-                raise DataError(f"cannot read the judge's labels {self._file}: {failed}")
+            if not now:
+                raise DataError(f"cannot read the judge's labels {self._file}: it is not there")
             self._read()
         except CalibrailError as error:
             self.error = error
-        else:
-            self.error = None
         return True
 
     def _read(self) -> None:
@@ -314,15 +287,19 @@ class JudgeLabels:
         contradicting: dict[str, None] = {}
         with TemporaryDirectory() as folder:
             quarantine = Path(folder) / "quarantine.jsonl"
-            reading = ReadOptions(quarantine=quarantine)
-            rows = read(self._file, reading, require=(), repeats=True)
+            rows = read(self._file, ReadOptions(quarantine=quarantine), require=(), repeats=True)
             for row in rows:
                 if row.label is not None and labels.setdefault(row.id, row.label) != row.label:
                     contradicting[row.id] = None
-            named = _problems(quarantine)
+            named = []
+            if quarantine.exists():
+                with quarantine.open(encoding="utf-8") as file:
+                    for row in map(json.loads, islice(file, _NAMED)):
+                        what = f"row {row['row']}: {row['field']}: {row['reason']}"
+                        named.append(f"judge's labels, {what}")
         named += [
             f"judge's labels: {name} is labelled 1 and 0, and neither counts; leave one"
-            for name in islice(contradicting, _NAMED)
+            for name in contradicting
         ]
         self._refused, self._n_contradicting = named[:_NAMED], len(contradicting)
         self._n_refused = rows.n_quarantined + len(contradicting)
@@ -336,7 +313,7 @@ class JudgeLabels:
         """Return what the judge says, counted among all lines of the log so far."""
         tally = LogCounts()
         for block in read_on(self._sources, self._cursor, tally):
-            for line in usable(block, self._config, tally):
+            for line in self._own.usable(block, tally):
                 if (label := self._labels.get(line.content["id"])) is not None:
                     self._counts[line.content["outcome"] != "pass", label] += 1
                     self._ids.add(line.content["id"])
@@ -358,14 +335,6 @@ class JudgeLabels:
             "n_problems": self._n_refused + (trouble is not None),
             "problems": problems[:_NAMED],
         }
-
-
-def _problems(quarantine: Path) -> list[str]:
-    if not quarantine.exists():
-        return []
-    with quarantine.open(encoding="utf-8") as file:
-        rows = [json.loads(line) for _, line in zip(range(_NAMED), file, strict=False)]
-    return [f"judge's labels, row {row['row']}: {row['field']}: {row['reason']}" for row in rows]
 
 
 def audited_labels(folder: Path, config: FrozenConfig) -> LabelledSample:
@@ -425,7 +394,7 @@ class WatchLabels:
         if judge is not None and folder is None:
             raise InputError(
                 "a judge's labels count only beside labels of people: name the folder of "
-                f"`calibrail audit-sample`, {cli_or_python('--labels AUDIT', 'labels=...')}"
+                f"`calibrail audit-sample`, {fields.cli_or_python('--labels AUDIT', 'labels=...')}"
             )
         self.folder, self._config, self._judge = folder, config, judge
         coverage, fpr = frozen_limits(config)
@@ -501,22 +470,19 @@ class WatchLabels:
             )
 
     def promise(
-        self, options: WatchOptions, decided: Mapping[str, Any] | None = None
+        self, options: runtime.WatchOptions, decided: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Return whether the promise is kept; what was decided before stands."""
         limits = self.limits["min_coverage"], self.limits["max_fpr"]
         each = options.by == "group" and self._config.promise.by is not None
         if each and isinstance(self._config.promise.by, tuple):
-            raise InputError(
-                "groups of several columns overlap, and what two of them share has no promise to "
-                "watch; leave out by, which watches the promise to all of them together"
-            )
+            raise InputError(say("refused.overlapping_groups"))
         return promise_status(
             self._used, limits, options.delta, by=options.by, each=each, decided=decided
         )
 
     def prevalence(
-        self, options: WatchOptions, timeline: Sequence[Mapping[str, Any]]
+        self, options: runtime.WatchOptions, timeline: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Return how many of the logged answers are hallucinated."""
         counts = self._judge is not None and self._used is not None
@@ -560,10 +526,7 @@ class WatchLabels:
             return
         try:
             if not self.folder.is_dir():
-                raise DataError(
-                    f"there are no labels in {self.folder}; name the folder that `calibrail "
-                    "audit-sample` made"
-                )
+                raise DataError(say("refused.no_labels", folder=self.folder))
             audited = draws.watchable(audited_labels(self.folder, self._config))
             self.digest = agreed_on(self.folder)
         except CalibrailError as error:
@@ -573,11 +536,4 @@ class WatchLabels:
             self._trouble = None
 
     def _files(self) -> dict[str, tuple[int, int]]:
-        """Return the size of each file of the folder, and when it was written."""
-        states: dict[str, tuple[int, int]] = {}
-        if self.folder is not None:
-            with suppress(OSError):
-                for path in self.folder.glob("*.json*"):
-                    state = path.stat()
-                    states[path.name] = state.st_size, state.st_mtime_ns
-        return states
+        return {} if self.folder is None else _states(self.folder.glob("*.json*"))

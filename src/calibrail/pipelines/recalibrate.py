@@ -1,27 +1,19 @@
 """The recalibrate command: a new threshold from audited answers."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Calibration
 from calibrail.conformal.rule import Rule
-from calibrail.conformal.sequential.importance_weighted import (
-    AuditedScores,
-    AuditedVerdict,
-    audited_rates,
-    audited_verdict,
-    calibrate_audited,
-    grid_of,
-    threshold_rates,
-)
+from calibrail.conformal.sequential import importance_weighted
+from calibrail.conformal.sequential.importance_weighted import AuditedScores
 from calibrail.conformal.validation import Bools
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Shown
@@ -34,136 +26,14 @@ from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.labelling.sampling import Pool
 from calibrail.options import Promise, RecalibrateOptions, Requirement, fields
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines.calibration_overlap import KnownBy
-from calibrail.pipelines.data_reuse import TestSetFingerprint
-from calibrail.pipelines.monitor_inputs import audited_labels, none_used, rows_of, usable
-from calibrail.pipelines.run import frozen_config, write_page
+from calibrail.pipelines import data_reuse, monitor_inputs, run
 from calibrail.report.documents import recalibrate as words
+from calibrail.report.messages import say
 from calibrail.serialization import plain
 
+SCHEMA: Final = "calibrail.recalibration/1"
 #: Files of a folder of labels that say what the labels are.
 _FILES: Final = ("draws.jsonl", "labels.jsonl")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AuditedPart:
-    """The audited answers of a folder, and which of them take part.
-
-    Attributes
-    ----------
-    folder : Path
-        That ``calibrail audit-sample`` made.
-    sample : LabelledSample
-        Everything drawn, n answers.
-    taken : ndarray of bool, shape (n,)
-        Which of them take part.
-    answers : AuditedScores
-        Those.
-    since : str or None
-        When the first of them may have been logged.
-    """
-
-    folder: Path
-    sample: LabelledSample
-    taken: Bools
-    answers: AuditedScores
-    since: str | None
-
-    @classmethod
-    def read(cls, folder: Path, config: FrozenConfig, since: str | None) -> Self:
-        """Read a folder of labels about a guardrail of one threshold.
-
-        Raises
-        ------
-        DataError
-            A file is damaged, or holds another decision than the guardrail's.
-        InputError
-            The labels are about another guardrail, or no answer takes part.
-        """
-        sample = audited_labels(folder, config)
-        taken = _taken(sample, since)
-        names = ("flagged", "label", "handed_out", "probability", "guess")
-        within = shown_within(config.score.tolerance)
-        answers = AuditedScores(
-            score=sample.score[taken] - within,
-            **{name: getattr(sample, name)[taken] for name in names},
-            drawing=sample.drawing,
-            threshold=Rule.from_dict(vars(config)).calibration.threshold,
-            tolerance=config.score.tolerance,
-            spread=2.0 * within,
-        )
-        return cls(folder, sample, taken, answers, since)
-
-    def counted(self) -> dict[str, Any]:
-        """Return how many answers there are of each kind."""
-        sample, taken = self.sample, self.taken
-        label, times = sample.label[taken], sample.time[taken]
-        waiting = sample.handed_out[taken] & np.isnan(label)
-        unsure = sample.unsure[taken]
-        known = times[~np.isnan(times)]
-        return {
-            "folder": str(self.folder),
-            "design": sample.drawing.design,
-            "since": self.since,
-            "from": float(known.min()) if len(known) else None,
-            "to": float(known.max()) if len(known) else None,
-            "n_drawn": int(taken.sum()),
-            "n_earlier": int((~taken).sum()),
-            "n_hallucinated": int(np.sum(label == 1.0)),
-            "n_faithful": int(np.sum(label == 0.0)),
-            "n_waiting": int(np.sum(waiting & ~unsure)),
-            "n_unsure": int(np.sum(unsure)),
-            "n_disagreements": sample.n_disagreements,
-            "problems": list(sample.problems),
-        }
-
-    def record(self, config: FrozenConfig, verdict: str) -> DataRecord:
-        """Return which answers set the new threshold, and that they were looked at."""
-        folder, sample = self.folder, self.sample
-        pool = Pool(folder / POOL_FILE)
-        pool.refresh()
-        known, looked, digests, threshold = KnownBy(), TestSetFingerprint(), [], set()
-        rows = np.flatnonzero(self.taken & ~np.isnan(sample.label))
-        for row in rows.tolist():
-            label, score = int(sample.label[row]), float(sample.score[row])
-            example = replace(pool[row].example, label=label)
-            known.add(example)
-            looked.add(example, None if np.isnan(score) else score)
-            digests.append(int(example.digest(), 16))
-            if label == 1 or sample.drawing.design == "active":
-                threshold.add(example.digest())
-        look = replace(looked.look(assumed=False), verdict=verdict, reported=True)
-        hasher = hashlib.sha256()
-        for name in _FILES:
-            with file_errors(f"cannot read {folder / name}"):
-                hasher.update((folder / name).read_bytes())
-        return DataRecord(
-            source=str(folder),
-            format="audit",
-            sha256=hasher.hexdigest(),
-            n_examples=len(rows),
-            n_hallucinated=int(np.sum(sample.label[rows] == 1.0)),
-            n_quarantined=0,
-            seed=read_plan(folder).seed,
-            calibration_examples=sorted(threshold),
-            reading=config.data.reading,
-            known_by=known.counts(np.array(digests, np.uint64)),
-            looked_at=look.to_dict(),
-        )
-
-
-def _taken(sample: LabelledSample, since: str | None) -> Bools:
-    """Return which answers take part."""
-    if since is None:
-        return np.ones(len(sample), np.bool_)
-    moment = seconds(since)
-    taken = sample.time >= (-np.inf if moment is None else moment)
-    if not taken.any():
-        raise InputError(f"no audited answer was logged since {since}; name an earlier time")
-    return np.asarray(taken)
-
-
-SCHEMA: Final = "calibrail.recalibration/1"
 #: Answers of each kind that the comparison names.
 _LISTED: Final = 20
 
@@ -222,13 +92,11 @@ class Recalibration(Shown):
         """
         file = fields.path(path, "path")
         page = file.with_suffix(".html")
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
         with file_errors(f"cannot write {file}", "; name another place"):
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(
-                file.with_suffix(".recalibration.json"), f"{text}\n".encode("utf-8", "replace")
-            )
-            write_page(words.document(self.to_dict()).naming(NEW=file), page)
+            comparison = file.with_suffix(".recalibration.json")
+            write_atomically(comparison, run.json_parts(self.content))
+            run.write_page(words.document(self.to_dict()).naming(NEW=file), page)
             write_file(self.config, file, sign)
         return page
 
@@ -287,29 +155,60 @@ def recalibrate(
     DataError
         A file of the folder is damaged, or the log holds no decision of this guardrail.
     """
-    config, _ = frozen_config(guardrail)
+    config, _ = run.frozen_config(guardrail)
     require_answers(config, "recalibrate")
     rule = Rule.from_dict(vars(config))
-    _refuse_many(config, rule)
+    kinds = {
+        "by": rule.groups is not None,
+        "beta": rule.upper is not None,
+        "risk": rule.chosen is not None,
+        "flag_all": rule.calibration.flag_all,
+    }
+    if why := [name for name, holds in kinds.items() if holds]:
+        # More than one promise decides.
+        raise InputError(say("refused.many_thresholds", why=why[0]))
     choices = fields.optional(options, RecalibrateOptions, "options")
     asked = fields.optional(requirement, Requirement, "requirement")
     asked.check_unit(config.promise)
-    required = _required(config, asked)
+    if asked.risks:
+        raise InputError("risks are kept by a choice among thresholds; leave them out")
+    # What is asked, and where nothing is, what was asked of the guardrail.
+    then, usual = config.requirement, asked.confidence == Requirement().confidence
+    required = Requirement(
+        max_fpr=then.max_fpr if asked.max_fpr is None else asked.max_fpr,
+        min_coverage=then.min_coverage if asked.min_coverage is None else asked.min_coverage,
+        confidence=then.confidence if usual else asked.confidence,
+    )
     folder = fields.path(labels, "labels")
-    part = AuditedPart.read(folder, config, choices.since)
-    answers = part.answers
+    sample = monitor_inputs.audited_labels(folder, config)
+    taken = np.ones(len(sample), np.bool_)
+    if choices.since is not None:
+        moment = seconds(choices.since)
+        taken = np.asarray(sample.time >= (-np.inf if moment is None else moment))
+        if not taken.any():
+            raise InputError(say("refused.nothing_audited_since", since=choices.since))
+    within, names = shown_within(config.score.tolerance), ("flagged", "label", "handed_out")
+    answers = AuditedScores(
+        score=sample.score[taken] - within,
+        **{name: getattr(sample, name)[taken] for name in (*names, "probability", "guess")},
+        drawing=sample.drawing,
+        threshold=rule.calibration.threshold,
+        tolerance=config.score.tolerance,
+        spread=2.0 * within,
+    )
     delta = config.promise.delta if choices.delta is None else choices.delta
     promise = Promise(config.promise.alpha, "anytime", delta, config.promise.undefined)
-    grid = grid_of(rule.calibration)
-    calibration = calibrate_audited(answers, promise, grid)
-    verdict = audited_verdict(answers, calibration, required, grid)
+    grid = importance_weighted.grid_of(rule.calibration)
+    calibration = importance_weighted.calibrate_audited(answers, promise, grid)
+    verdict = importance_weighted.audited_verdict(answers, calibration, required, grid)
+    level = float(required.confidence)
     content = {
         "schema": SCHEMA,
         "old": config.digest,
         "score": {"name": config.score.name, "params": config.score.params},
         "promise": promise.to_dict(),
         "before": config.promise.to_dict(),
-        "labels": part.counted(),
+        "labels": _labels(folder, sample, taken, choices.since),
         "threshold": {
             "old": plain(float(rule.calibration.threshold)),
             "new": plain(float(calibration.threshold)),
@@ -318,69 +217,124 @@ def recalibrate(
         "n": calibration.n,
         "n_open_missed": getattr(calibration, "n_open", 0),
         **verdict.to_dict(),
-        "level": float(required.confidence),
-        "comparison": _comparison(part, calibration, float(required.confidence)),
+        "level": level,
+        "comparison": _comparison(sample, taken, answers, calibration, level),
         "log": None if logs is None else _logged(config, answers, calibration, logs),
     }
-    new = _frozen(config, calibration, promise, required, part, verdict, content)
+    limits = ("verdict", "max_fpr", "min_coverage", "confidence")
+    made = config.model_copy(
+        update={
+            # What is not about the threshold stays as it was frozen.
+            **Rule(calibration).to_dict(),
+            "promise": promise,
+            "requirement": required,
+            "data": _data_record(config, folder, sample, taken, verdict.verdict),
+            "headline": Headline(
+                reason=words.reason(content),
+                coverage=verdict.coverage.to_dict(),
+                fpr=verdict.fpr.to_dict(),
+                auroc=None,
+                warnings=[],
+                **{name: getattr(verdict, name) for name in limits},
+            ),
+            "digest": "",
+        }
+    )
+    # Through the bytes and back, so that what is returned is what a file holds.
+    new = FrozenConfig.from_bytes(made.to_bytes())
     return Recalibration(new, {**content, "new": new.digest})
 
 
-def _refuse_many(config: FrozenConfig, rule: Rule) -> None:
-    """Refuse a guardrail that more than one promise decides for."""
-    kinds = {
-        "groups have thresholds of their own (by)": rule.groups is not None,
-        "answers are reviewed between two thresholds (beta)": rule.upper is not None,
-        "its threshold was chosen to keep several risks (risk)": rule.chosen is not None,
-        "everything is flagged": rule.calibration.flag_all,
+def _labels(
+    folder: Path, sample: LabelledSample, taken: Bools, since: str | None
+) -> dict[str, Any]:
+    """Return how many answers there are of each kind."""
+    label, times, unsure = sample.label[taken], sample.time[taken], sample.unsure[taken]
+    known = times[~np.isnan(times)]
+    waiting = sample.handed_out[taken] & np.isnan(label) & ~unsure
+    return {
+        "folder": str(folder),
+        "design": sample.drawing.design,
+        "since": since,
+        "from": float(known.min()) if len(known) else None,
+        "to": float(known.max()) if len(known) else None,
+        "n_drawn": int(taken.sum()),
+        "n_earlier": int((~taken).sum()),
+        "n_hallucinated": int(np.sum(label == 1.0)),
+        "n_faithful": int(np.sum(label == 0.0)),
+        "n_waiting": int(np.sum(waiting)),
+        "n_unsure": int(np.sum(unsure)),
+        "n_disagreements": sample.n_disagreements,
+        "problems": list(sample.problems),
     }
-    if why := [reason for reason, holds in kinds.items() if holds]:
-        raise InputError(
-            f"this guardrail is not one threshold with one promise: {why[0]}; calibrate it anew on "
-            "labelled answers, e.g. calibrail calibrate AUDIT"
-        )
 
 
-def _required(config: FrozenConfig, asked: Requirement) -> Requirement:
-    """Return what is asked, and where nothing is, what was asked of the guardrail."""
-    then = config.requirement
-    if asked.risks:
-        raise InputError("risks are kept by a choice among thresholds; leave them out")
-    usual = asked.confidence == Requirement().confidence
-    return Requirement(
-        max_fpr=then.max_fpr if asked.max_fpr is None else asked.max_fpr,
-        min_coverage=then.min_coverage if asked.min_coverage is None else asked.min_coverage,
-        confidence=then.confidence if usual else asked.confidence,
+def _data_record(
+    config: FrozenConfig, folder: Path, sample: LabelledSample, taken: Bools, verdict: str
+) -> DataRecord:
+    """Return which answers set the new threshold, and that they were looked at."""
+    pool = Pool(folder / POOL_FILE)
+    pool.refresh()
+    looked, threshold = data_reuse.TestSetFingerprint(), set()
+    rows = np.flatnonzero(taken & ~np.isnan(sample.label))
+    for row in rows.tolist():
+        label, score = int(sample.label[row]), float(sample.score[row])
+        example = replace(pool[row].example, label=label)
+        looked.add(example, None if np.isnan(score) else score)
+        if label == 1 or sample.drawing.design == "active":
+            threshold.add(example.digest())
+    look = replace(looked.look(assumed=False), verdict=verdict, reported=True)
+    hasher = hashlib.sha256()
+    for name in _FILES:
+        with file_errors(f"cannot read {folder / name}"):
+            hasher.update((folder / name).read_bytes())
+    return DataRecord(
+        source=str(folder),
+        format="audit",
+        sha256=hasher.hexdigest(),
+        n_examples=len(rows),
+        n_hallucinated=int(np.sum(sample.label[rows] == 1.0)),
+        n_quarantined=0,
+        seed=read_plan(folder).seed,
+        calibration_examples=sorted(threshold),
+        reading=config.data.reading,
+        known_by=looked.known_by.counts(looked.digests),
+        looked_at=look.to_dict(),
     )
 
 
-def _comparison(part: AuditedPart, calibration: Calibration, level: float) -> dict[str, Any]:
+def _comparison(
+    sample: LabelledSample,
+    taken: Bools,
+    answers: AuditedScores,
+    calibration: Calibration,
+    level: float,
+) -> dict[str, Any]:
     """Return what either threshold does on the same answers, and which of them it changes.
 
     One threshold is above the other, so that all changes go the same way, and the differences are
     the shares of either class that change.
     """
-    answers = part.answers
-    ids, scores = part.sample.id[part.taken], part.sample.score[part.taken]
-    old = answers.flagged
-    new = _decided(answers, calibration.threshold)
+    ids, scores = sample.id[taken], sample.score[taken]
+    old, new = answers.flagged, _decided(answers, calibration.threshold)
     changed = old != new
+    rated = importance_weighted.audited_rates
     rates = {
-        "old": audited_rates(answers, old, level, answers.drawing.floors),
-        "new": threshold_rates(answers, calibration.threshold, level),
-        "changed": audited_rates(answers, changed, level, answers.floors()),
+        "old": rated(answers, old, level, answers.drawing.floors),
+        "new": importance_weighted.threshold_rates(answers, calibration.threshold, level),
+        "changed": rated(answers, changed, level, answers.floors()),
     }
     sides = {
         name: {"coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
         for name, (coverage, fpr) in rates.items()
     }
-    listed = {}
-    for name, label in (("hallucinated", 1.0), ("faithful", 0.0)):
-        rows = np.flatnonzero(changed & (answers.label == label))
-        listed[name] = [
+    listed = {
+        name: [
             {"id": ids[row], "score": float(scores[row]), "flagged": bool(new[row])}
-            for row in rows[:_LISTED].tolist()
+            for row in np.flatnonzero(changed & (answers.label == label))[:_LISTED].tolist()
         ]
+        for name, label in (("hallucinated", 1.0), ("faithful", 0.0))
+    }
     direction = "same" if not changed.any() else "more" if bool(new[changed].all()) else "fewer"
     return {**sides, "new_flags": direction, "answers": listed}
 
@@ -399,12 +353,12 @@ def _logged(
     config: FrozenConfig, answers: AuditedScores, calibration: Calibration, logs: Logs
 ) -> dict[str, Any]:
     """Return how much of a log either threshold flags."""
-    cursor, tally = Cursor(), LogCounts()
-    n, old, new = 0, 0, 0
-    for lines in read_on(log_sources(logs), cursor, tally):
-        if not (own_lines := usable(lines, config, tally)):
+    tally, own = LogCounts(), monitor_inputs.OwnDecisions(config)
+    n = old = new = 0
+    for lines in read_on(log_sources(logs), Cursor(), tally):
+        if not (own_lines := own.usable(lines, tally)):
             continue
-        rows = rows_of(own_lines)
+        rows = monitor_inputs.rows_of(own_lines)
         score = rows.score - answers.spread / 2.0
         as_logged = replace(answers, score=score, flagged=rows.flagged)
         n += len(own_lines)
@@ -412,43 +366,8 @@ def _logged(
         new += int(np.count_nonzero(_decided(as_logged, calibration.threshold)))
     if not n:
         raise DataError(
-            none_used(tally, config)
+            monitor_inputs.none_used(tally, config)
             or "the log holds no decision of this guardrail; name the log that the answers were "
             "drawn from"
         )
     return {"n": n, "old": old, "new": new, **tally.to_dict()}
-
-
-def _frozen(
-    config: FrozenConfig,
-    calibration: Calibration,
-    promise: Promise,
-    required: Requirement,
-    part: AuditedPart,
-    verdict: AuditedVerdict,
-    content: Mapping[str, Any],
-) -> FrozenConfig:
-    """Return the new guardrail: what is not about the threshold stays as it was frozen."""
-    headline = Headline(
-        verdict=verdict.verdict,
-        reason=words.reason(content),
-        max_fpr=verdict.max_fpr,
-        min_coverage=verdict.min_coverage,
-        confidence=verdict.confidence,
-        coverage=verdict.coverage.to_dict(),
-        fpr=verdict.fpr.to_dict(),
-        auroc=None,
-        warnings=[],
-    )
-    made = config.model_copy(
-        update={
-            **Rule(calibration).to_dict(),
-            "promise": promise,
-            "requirement": required,
-            "data": part.record(config, verdict.verdict),
-            "headline": headline,
-            "digest": "",
-        }
-    )
-    # Through the bytes and back, so that what is returned is what a file holds.
-    return FrozenConfig.from_bytes(made.to_bytes())

@@ -18,42 +18,27 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.validation import Bools, Floats
-from calibrail.data.dataset import hex_digests
-from calibrail.data.example import TEXT_FIELDS
-from calibrail.data.formats import Source
+from calibrail.data import dataset, example, formats, splits
 from calibrail.data.reading import read
-from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import CalibrailError, DataError, file_errors
 from calibrail.evaluation import Report
 from calibrail.formatting import Shown
-from calibrail.guardrail.file import (
-    DataRecord,
-    FrozenConfig,
-    Headline,
-    Policy,
-    ScoreSpecConfig,
-    plain,
-    read_file,
-)
+from calibrail.guardrail import file, runtime
 from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
-from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions, fields
 from calibrail.options.data import PART
 from calibrail.options.fields import changed, flags, one_of, optional, path
 from calibrail.options.guarantee import Unit
-from calibrail.pipelines.examples import ErrorExamples, TrimmedExamples
+from calibrail.pipelines.examples import without_text
 from calibrail.report import Document, render_page
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_comment, render_junit
+from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.table import ScoreTable, SentenceTable
 
 COST_SCHEMA: Final = "calibrail.cost/1"
-
-#: Values that are written at a time, and what has no parts.
-_AT_A_TIME: Final = 1 << 14
-_SINGLE: Final = {str, int, float, bool, type(None)}
 
 #: What a file holds that is no page, by its ending.
 _RENDERERS: Final = {".md": render_comment, ".markdown": render_comment, ".xml": render_junit}
@@ -96,10 +81,8 @@ def write_run(
     if codes is not None:
         tables[0].to_parquet(path / "scores.parquet", codes)
     for name, content in {"cost.json": cost_dict(*tables), **files}.items():
-        if isinstance(content, bytes):
-            write_atomically(path / name, content)
-        else:
-            write_atomically(path / name, json_parts(content))
+        raw = content if isinstance(content, bytes) else json_parts(content)
+        write_atomically(path / name, raw)
     write_page(document.naming(RUN=path), path / page)
     write_figures(document, figures)
     return path
@@ -114,45 +97,16 @@ def write_figures(document: Document, folder: Path) -> None:
 
 
 def json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield JSON without NaN, in parts: whole it takes hundreds of bytes a number."""
-    for part in _json(content, "\n"):
+    """Yield strict JSON with an indent of 2, as every file of results holds it."""
+    encoder = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False, default=_contained)
+    for part in encoder.iterencode(content):
         yield part.encode("utf-8", "surrogatepass")
     yield b"\n"
 
 
-def _json(value: Any, line: str) -> Iterator[str]:
-    """Yield what `json.JSONEncoder` writes with an indent of 2, values without parts at once.
-
-    With an indent, Python's encoder takes ten times as long for each number.
-    """
-    inner = f"{line}  "
-    if isinstance(value, Mapping) and value:
-        before = "{"
-        for name, item in value.items():
-            # As the encoder writes names that are no texts.
-            yield f"{before}{inner}{_encoded({name: None})[1:-7]}: "
-            yield from _json(item, inner)
-            before = ","
-        yield f"{line}}}"
-    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value):
-        before = "["
-        for start in range(0, len(value), _AT_A_TIME):
-            items = list(value[start : start + _AT_A_TIME])
-            if _SINGLE.issuperset(map(type, items)):
-                yield f"{before}{inner}{_encoded(items, f',{inner}')[1:-1]}"
-                before = ","
-                continue
-            for item in items:
-                yield f"{before}{inner}"
-                yield from _json(item, inner)
-                before = ","
-        yield f"{line}]"
-    else:
-        yield _encoded(value)
-
-
-def _encoded(value: Any, between: str = ", ") -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(between, ": "))
+def _contained(value: Any) -> Any:
+    """Return a mapping or a sequence of another type as the encoder takes it."""
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def write_page(document: Document, path: Path) -> None:
@@ -198,7 +152,11 @@ def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def inherited_reading(
-    reading: ReadOptions | None, guardrail: Guardrail, source: Source, *, labelled: bool
+    reading: ReadOptions | None,
+    guardrail: runtime.Guardrail,
+    source: formats.Source,
+    *,
+    labelled: bool,
 ) -> ReadOptions:
     """Return how to read fresh data: as is asked, and otherwise as the guardrail's own data.
 
@@ -235,17 +193,17 @@ def inherited_reading(
         here = read(source, looked, require=(), labelled=False, allow_none=True).columns
     except CalibrailError:
         return reading
-    fields = (*TEXT_FIELDS, "label") if labelled else TEXT_FIELDS
+    fields = (*example.TEXT_FIELDS, "label") if labelled else example.TEXT_FIELDS
     columns = {field: here.by_field[field] for field in fields if field in here.present}
     wanted = {field: frozen["columns"][field] for field in fields if field in frozen["columns"]}
     return likely if columns.items() >= wanted.items() else reading
 
 
 def inherited_reading_with_flags(
-    reading: ReadOptions, guardrail: Guardrail, source: Source, *, labelled: bool
+    reading: ReadOptions, guardrail: runtime.Guardrail, source: formats.Source
 ) -> tuple[ReadOptions, tuple[str, ...]]:
-    """Return what `inherited_reading` does, and the same as options of a command line."""
-    used = inherited_reading(reading, guardrail, source, labelled=labelled)
+    """Return what `inherited_reading` does without labels, and the same as words of a command."""
+    used = inherited_reading(reading, guardrail, source, labelled=False)
     given = changed(reading)
     added = {name: value for name, value in changed(used).items() if name not in given}
     return used, flags(ReadOptions(**added))
@@ -282,9 +240,9 @@ class Run(Shown):
         What a detector that learns has learnt, in the safetensors format.
     table, codes : ScoreTable and ndarray, or None
         The scores and the split; None in a run that was loaded from its folder.
-    examples : ErrorExamples, TrimmedExamples or None
+    examples : mapping or None
         The worst errors of the test part with their texts, or what becomes of answers of which
-        sentences are removed; for the page alone.
+        sentences are removed, as `page_examples` gives them; for the page alone.
     sentences : SentenceTable or None
         The sentences of the table's answers, where these are removed.
     """
@@ -293,14 +251,14 @@ class Run(Shown):
 
     report: Report
     rule: Rule
-    spec: ScoreSpecConfig
+    spec: file.ScoreSpecConfig
     data: Mapping[str, Any]
     calibration_examples: Sequence[str]
     versions: Mapping[str, str]
     table: ScoreTable | None = None
     codes: NDArray[np.int8] | None = None
     state: bytes | None = None
-    examples: ErrorExamples | TrimmedExamples | None = None
+    examples: Mapping[str, Any] | None = None
     sentences: SentenceTable | None = None
 
     def shown(self) -> tuple[Any, ...]:
@@ -343,16 +301,16 @@ class Run(Shown):
         state = {} if self.state is None else {STATE: self.state}
         if self.sentences is None:
             values, labels = next(iter(self.table.columns.values())), self.table.labels
-            test = self.codes == TEST
+            test = self.codes == splits.TEST
         else:
             part = self.sentences
             values, labels = next(iter(part.columns.values())), part.labels
-            test = self.codes[part.answers] == TEST
+            test = self.codes[part.answers] == splits.TEST
         test &= ~np.isnan(values)
         hallucinated, faithful = (values[test & (labels == label)] for label in (1, 0))
         examples = None
         if self.examples is not None:
-            examples = (self.examples if text else self.examples.without_text()).to_dict()
+            examples = file.plain(self.examples if text else without_text(self.examples))
         page = document(report, (hallucinated, faithful), examples)
         written = write_run(folder, {**files, **state}, page, self.table, codes=self.codes)
         if self.sentences is not None:
@@ -376,12 +334,19 @@ class Run(Shown):
                 f"{folder / 'calibration.json'} has schema {content.get('schema')!r}; this version "
                 f"reads {SCHEMA!r}; run `calibrail calibrate` again"
             )
+        state = None
+        if (digest := content.get("state_sha256")) is not None:
+            action = f"cannot read {folder / STATE}, what the detector has learnt"
+            with file_errors(action, "; run `calibrail calibrate` again"):
+                state = (folder / STATE).read_bytes()
+            if hashlib.sha256(state).hexdigest() != digest:
+                raise DataError(say("refused.state_changed", path=folder / STATE))
         try:
             run = cls(
-                state=_read_state(folder / STATE, content.get("state_sha256")),
+                state=state,
                 report=Report.from_dict(report),
                 rule=Rule.from_dict({**content, "calibration": content}),
-                spec=ScoreSpecConfig.model_validate(content["score"]),
+                spec=file.ScoreSpecConfig.model_validate(content["score"]),
                 data=content["data"],
                 calibration_examples=tuple(content["calibration_examples"]),
                 versions=content["versions"],
@@ -390,10 +355,7 @@ class Run(Shown):
             run._frozen("error")
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             reason = str(error).splitlines()[0]
-            raise DataError(
-                f"{folder}: report.json or calibration.json was changed or is damaged: {reason}; "
-                "run `calibrail calibrate` again"
-            ) from error
+            raise DataError(say("refused.run_damaged", folder=folder, reason=reason)) from error
         return run
 
     def freeze(
@@ -402,7 +364,7 @@ class Run(Shown):
         score: ScoreLike | None = None,
         *,
         probe_endpoint: bool = False,
-    ) -> Guardrail:
+    ) -> runtime.Guardrail:
         """Freeze the run into a guardrail that decides as this run's report counted.
 
         Parameters
@@ -419,25 +381,25 @@ class Run(Shown):
         one_of(on_failure, ("error", "flag", "review"), "on_failure")
         detector = None if score is None else as_score(score)
         # Through the bytes and back, so that what is returned is what a file would hold.
-        config = FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes())
-        detector = Guardrail(config, detector).score
+        config = file.FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes())
+        detector = runtime.Guardrail(config, detector).score
         unit = self.report.promise.unit
         probes = freeze_probes(detector, endpoint=probe_endpoint, unit=unit)
         config = config.model_copy(update={"probes": probes})
-        return Guardrail(FrozenConfig.from_bytes(config.to_bytes()), detector)
+        return runtime.Guardrail(file.FrozenConfig.from_bytes(config.to_bytes()), detector)
 
-    def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> FrozenConfig:
+    def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> file.FrozenConfig:
         report = self.report.to_dict()
         certificate, test = report["certificate"], report["test"]
         state = None if self.state is None else base64.b64encode(self.state).decode("ascii")
         origin = ("source", "format", "sha256", "n_examples", "n_quarantined")
-        return FrozenConfig(
+        return file.FrozenConfig(
             score=self.spec.model_copy(update={"state": state}),
             promise=self.report.promise,
             requirement=self.report.requirement,
             **self.rule.to_dict(),
-            policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
-            data=DataRecord(
+            policy=file.Policy(undefined=self.calibration.undefined, failure=on_failure),
+            data=file.DataRecord(
                 **{name: self.data[name] for name in origin},
                 n_hallucinated=self.data.get("n_hallucinated"),
                 known_by=self.data.get("known_by"),
@@ -446,7 +408,7 @@ class Run(Shown):
                 calibration_examples=list(self.calibration_examples),
                 reading=frozen_reading(self.data.get("reading")),
             ),
-            headline=Headline(
+            headline=file.Headline(
                 verdict=report["verdict"],
                 **{
                     name: certificate[name]
@@ -477,22 +439,11 @@ class Run(Shown):
         }
 
 
-def _read_state(path: Path, digest: str | None) -> bytes | None:
-    if digest is None:
-        return None
-    action = f"cannot read {path}, what the detector has learnt"
-    with file_errors(action, "; run `calibrail calibrate` again"):
-        raw = path.read_bytes()
-    if hashlib.sha256(raw).hexdigest() != digest:
-        raise DataError(f"{path} was changed after the run; run `calibrail calibrate` again")
-    return raw
-
-
-def score_config(score: Score, unit: Unit = "answer") -> ScoreSpecConfig:
+def score_config(score: Score, unit: Unit = "answer") -> file.ScoreSpecConfig:
     """Return what pins a detector of answers or sentences: its spec and its fingerprint."""
-    return ScoreSpecConfig(
+    return file.ScoreSpecConfig(
         name=score.name,
-        params=plain(score.params),
+        params=file.plain(score.params),
         fingerprint=frozen_fingerprint(score, unit),
         tolerance=float(score.tolerance),
     )
@@ -505,25 +456,25 @@ def calibration_digests(
 
     Those that the score has learnt from are among them: it knows their labels.
     """
-    rows = (codes == CALIBRATION) & (both | (table.labels == 1))
-    rows |= learnt & (codes == FIT)
-    return hex_digests(np.sort(table.digests[rows]))
+    rows = (codes == splits.CALIBRATION) & (both | (table.labels == 1))
+    rows |= learnt & (codes == splits.FIT)
+    return dataset.hex_digests(np.sort(table.digests[rows]))
 
 
 def frozen_config(
-    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
-) -> tuple[FrozenConfig, Path | None]:
+    guardrail: runtime.Guardrail | file.FrozenConfig | str | PathLike[str],
+) -> tuple[file.FrozenConfig, Path | None]:
     """Return what a guardrail holds, and the file it was read from; its detector is not built."""
-    if isinstance(guardrail, FrozenConfig):
+    if isinstance(guardrail, file.FrozenConfig):
         return guardrail, None
     if isinstance(guardrail, str | PathLike):
-        read = read_file(guardrail)
+        read = file.read_file(guardrail)
         return read.config, read.origin.path
-    loaded = Guardrail.coerce(guardrail)
+    loaded = runtime.Guardrail.coerce(guardrail)
     return loaded.config, None if loaded.origin is None else loaded.origin.path
 
 
-def frozen_limits(config: FrozenConfig) -> tuple[float | None, float | None]:
+def frozen_limits(config: file.FrozenConfig) -> tuple[float | None, float | None]:
     """Return the coverage that a guardrail promises and the FPR that it may not exceed.
 
     Either is None where nobody named it, or where it is no share between 0 and 1.
@@ -539,7 +490,7 @@ def frozen_limits(config: FrozenConfig) -> tuple[float | None, float | None]:
 
 
 def refuse_other_flags(
-    config: FrozenConfig,
+    config: file.FrozenConfig,
     scores: Floats,
     flagged: Bools,
     groups: Sequence[str | None],
@@ -563,20 +514,17 @@ def refuse_other_flags(
     DataError
         The line is named.
     """
-    rule = Rule.from_dict(vars(config))
+    rule, names = Rule.from_dict(vars(config)), None
     known = ~np.isnan(scores)
     if rule.groups is not None:
         known &= np.array([group is not None for group in groups], np.bool_)
+        names = [str(group) for group, is_known in zip(groups, known, strict=True) if is_known]
     places = np.flatnonzero(known)
-    if not len(places):
-        return
-    named = None if rule.groups is None else [str(groups[place]) for place in places.tolist()]
-    codes = rule.decide(scores[places], named, config.score.tolerance)
-    for place, code in zip(places.tolist(), codes.tolist(), strict=True):
-        outcome = DECISIONS[code]
-        if (outcome != "pass") != flagged[place]:
-            raise DataError(
-                f"{path}, line {place + 1}: the guardrail's decision on a score of "
-                f"{scores[place]:.6g} is {outcome}, and flagged says "
-                f"{str(bool(flagged[place])).lower()}; restore the line from a copy"
-            )
+    codes = rule.decide(scores[places], names, config.score.tolerance)
+    for index in np.flatnonzero((codes > 0) != flagged[places])[:1].tolist():
+        place, outcome = int(places[index]), DECISIONS[int(codes[index])]
+        raise DataError(
+            f"{path}, line {place + 1}: the guardrail's decision on a score of "
+            f"{scores[place]:.6g} is {outcome}, and flagged says "
+            f"{str(bool(flagged[place])).lower()}; restore the line from a copy"
+        )

@@ -1,25 +1,20 @@
-"""Score_source -> Scored."""
+"""Scores of a source: by score_source for what calibrates, by parts for a table of them."""
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from os import PathLike
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from calibrail.data.dataset import Block, Dataset, NotPlainError
-from calibrail.data.duplicates import (
-    CopyGroups,
-    Sketches,
-    copies_by_scores,
-    cross_split_duplicates,
-    earliest_split,
-    n_indistinguishable,
-)
-from calibrail.data.example import HALLUCINATED, Example
-from calibrail.data.formats import Source
+from calibrail.data import dataset, duplicates, example, formats, splits
 from calibrail.data.reading import Reading
-from calibrail.data.splits import CALIBRATION, FIT, TEST
+from calibrail.data.sentences import sentence_examples
+from calibrail.data.tables import number_array, string_array
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.local import concat_tables, table_of_columns
 from calibrail.errors import DataError, InputError
@@ -27,16 +22,13 @@ from calibrail.evaluation.sample import Sample
 from calibrail.guardrail.file import plain
 from calibrail.models.llm.transport import account
 from calibrail.options import ReadOptions, SplitOptions
+from calibrail.options.data import Annotators
 from calibrail.options.fields import cli_or_python, optional, spell_option, yes_or_no
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import KnownBy, told_apart
-from calibrail.pipelines.loading import Progress, open_source, source_columns, source_name
-from calibrail.pipelines.splitting import (
-    BySentence,
-    RememberedExamples,
-    fitted,
-    group_codes,
-    split_codes,
-)
+from calibrail.pipelines.loading import Progress, open_source, source_columns, source_name, watched
+from calibrail.pipelines.splitting import BySentence, fitted, group_codes, split_codes, with_copies
+from calibrail.report.messages import say
 from calibrail.scores.base import Fittable, NoReplyFailure, Pinning, Score, require_sentences
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.detector import learns
@@ -73,9 +65,9 @@ class Scored:
     detectors: tuple[Score, ...]
     beside: tuple[Score, ...]
     data: Mapping[str, Any]
-    sketches: Sketches | None = None
+    sketches: duplicates.Sketches | None = None
     sentences: SentenceTable | None = None
-    answers: Dataset | None = None
+    answers: dataset.Dataset | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -109,8 +101,7 @@ class Scored:
     def _all_alone(self) -> bool:
         """Whether no example has a group or a copy."""
         copies = self.table.copies
-        alone: bool = self.table.groups.null_count == len(self.table)
-        return alone and (copies is None or not (copies >= 0).any())
+        return not _grouped(self.table) and (copies is None or not (copies >= 0).any())
 
     def sample(self, index: int = 0) -> Sample:
         """Return the scores of one detector beside labels, split and groups."""
@@ -123,65 +114,32 @@ class Scored:
         )
 
 
-#: What is computed beside the detectors, told from them and the first example.
-Beside = Callable[[Sequence[Score], Example], Sequence[Score]]
+#: What is computed beside the detectors, told from them and the first example; None for nothing.
+Beside: TypeAlias = Callable[[Sequence[Score], example.Example], Sequence[Score]] | None
 
 #: Why no baseline stands beside the detectors at all.
 NOT_ASKED: Final = "not asked for"
 NO_TEXTS: Final = "no texts"
 
 
-def baselines_beside(detectors: Sequence[Score], first: Example) -> tuple[Score, ...]:
+def baselines_beside(detectors: Sequence[Score], first: example.Example) -> tuple[Score, ...]:
     """Return the baselines that are not detectors themselves."""
     named = {score.name for score in detectors}
     return tuple(build(ScoreSpec(name)) for name in BASELINES if name not in named)
 
 
-def nothing_beside(detectors: Sequence[Score], first: Example) -> tuple[Score, ...]:
-    """Return nothing, where baselines are not asked for."""
-    return ()
-
-
 def beside_of(baselines: bool) -> Beside:
     """Return what a call sets beside its detectors."""
     yes_or_no(baselines, "baselines")
-    return baselines_beside if baselines else nothing_beside
+    return baselines_beside if baselines else None
 
 
-def stand_beside(
-    beside: Beside, detectors: Sequence[Score], examples: Reading, first: Example
-) -> tuple[Score, ...]:
-    """Return what is computed beside the detectors; no baseline where no answer has a text."""
-    if beside is baselines_beside and not _has_answers(examples):
-        return ()
-    return tuple(beside(detectors, first))
-
-
-def without_others(beside: Beside, examples: Reading) -> bool:
-    """Say whether nothing is computed beside the detectors, whatever the first answer."""
-    return beside is nothing_beside or why_none(beside, examples) is not None
-
-
-def undefined_baselines(
-    beside: Beside, others: Sequence[Score], table: ScoreTable
-) -> dict[str, str]:
-    """Return the baselines that are undefined for every answer, with the first reason."""
-    return {
-        key: next(iter(table.reasons[key].values()))
-        for key in map(key_of, others if beside is baselines_beside else ())
-        if np.isnan(table.columns[key]).all()
-    }
-
-
-def why_none(beside: Beside, examples: Reading) -> str | None:
+def _why_none(beside: Beside, opened: Reading) -> str | None:
     """Return why there is no baseline at all; None where there may be some."""
-    if beside is nothing_beside:
+    if beside is None:
         return NOT_ASKED
-    return NO_TEXTS if beside is baselines_beside and not _has_answers(examples) else None
-
-
-def _has_answers(examples: Reading) -> bool:
-    return "response" in examples.columns.present
+    texts = "response" in opened.columns.present
+    return NO_TEXTS if beside is baselines_beside and not texts else None
 
 
 def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> None:
@@ -214,13 +172,13 @@ def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> Non
             )
     if not split:
         return
-    for code, name in ((CALIBRATION, "calibration"), (TEST, "test")):
+    for code, name in ((splits.CALIBRATION, "calibration"), (splits.TEST, "test")):
         if not (codes == code).any():
             raise DataError(
                 f"the {name} split is empty; change "
                 f"{spell_option(SplitOptions, 'calibration_share')} or the split column"
             )
-    if not ((codes == TEST) & (table.labels == 0)).any():
+    if not ((codes == splits.TEST) & (table.labels == 0)).any():
         raise InputError(
             "the test split holds no faithful example, so false alarms cannot be measured; "
             f"change {spell_option(SplitOptions, 'seed')} or "
@@ -268,43 +226,19 @@ def scored_columns(
     if not names or len(keys) < len(detectors) or set(names) & set(keep):
         return None
     known_by = KnownBy()
+
+    def watch(block: dataset.Block) -> None:
+        known_by.add_many(block.by_content, int(np.count_nonzero(block.by_nothing)))
+
     try:
-        blocks = _watched(opened.blocks(names), known_by)
+        blocks = watched(opened.blocks(names), watch)
         table = table_of_columns(blocks, scores, keep=keep, progress=progress)
-    except NotPlainError:
+    except dataset.NotPlainError:
         return None
     if len(table.ids.unique()) < len(table):
         return None
     opened.end()
     return table, known_by
-
-
-def with_copies(table: ScoreTable, detectors: Sequence[Score]) -> tuple[ScoreTable, CopyGroups]:
-    """Return a table of columns with its copies, and how they are known: by their scores."""
-    scores = {key_of(score): score for score in detectors if isinstance(score, ColumnScore)}
-    cells = [score.cells(table.columns[key]) for key, score in scores.items()]
-    copies = copies_by_scores(cells, table.labels)
-    return (replace(table, copies=copies.groups) if copies.n_by_scores else table), copies
-
-
-def _watched(blocks: Iterator[Block], known_by: KnownBy) -> Iterator[Block]:
-    for block in blocks:
-        known_by.add_many(block.by_content, int(np.count_nonzero(block.by_nothing)))
-        yield block
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is to be done with a source beside scoring it; as `score_source` takes it."""
-
-    reading: ReadOptions | None
-    splitting: SplitOptions | None
-    beside: Beside
-    keep: Sequence[str]
-    progress: Progress | None
-    companions: bool = True
-    watch: Callable[[Example], None] | None = None
-    by_sentence: BySentence | None = None
 
 
 def resolve_scores(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]:
@@ -336,15 +270,12 @@ def resolve_unlearnt(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ..
     """
     detectors = resolve_scores(scores)
     if names := ", ".join(score.name for score in detectors if learns(score)):
-        raise InputError(
-            f"{names} learns from labelled examples before it can score; use calibrate or compare, "
-            "or score with the guardrail that came of it"
-        )
+        raise InputError(say("refused.must_learn_first", names=names))
     return detectors
 
 
 def score_source(
-    source: Source,
+    source: formats.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     *,
     reading: ReadOptions | None = None,
@@ -352,8 +283,8 @@ def score_source(
     beside: Beside = baselines_beside,
     companions: bool = True,
     keep: Sequence[str] = (),
-    watch: Callable[[Example], None] | None = None,
     progress: Progress | None = None,
+    by_sentence: BySentence | None = None,
 ) -> Scored:
     """Read, score and split labelled answers; the source is read once.
 
@@ -367,131 +298,103 @@ def score_source(
         How to read the source.
     splitting : SplitOptions or None
         How to split it; None leaves all answers in one part.
-    beside : callable
+    beside : callable or None
         What is computed beside the detectors.
     companions : bool
         Whether scores that a detector yields at no further cost stand among the detectors.
     keep : sequence of str
         Columns of the data whose values stand in the table's ``kept``.
-    watch : callable, optional
-        Called with every example as it is read.
     progress : callable, optional
         Called with the number of examples scored so far.
+    by_sentence : BySentence, optional
+        Score each answer by its sentences: the columns of the table are then the values of answers,
+        and ``sentences`` has the scores themselves. Splits, groups and copies are those of answers;
+        scores that learn do from sentences.
 
     Raises
     ------
     DataError
         If no row is usable or a split is impossible.
     """
-    asked = _Asked(reading, splitting, beside, keep, progress, companions, watch)
-    return _score(source, resolve_scores(scores), asked)
-
-
-def score_by_sentence(
-    source: Source,
-    scores: ScoreLike | Sequence[ScoreLike],
-    by_sentence: BySentence,
-    *,
-    reading: ReadOptions | None = None,
-    splitting: SplitOptions | None = None,
-    beside: Beside = baselines_beside,
-    keep: Sequence[str] = (),
-    progress: Progress | None = None,
-) -> Scored:
-    """Read, score and split labelled answers as `score_source` does, each by its sentences.
-
-    The columns of the table are the values of answers; ``sentences`` has the scores themselves.
-    Splits, groups and copies are those of answers; scores that learn do from sentences.
-    """
-    asked = _Asked(reading, splitting, beside, keep, progress, by_sentence=by_sentence)
     detectors = resolve_scores(scores)
-    require_sentences(detectors)
-    return _score(source, detectors, asked)
-
-
-def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Scored:
-    reading, beside, progress = asked.reading, asked.beside, asked.progress
-    by_sentence, splitting = asked.by_sentence, asked.splitting
+    if by_sentence is not None:
+        require_sentences(detectors)
     split = optional(splitting, SplitOptions, "splitting")
-    by_split = () if split.column is None else (split.column,)
-    columns = tuple(dict.fromkeys((*asked.keep, *by_split)))
+    columns = tuple(dict.fromkeys((*keep, *(() if split.column is None else (split.column,)))))
     learning = any(map(learns, detectors))
     learnt_before = [
         score.name for score in detectors if isinstance(score, Fittable) and score.fitted
     ]
     apart = by_sentence is not None
     opened = open_source(source, reading, detectors, keep=columns, by_sentence=apart)
-    found = sentences = None
-    plain_scores = asked.watch is None and by_sentence is None and not learning
-    if plain_scores and without_others(beside, opened):
-        found = scored_columns(opened, detectors, columns, progress=progress)
-        if found is None and opened.begun:
+    by_columns = sentences = answers = None
+    why_none = _why_none(beside, opened)
+    if not apart and not learning and why_none is not None:
+        by_columns = scored_columns(opened, detectors, columns, progress=progress)
+        if by_columns is None and opened.begun:
             opened = open_source(source, reading, detectors, keep=columns)
-    answers = None
-    if found is None:
+    others: tuple[Score, ...] = ()
+    extra: dict[str, Score] = {}
+    named = {key_of(score) for score in detectors}
+    if by_columns is not None:
+        table, known_by = by_columns
+        columns_read = [score for score in detectors if isinstance(score, ColumnScore)]
+        cells = [score.cells(table.columns[key_of(score)]) for score in columns_read]
+        copies = duplicates.copies_by_scores(cells, table.labels)
+    else:
         # Whatever needs an answer again takes it from here.
-        answers = Dataset(opened)
+        answers = dataset.Dataset(opened)
         if not answers:
             raise DataError("there is no example to score; the source is empty")
         detectors = fitted(detectors, answers, split, columns, by_sentence)
-    named = {key_of(score) for score in detectors}
-    # What detectors have shown beside them at no further cost, unless it is one of them.
-    companion_scores = {
-        key_of(other): other
-        for score in detectors
-        for other in (getattr(score, "companions", ()) if asked.companions else ())
-        if key_of(other) not in named
-    }
-    others: tuple[Score, ...] = ()
-    if answers is None and found is not None:
-        table, known_by = found
-        table, copies = with_copies(table, detectors)
-    elif answers is not None:
-        others = stand_beside(beside, detectors, opened, answers[0])
-        known_by = KnownBy()
-
-        def watched() -> Iterator[Example]:
-            for example in answers:
-                known_by.add(example)
-                if asked.watch is not None:
-                    asked.watch(example)
-                yield example
-
-        all_scores = (*detectors, *companion_scores.values(), *others)
-        read = RememberedExamples(watched(), detectors)
+        named = {key_of(score) for score in detectors}
+        # What detectors have shown beside them at no further cost, unless it is one of them.
+        extra = {
+            key_of(other): other
+            for score in detectors
+            for other in (getattr(score, "companions", ()) if companions else ())
+            if key_of(other) not in named
+        }
+        if beside is not None and why_none is None:
+            others = tuple(beside(detectors, answers[0]))
+        known_by, finder = KnownBy(), duplicates.CopyFinder(source_columns(detectors))
+        examples = watched(answers, known_by.add, finder.add)
+        every = (*detectors, *extra.values(), *others)
         if by_sentence is None:
-            table = score_examples(read, all_scores, keep=columns, progress=progress)
+            table = score_examples(examples, every, keep=columns, progress=progress)
         else:
-            table, sentences = by_sentence.score(read, all_scores, keep=columns, progress=progress)
-        table, copies = read.finish(table)
-    sketches = copies.sketches
-    unusable = {key for key in companion_scores if np.isnan(table.columns[key]).all()}
-    undefined = undefined_baselines(beside, others, table)
-    others = tuple(score for score in others if key_of(score) not in undefined)
-    table = table.without({*unusable, *undefined})
+            table, sentences = by_sentence.score(examples, every, keep=columns, progress=progress)
+        copies = finder.finish()
+    table = with_copies(table, copies)
+    empty = {key for key, values in table.columns.items() if np.isnan(values).all()} - named
+    # Baselines that are undefined for every answer, with the first reason.
+    undefined = {
+        key: next(iter(table.reasons[key].values()))
+        for key in map(key_of, others)
+        if key in empty and beside is baselines_beside
+    }
+    dropped = {*undefined, *(empty & extra.keys())}
+    others = tuple(score for score in others if key_of(score) not in dropped)
+    table = table.without(dropped)
     if sentences is not None:
-        sentences = sentences.without({*unusable, *undefined})
-    listed = (
-        *detectors,
-        *(score for key, score in companion_scores.items() if key not in unusable),
-    )
-    if splitting is None:
-        codes = np.full(len(table), TEST, dtype=np.int8)
-    else:
+        sentences = sentences.without(dropped)
+    listed = (*detectors, *(score for key, score in extra.items() if key not in dropped))
+    codes = np.full(len(table), splits.TEST, dtype=np.int8)
+    if splitting is not None:
         codes = split_codes(table, splitting, learning)
     # The rows on which a call to a judge failed.
     reasons = (item for key in named for item in table.reasons.get(key, {}).items())
     unanswered = sorted({row for row, reason in reasons if isinstance(reason, NoReplyFailure)})
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
-    codes[unanswered] = FIT
+    codes[unanswered] = splits.FIT
     # Copies that the data itself puts on a further side take no part there.
-    sides = earliest_split(table.copies, codes)
-    duplicates = None
-    if sketches is not None and splitting is not None:
-        duplicates = cross_split_duplicates(
-            sketches, sides, group_codes(table), ids=cast(Any, table.ids)
-        )
-    known = known_by.counts(table.digests, copies.groups)
+    sides = duplicates.earliest_split(table.copies, codes)
+    near = None
+    if copies.sketches is not None and splitting is not None:
+        near = duplicates.cross_split_duplicates(
+            copies.sketches, sides, group_codes(table), ids=cast(Any, table.ids)
+        ).to_dict()
+    known, grouped = known_by.counts(table.digests, copies.groups), _grouped(table)
     n_answers = None if sentences is None else len(table)
     data = {
         "source": source_name(source),
@@ -500,7 +403,7 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
         "reading": opened.how(),
         "n_examples": len(table),
         "known_by": known,
-        "n_hallucinated": int(np.count_nonzero(table.labels == HALLUCINATED)),
+        "n_hallucinated": int(np.count_nonzero(table.labels == example.HALLUCINATED)),
         "n_quarantined": opened.n_quarantined,
         "filtered": dict(opened.filtered.most_common()),
         "split": {
@@ -509,16 +412,17 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
             **split.shares(learning),
             "calibration_rows": _calibrating(table.labels, codes),
         },
-        "baselines": {"none": why_none(beside, opened), "undefined": undefined},
-        "near_duplicates": None if duplicates is None else duplicates.to_dict(),
-        "copies": _counted(table, copies, int(np.count_nonzero(sides != codes))),
-        "n_untold": n_indistinguishable(copies, table.columns[key_of(detectors[0])])
-        if table.groups.null_count == len(table)
-        else 0,
+        "baselines": {"none": why_none, "undefined": undefined},
+        "near_duplicates": near,
+        # How many answers are copies, and how many of these have one on an earlier side.
+        "copies": None
+        if table.copies is None
+        else {**copies.counted(), "n_across": int(np.count_nonzero(sides != codes))},
+        "n_untold": 0
+        if grouped
+        else duplicates.n_indistinguishable(copies, table.columns[key_of(detectors[0])]),
         # Rows of one group are one answer, whether they are alike or not.
-        "n_alike": 0
-        if told_apart(known) or table.groups.null_count < len(table)
-        else known["alike"],
+        "n_alike": 0 if grouped or told_apart(known) else known["alike"],
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
         **({} if sentences is None else {"n_cut_otherwise": sentences.n_cut_otherwise}),
@@ -531,25 +435,24 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
         ],
     }
     pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
-    return Scored(table, codes, pinned, others, data, sketches, sentences, answers)
+    return Scored(table, codes, pinned, others, data, copies.sketches, sentences, answers)
 
 
-def _counted(table: ScoreTable, copies: CopyGroups, n_across: int) -> dict[str, int] | None:
-    """Return how many answers are copies, and how many of these have one on an earlier side."""
-    return None if table.copies is None else {**copies.counted(), "n_across": n_across}
+def _grouped(table: ScoreTable) -> bool:
+    return bool(table.groups.null_count < len(table))
 
 
 def _calibrating(labels: NDArray[np.int8], codes: NDArray[np.int8]) -> dict[str, float | None]:
     """Return which share of each class calibrates; None for a class without answers."""
     rows = {name: codes[labels == label] for label, name in enumerate(("faithful", "hallucinated"))}
     return {
-        name: float((part == CALIBRATION).mean()) if len(part) else None
+        name: float((part == splits.CALIBRATION).mean()) if len(part) else None
         for name, part in rows.items()
     }
 
 
 def score_only(
-    source: Source,
+    source: formats.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     *,
     reading: ReadOptions | None = None,
@@ -562,7 +465,7 @@ def score_only(
 
 
 def score_by_parts(
-    source: Source,
+    source: formats.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     take: Callable[[ScoreTable], None],
     *,
@@ -576,3 +479,135 @@ def score_by_parts(
     detectors = resolve_unlearnt(scores)
     examples = open_source(source, reading, detectors, labelled=False)
     return score_parts(examples, detectors, take, progress=progress), examples
+
+
+#: Columns that say which sentence a row is: its number, from 1, and its characters in the answer.
+PLACES: Final = ("sentence", "start", "end")
+
+#: Called with the next rows, and with their columns of `PLACES`.
+Take = Callable[[ScoreTable, dict[str, pa.Array]], None]
+
+
+#: A sentence: the id of its answer, its number there, its first character, and the one after it.
+_Place = tuple[str, int, int, int]
+
+
+@options_from_keywords(reading=ReadOptions, override=True)
+def score_sentences(
+    source: formats.Source,
+    scores: ScoreLike | Sequence[ScoreLike],
+    reading: ReadOptions | None = None,
+    *,
+    format: str | None = None,
+    preset: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    label_column: str | tuple[str, ...] | None = None,
+    label_map: Mapping[str, Any] | None = None,
+    positive: str | float | None = None,
+    annotators: Annotators | None = None,
+    group_column: str | None = None,
+    id_column: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    strict: bool = False,
+    limit: int | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    span_share: float = 0.0,
+    quarantine: str | PathLike[str] | None = None,
+) -> pa.Table:
+    """Score every sentence of every answer, labelled or not.
+
+    Nothing of a sentence's score depends on what comes after it; see `Example.before`.
+
+    Parameters
+    ----------
+    source, reading, format, preset, mapping, ...
+        As in `read`.
+    scores : str, Score or sequence
+        As `calibrate` takes them; none that learns.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row a sentence, what ``calibrail score --unit sentence`` writes: ``id`` of its answer,
+        ``sentence`` (its number, from 1), ``start`` and ``end`` (its characters), ``group``,
+        ``label`` (1 = unsupported, null where the data does not say), and a column a score, higher
+        = more likely unsupported, null where ``NAME__reason`` says why.
+
+    Raises
+    ------
+    DataError
+        If no row is usable.
+    InputError
+        If a score is unknown, or learns.
+
+    Examples
+    --------
+    >>> rows = [{"id": "a", "contexts": ["It rained."], "response": "It rained. Frogs sang."}]
+    >>> score_sentences(rows, "novelty").select(["sentence", "novelty"]).to_pylist()
+    [{'sentence': 1, 'novelty': 0.0}, {'sentence': 2, 'novelty': 1.0}]
+    """
+    tables: list[pa.Table] = []
+
+    def take(part: ScoreTable, places: dict[str, pa.Array]) -> None:
+        first = sum(table.num_rows for table in tables)
+        tables.append(pa.table(part.arrays(slice(0, len(part)), first=first, places=places)))
+
+    made, _ = score_sentences_by_parts(source, scores, take, reading=reading)
+    take(made, columns_of_places([]))
+    whole = pa.concat_tables(tables).combine_chunks()
+    empty = [name for name in whole.column_names if whole[name].null_count == len(whole)]
+    # A score that is defined everywhere has nothing to say of it.
+    return whole.drop_columns([name for name in empty if name.endswith("__reason")])
+
+
+def score_sentences_by_parts(
+    source: formats.Source,
+    scores: ScoreLike | Sequence[ScoreLike],
+    take: Take,
+    *,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+) -> tuple[ScoreTable, Reading]:
+    """Score as `score_sentences` does, in constant memory: ``take`` gets the rows part by part.
+
+    The table that is returned has no rows; it holds what the scores cost. ``progress`` is told how
+    many answers are done.
+    """
+    detectors = resolve_unlearnt(scores)
+    require_sentences(detectors)
+    if taken := [name for name in map(key_of, detectors) if name in PLACES]:
+        raise InputError(say("refused.name_of_a_place", name=taken[0]))
+    share = optional(reading, ReadOptions, "reading").span_share
+    examples = open_source(source, reading, detectors, labelled=False, by_sentence=True)
+    waiting: deque[_Place] = deque()
+    ends = [0]
+
+    def sentences() -> Iterator[example.Example]:
+        for answer in examples:
+            parts = sentence_examples(answer, share)
+            ends.append(ends[-1] + len(parts))
+            for number, part in enumerate(parts, start=1):
+                start = len(part.before or "")
+                waiting.append((answer.id, number, start, start + len(part.response)))
+            yield from parts
+
+    def placed(part: ScoreTable) -> None:
+        rows = [waiting.popleft() for _ in range(len(part))]
+        take(replace(part, ids=string_array([row[0] for row in rows])), columns_of_places(rows))
+
+    def told(n: int) -> None:
+        if progress is not None:
+            progress(bisect_right(ends, n) - 1)
+
+    return score_parts(sentences(), detectors, placed, progress=told), examples
+
+
+def columns_of_places(rows: Sequence[_Place]) -> dict[str, pa.Array]:
+    """Return the columns that say which sentences rows are."""
+    every = np.ones(len(rows), dtype=bool)
+    columns = zip(PLACES, (np.int64, np.int32, np.int32), (1, 2, 3), strict=True)
+    return {
+        name: number_array(cast(Any, np.array([row[place] for row in rows], kind)), every)
+        for name, kind, place in columns
+    }

@@ -11,18 +11,9 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail import conformal
 from calibrail.atomic_files import write_atomically
-from calibrail.conformal import (
-    ClusteredCalibration,
-    Discoveries,
-    Selection,
-    conformal_selection,
-    discoveries,
-    labelled_share,
-    minimum_n_for_selection,
-    p_values,
-    storey_share,
-)
+from calibrail.conformal import p_values
 from calibrail.conformal.sequential.importance_weighted import AuditedCalibration
 from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.example import Example
@@ -34,9 +25,8 @@ from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.options import Promise, ReadOptions, Release, SelectionMethod
 from calibrail.options.fields import spell_option
-from calibrail.pipelines.calibration_overlap import Fresh
-from calibrail.pipelines.check import decide_source
-from calibrail.pipelines.loading import Progress
+from calibrail.pipelines import calibration_overlap, check, loading
+from calibrail.report.messages import say
 from calibrail.serialization import plain
 
 #: Cut-offs of the p-value that a table for people shows.
@@ -83,10 +73,10 @@ class BatchSelection(Shown):
 
     shown_as = "select"
 
-    selection: Selection
-    bounds: Discoveries
+    selection: conformal.Selection
+    bounds: conformal.Discoveries
     method: SelectionMethod
-    others: Mapping[SelectionMethod, Selection | Obstacle]
+    others: Mapping[SelectionMethod, conformal.Selection | Obstacle]
     ids: tuple[str, ...]
     scores: NDArray[np.float64]
     n_calibration: int
@@ -106,18 +96,13 @@ class BatchSelection(Shown):
     def table(self) -> list[dict[str, Any]]:
         """Return a few cut-offs and the selection's own: released, most hallucinated among them."""
         chosen = self.selection.cutoff if self.selection.n_released else None
-        cutoffs = {*CUTOFFS} | ({chosen} if chosen is not None else set())
-        return [
-            {
-                "cutoff": cutoff,
-                "released": released,
-                "most_hallucinated": most,
-                "share": most / released if released else None,
-                "chosen": cutoff == chosen,
-            }
-            for cutoff in sorted(cutoffs)
-            for released, most in (self.at(cutoff),)
-        ]
+        rows = []
+        for cutoff in sorted({*CUTOFFS, *(() if chosen is None else (chosen,))}):
+            released, most = self.at(cutoff)
+            share = most / released if released else None
+            row = {"cutoff": cutoff, "released": released, "most_hallucinated": most}
+            rows.append({**row, "share": share, "chosen": cutoff == chosen})
+        return rows
 
     def methods(self) -> list[dict[str, Any]]:
         """Return what each method releases and the share of hallucinated it reckons with."""
@@ -127,9 +112,10 @@ class BatchSelection(Shown):
             row: dict[str, Any] = {"method": method, "chosen": method == self.method}
             names = ("share", "cutoff", "released", "most_hallucinated", "obstacle")
             row |= dict.fromkeys(names)
-            if isinstance(found, Selection):
+            if isinstance(found, conformal.Selection):
+                most = self.at(found.cutoff)[1] if found.n_released else 0
                 row |= {"share": found.share, "cutoff": found.cutoff, "released": found.n_released}
-                row["most_hallucinated"] = self.at(found.cutoff)[1] if found.n_released else 0
+                row["most_hallucinated"] = most
             else:
                 row["obstacle"] = found
             rows.append(row)
@@ -152,7 +138,7 @@ class BatchSelection(Shown):
             **{name: getattr(self, name) for name in (*counts, "n_seen_before")},
             "confidence": self.bounds.confidence,
             "most_hallucinated_in_batch": self.bounds.most_hallucinated,
-            "n_calibration_for_one": minimum_n_for_selection(
+            "n_calibration_for_one": conformal.minimum_n_for_selection(
                 found.fdr, len(self.ids) or 1, found.share
             ),
             "table": self.table(),
@@ -199,7 +185,7 @@ def select(
     method: Literal["auto", SelectionMethod] = "auto",
     confidence: float = 0.95,
     reading: ReadOptions | None = None,
-    progress: Progress | None = None,
+    progress: loading.Progress | None = None,
 ) -> BatchSelection:
     """Release what can be released of a batch of answers with the false discovery rate bounded.
 
@@ -232,7 +218,7 @@ def select(
     batch, read = NewAnswers(guardrail), list[Reading]()
 
     def decisions() -> Iterator[Decision]:
-        decided = decide_source(
+        decided = check.decide_source(
             guardrail, source, reading=reading, wanted=batch.admits, opened=read.append
         )
         for done, decision in enumerate(decided, start=1):
@@ -272,7 +258,7 @@ class NewAnswers:
                 "Calibrate without, or on the answers of one group"
             )
         self.guardrail = guardrail
-        self._fresh, self._groups = Fresh(guardrail), Counter[str]()
+        self._fresh, self._groups = calibration_overlap.Fresh(guardrail), Counter[str]()
 
     def admits(self, example: Example) -> bool:
         """Return whether an answer may be released at all, and count it."""
@@ -320,29 +306,41 @@ def select_decided(
     p, scores = np.array(numbers, dtype=np.float64)
     n, n_grouped = calibration.n, batch.n_grouped
     if isinstance(calibration, AuditedCalibration):
-        raise InputError(
-            "the answers that set this guardrail's threshold do not all count alike, so that its "
-            "p-values select nothing: select with a guardrail that `calibrail calibrate` made, or "
-            "recalibrate from answers drawn uniformly that are all labelled"
-        )
-    if isinstance(calibration, ClusteredCalibration):
+        raise InputError(say("refused.weighed_p_values"))
+    if isinstance(calibration, conformal.ClusteredCalibration):
         n = calibration.n_clusters
         if n_grouped:
-            raise InputError(
-                f"{n_grouped} of {len(ids)} answers share a group with another, and this guardrail "
-                "counts each group once: select from one answer per group"
-            )
-        p = _clustered_p_values(calibration, scores, guardrail.score.tolerance)
-    found = _selections(guardrail, p, n, release.fdr, grouped=n_grouped > 0)
-    automatic: SelectionMethod = "bh" if n_grouped else "storey"
+            raise InputError(say("refused.select_grouped", n_grouped=n_grouped, n=len(ids)))
+        # An undefined calibration score is above every other: it releases nothing.
+        drawn, defined = calibration.one_per_cluster(), ~np.isnan(scores)
+        ordered = np.sort(np.where(np.isnan(drawn), np.inf, drawn))
+        p = np.full(len(scores), np.nan)
+        p[defined] = p_values(ordered, add_tolerance(scores[defined], guardrail.score.tolerance))
+    grouped, data = n_grouped > 0, guardrail.config.data
+    found: dict[SelectionMethod, conformal.Selection | Obstacle] = {
+        "bh": conformal.conformal_selection(p, release.fdr)
+    }
+    found["storey"] = "grouped_batch"
+    if not grouped:
+        found["storey"] = conformal.conformal_selection(
+            p, release.fdr, conformal.storey_share(p, n)
+        )
+    if isinstance(calibration, conformal.ClusteredCalibration):
+        found["both-classes"] = "grouped_labels"
+    elif data.n_hallucinated is None:
+        found["both-classes"] = "unknown_mix"
+    else:
+        share = conformal.labelled_share(data.n_hallucinated, data.n_examples)
+        found["both-classes"] = conformal.conformal_selection(p, release.fdr, share)
+    automatic: SelectionMethod = "bh" if grouped else "storey"
     chosen = automatic if release.method == "auto" else release.method
     selection = found.pop(chosen)
-    if not isinstance(selection, Selection):
+    if not isinstance(selection, conformal.Selection):
         raise InputError(_REMEDIES[selection])
     failed = np.array(outcomes) == "error"
     return BatchSelection(
         selection=selection,
-        bounds=discoveries(p, n, release.confidence),
+        bounds=conformal.discoveries(p, n, release.confidence),
         method=chosen,
         others=found,
         ids=ids,
@@ -355,36 +353,3 @@ def select_decided(
         n_seen_before=batch.n_seen_before,
         source=source,
     )
-
-
-def _selections(
-    guardrail: Guardrail, p: NDArray[np.float64], n: int, fdr: float, *, grouped: bool
-) -> dict[SelectionMethod, Selection | Obstacle]:
-    """Return what each method releases, or why it promises nothing."""
-    found: dict[SelectionMethod, Selection | Obstacle] = {
-        "bh": conformal_selection(p, fdr),
-        "storey": "grouped_batch" if grouped else conformal_selection(p, fdr, storey_share(p, n)),
-    }
-    data = guardrail.config.data
-    if isinstance(guardrail.calibration, ClusteredCalibration):
-        found["both-classes"] = "grouped_labels"
-    elif data.n_hallucinated is None:
-        found["both-classes"] = "unknown_mix"
-    else:
-        share = labelled_share(data.n_hallucinated, data.n_examples)
-        found["both-classes"] = conformal_selection(p, fdr, share)
-    return found
-
-
-def _clustered_p_values(
-    calibration: ClusteredCalibration, scores: NDArray[np.float64], tolerance: float
-) -> NDArray[np.float64]:
-    """Return p-values from one calibration score of each group, NaN where undefined.
-
-    An undefined calibration score is above every other, as an answer without one is never released.
-    """
-    drawn = calibration.one_per_cluster()
-    p, defined = np.full(len(scores), np.nan), ~np.isnan(scores)
-    ordered = np.sort(np.where(np.isnan(drawn), np.inf, drawn))
-    p[defined] = p_values(ordered, add_tolerance(scores[defined], tolerance))
-    return p

@@ -11,26 +11,17 @@ from numpy.typing import NDArray
 from calibrail.data.formats import Source
 from calibrail.data.splits import FIT
 from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.evaluation import shift as drifts
 from calibrail.evaluation.sample import Sample
-from calibrail.evaluation.shift import (
-    Features,
-    ShiftPart,
-    drift,
-    group_parts,
-    judge_drift,
-    time_parts,
-)
 from calibrail.formatting import Scale, Shown
-from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit
-from calibrail.options.fields import optional
+from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fields, keywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
-from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.independence import tie_break_keys
 from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
 from calibrail.report.documents.shift import document, finding, sentence
-from calibrail.report.messages import spell_reasons
+from calibrail.report.messages import say, spell_reasons
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.detector import learns
 from calibrail.scores.registry import DEFAULT_SCORE
@@ -70,7 +61,7 @@ class ShiftRun(Shown):
         return write_run(folder, {"shift.json": self.content}, document(self.content), *tables)
 
 
-@options_from_keywords(split=ShiftSplit, promise=Promise, requirement=Requirement)
+@keywords.options_from_keywords(split=ShiftSplit, promise=Promise, requirement=Requirement)
 def shift(
     source: Source,
     score: ScoreLike = DEFAULT_SCORE,
@@ -142,13 +133,13 @@ def shift(
     >>> len(run.to_dict()["tests"])
     10
     """
-    split = optional(split, ShiftSplit, "split")
-    promise = optional(promise, Promise, "promise")
-    requirement = optional(requirement, Requirement, "requirement")
+    split = fields.optional(split, ShiftSplit, "split")
+    promise = fields.optional(promise, Promise, "promise")
+    requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
-    context = optional(context, Context, "context")
+    context = fields.optional(context, Context, "context")
     scored = tuple(
-        _scored(source, score, split, optional(reading, ReadOptions, "reading"), context)
+        _scored(source, score, split, fields.optional(reading, ReadOptions, "reading"), context)
     )
     sample, features, lot = _joined(scored)
     results, failures = [], list[TooFewExamplesError]()
@@ -160,7 +151,7 @@ def shift(
             if not requirement.assume_independent:
                 # One answer of each group and class on either side: those are independent.
                 part = part.thinned(part.split != FIT, lot, part.labels, part.split)
-            measured = drift(part, features, promise, requirement.confidence)
+            measured = drifts.drift(part, features, promise, requirement.confidence)
         except TooFewExamplesError as error:
             failures.append(error)
             continue
@@ -169,7 +160,7 @@ def shift(
     if not results:
         raise failures[0]
     spec = scored[0].specs[scored[0].keys[0]]
-    judged = judge_drift(results, promise.alpha, requirement.confidence)
+    judged = drifts.judge_drift(results, promise.alpha, requirement.confidence)
     content = {
         "schema": SCHEMA,
         "finding": finding(judged, promise.alpha, len(failures)),
@@ -203,10 +194,7 @@ def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
     whole_answers("shift", promise, requirement)
     unused = replace(promise, by=None, min_n=None, clustered=False, beta=None, allow_flag_all=False)
     if promise != unused:
-        raise InputError(
-            "shift tests one threshold for all answers; leave out clustered, beta, min_n, "
-            "allow_flag_all and a promise's by"
-        )
+        raise InputError(say("refused.shift_one_threshold"))
     used = {name: getattr(requirement, name) for name in ("confidence", "assume_independent")}
     if requirement != Requirement(**used):
         raise InputError("shift gives no verdict; leave out max_fpr, min_coverage and risks")
@@ -221,10 +209,7 @@ def _scored(
         raise InputError(f"shift takes one score; got {', '.join(s.name for s in detectors)}")
     (detector,) = detectors
     if learns(detector):
-        raise InputError(
-            f"{detector.name} learns, and here it would learn from what it is tested on; "
-            "calibrate it on one set and certify its guardrail on the other"
-        )
+        raise InputError(say("refused.shift_without_learning", score=detector.name))
     sides, aside = [(source, reading)], None
     if reading.quarantine is not None:
         aside = reading.quarantine.with_stem(f"{reading.quarantine.stem}-test")
@@ -241,7 +226,7 @@ def _scored(
         yield scored
 
 
-def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features, NDArray[np.uint64]]:
+def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, drifts.Features, NDArray[np.uint64]]:
     """Return all answers with the features that each side has, and what their content drew."""
     samples = [side.sample() for side in scored]
     sample = Sample(
@@ -261,11 +246,11 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features, NDArray[np.ui
     return sample, features, tie_break_keys(digests, sample.values, sample.labels, sample.tolerance)
 
 
-def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[ShiftPart]:
+def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[drifts.ShiftPart]:
     table = scored[0].table
     if split.by is not None:
-        return group_parts(table.kept[split.by], split.by, split.calibrate_on)
+        return drifts.group_parts(table.kept[split.by], split.by, split.calibrate_on)
     if split.time is not None:
-        return time_parts(table.kept[split.time], split.time, split.periods)
+        return drifts.time_parts(table.kept[split.time], split.time, split.periods)
     first = np.arange(sum(len(side.table) for side in scored)) < len(table)
-    return [ShiftPart("all of the first set", "the other set", first, ~first)]
+    return [drifts.ShiftPart("all of the first set", "the other set", first, ~first)]

@@ -1,10 +1,10 @@
 """Split, fit what learns, score by sentence."""
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from itertools import count
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ from calibrail.errors import DataError, InputError
 from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.options.fields import optional, spell_option
 from calibrail.options.guarantee import Undefined
-from calibrail.pipelines.loading import Progress, batches, source_columns
+from calibrail.pipelines.loading import Progress, batches, source_columns, watched
+from calibrail.report.messages import say
 from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.detector import learns
 from calibrail.scores.registry import key_of
@@ -125,12 +126,10 @@ class _Places:
     """Collects where the sentences of answers are and what is marked of them."""
 
     def __init__(self, share: float) -> None:
-        self._share = share
-        self.first = array("q", [0])
-        self._starts, self._ends, self._labels = array("i"), array("i"), array("b")
-        self._marked, self._written, self._outside = array("i"), array("i"), array("i")
-        self._words = array("i")
-        self._n_cut_otherwise = 0
+        self._share, self._n_cut_otherwise = share, 0
+        self.first = [0]
+        self._rows: list[tuple[int, ...]] = []
+        self._outside: list[int] = []
         self._joins = tuple(Growing(np.int32) for _ in range(3))
 
     def add(self, example: Example) -> list[Example]:
@@ -150,38 +149,31 @@ class _Places:
             end = start + len(item.response)
             marked, written = marked_characters(example, start, end)
             inside += marked
-            self._starts.append(start)
-            self._ends.append(end)
-            self._labels.append(-1 if item.label is None else item.label)
-            self._marked.append(UNMARKED if example.spans is None else marked)
-            self._written.append(written)
-            self._words.append(len(item.response.split()))
-        for part, numbers in zip(
-            self._joins, joins(example.response, sentences_of(example)), strict=True
-        ):
+            known = UNMARKED if example.spans is None else marked
+            words = len(item.response.split())
+            self._rows.append((start, end, int(item.label or 0), known, written, words))
+        found = joins(example.response, sentences_of(example))
+        for part, numbers in zip(self._joins, found, strict=True):
             part.add(numbers)
-        everything = marked_characters(example, 0, len(example.response))[0]
-        self._outside.append(everything - inside)
-        self.first.append(len(self._labels))
+        self._outside.append(marked_characters(example, 0, len(example.response))[0] - inside)
+        self.first.append(len(self._rows))
         return sentences
 
     def finish(
         self, columns: dict[str, NDArray[np.float64]], reasons: dict[str, dict[int, str]]
     ) -> SentenceTable:
         """Return the table of all sentences."""
-
-        def whole_array(numbers: Any, dtype: Any) -> NDArray[Any]:
-            return np.array(numbers, dtype)
-
+        rows = np.array(self._rows, np.int32).reshape(-1, 6).T.copy()
+        starts, ends, labels, marked, written, words = rows
         return SentenceTable(
-            first=whole_array(self.first, np.int64),
-            starts=whole_array(self._starts, np.int32),
-            ends=whole_array(self._ends, np.int32),
-            labels=whole_array(self._labels, np.int8),
-            marked=whole_array(self._marked, np.int32),
-            written=whole_array(self._written, np.int32),
-            words=whole_array(self._words, np.int32),
-            outside=whole_array(self._outside, np.int32),
+            first=np.array(self.first, np.int64),
+            starts=starts,
+            ends=ends,
+            labels=labels.astype(np.int8),
+            marked=marked,
+            written=written,
+            words=words,
+            outside=np.array(self._outside, np.int32),
             joins=Joins(*(part.finish() for part in self._joins)),
             columns=columns,
             reasons=reasons,
@@ -201,32 +193,10 @@ def _reasons(sentences: SentenceTable, key: str, values: NDArray[np.float64]) ->
     return why
 
 
-class RememberedExamples:
-    """Examples that are remembered by what tells copies apart, as they pass.
-
-    Parameters
-    ----------
-    examples : iterable of Example
-        Consumed once.
-    detectors : iterable of Score
-        The scores that are asked for: where there are no texts, the columns that they read tell
-        copies apart.
-    """
-
-    def __init__(self, examples: Iterable[Example], detectors: Iterable[Score]) -> None:
-        self._examples, self._finder = examples, CopyFinder(source_columns(detectors))
-
-    def __iter__(self) -> Iterator[Example]:
-        for example in self._examples:
-            self._finder.add(example)
-            yield example
-
-    def finish(self, table: ScoreTable) -> tuple[ScoreTable, CopyGroups]:
-        """Return the table of these examples with its copies, and how they are known."""
-        copies = self._finder.finish()
-        if copies.sketches is None and not copies.n_by_scores:
-            return table, copies
-        return replace(table, copies=copies.groups), copies
+def with_copies(table: ScoreTable, copies: CopyGroups) -> ScoreTable:
+    """Return a table with the copies among its answers, where these can be told."""
+    known = copies.sketches is not None or copies.n_by_scores
+    return replace(table, copies=copies.groups) if known else table
 
 
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
@@ -252,8 +222,9 @@ def fitted(
     """
     if not any(map(learns, detectors)):
         return detectors
-    remembered = RememberedExamples(answers, detectors)
-    table, _ = remembered.finish(score_examples(remembered, (), keep=keep))
+    finder = CopyFinder(source_columns(detectors))
+    table = score_examples(watched(answers, finder.add), (), keep=keep)
+    table = with_copies(table, finder.finish())
     codes = split_codes(table, splitting, learning=True)
     rows = np.flatnonzero(codes == FIT).tolist()
     if not rows:
@@ -263,9 +234,7 @@ def fitted(
             if splitting.column is None
             else f"mark its rows as fit in the column {splitting.column!r}"
         )
-        raise InputError(
-            f"{names} learns from examples of its own, and none are set aside; {remedy}"
-        )
+        raise InputError(say("refused.no_fit_part", names=names, remedy=remedy))
     chosen = [answers[row] for row in rows]
     if by_sentence is not None:
         share = by_sentence.share
@@ -290,13 +259,8 @@ def named_groups(table: ScoreTable) -> NDArray[np.int64]:
     """Return one integer per group of the data; an example without one is a group of its own."""
     if table.groups.null_count == len(table):
         return np.arange(len(table), dtype=np.int64)
-    encoded = table.groups.dictionary_encode()
-    indices = encoded.indices
-    # Read from the buffers: Arrow's own conversion imports pandas where it is installed.
-    stored = np.frombuffer(indices.buffers()[1], dtype=str(indices.type))
-    codes = stored[indices.offset : indices.offset + len(indices)].astype(np.int64)
-    if indices.null_count:
-        bits = np.frombuffer(indices.buffers()[0], dtype=np.uint8)
-        valid = np.unpackbits(bits, bitorder="little")[indices.offset :][: len(indices)]
-        codes[valid == 0] = len(encoded.dictionary) + np.arange(indices.null_count)
-    return codes
+    names = table.groups.to_pylist()
+    known = dict.fromkeys(name for name in names if name is not None)
+    numbers = {name: number for number, name in enumerate(known)}
+    alone = count(len(numbers))
+    return np.array([next(alone) if name is None else numbers[name] for name in names], np.int64)

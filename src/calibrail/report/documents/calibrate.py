@@ -30,7 +30,7 @@ def document(
         Test scores of the hallucinated and of the faithful answers, or of unsupported and of
         supported sentences, for the figures; NaN (undefined) ones are left out.
     examples : mapping, optional
-        Answers of the test part, ``ErrorExamples.to_dict()`` or ``TrimmedExamples.to_dict()``,
+        Answers of the test part, as ``pipelines.examples.page_examples`` gives them,
         for the page.
     """
     scale = Scale.of(report["score"])

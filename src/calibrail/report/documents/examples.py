@@ -30,7 +30,7 @@ def error_examples(examples: Json, scale: Scale) -> parts.Section:
     Parameters
     ----------
     examples : mapping
-        ``ErrorExamples.to_dict()``; nothing in its texts and its evidence is trusted.
+        Worst errors of ``page_examples``; nothing in its texts and its evidence is trusted.
     scale : Scale
         How the scores are shown.
     """
@@ -167,7 +167,7 @@ def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -
     Parameters
     ----------
     examples : mapping
-        ``TrimmedExamples.to_dict()``; nothing in its texts and its evidence is trusted.
+        Trimmed answers of ``page_examples``; nothing in its texts and its evidence is trusted.
     scale : Scale
         How the scores are shown.
     clustered : bool

@@ -181,7 +181,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
     scores : pair of ndarrays of float64, or None
         Test scores of unsupported and of supported sentences, as they are shown.
     examples : mapping or None
-        Answers of the test part, ``TrimmedExamples.to_dict()``, for the page.
+        Answers of the test part, of ``page_examples``, for the page.
     """
     test, scale, sentences = report["test"], Scale.of(report["score"]), report["sentences"]
     asked = {**report, "min_kept": report["requirement"].get("min_kept")}

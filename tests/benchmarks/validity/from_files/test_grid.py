@@ -104,7 +104,7 @@ def by_size(labels: Any, groups: Any, **_: Any) -> Any:
     return sides[members]
 
 
-def every_answer_counts(by: str | None, *, once: bool, columns: Any) -> DecisionCounts:
+def every_answer_counts(by: str | None, **others: Any) -> DecisionCounts:
     return DecisionCounts(by, once=False)
 
 
