@@ -425,7 +425,7 @@ def test_what_failed_is_asked_again_by_the_next_decision(answers: Path) -> None:
 def test_an_endpoint_that_refuses_everything_ends_the_run(answers: Path) -> None:
     with (
         ChatServer(faults=always("400")) as server,
-        pytest.raises(ModelError, match="refused the last"),
+        pytest.raises(ModelError, match="answered none of the last"),
     ):
         calibrate(answers, spec(server), alpha=0.2)
     assert len(server.seen) < 80

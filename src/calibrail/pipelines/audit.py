@@ -39,9 +39,8 @@ from calibrail.pipelines.scoring import Scored, require_usable, resolve_scores, 
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons
-from calibrail.scores.base import Score
+from calibrail.scores.base import Embedding, Score, learns
 from calibrail.scores.custom import ScoreLike
-from calibrail.scores.detector import Embedding, learns
 from calibrail.scores.lexical import (
     ANGLES,
     Angle,

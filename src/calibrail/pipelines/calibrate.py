@@ -65,10 +65,10 @@ from calibrail.pipelines.scoring import (
 from calibrail.pipelines.splitting import BySentence, by_sentence
 from calibrail.report.documents.calibrate_messages import add_messages
 from calibrail.report.documents.data import data_notes
+from calibrail.scores.base import state_bytes
 from calibrail.scores.custom import ScoreLike
-from calibrail.scores.detector import state_bytes
+from calibrail.scores.members import WorstSentence
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, key_of
-from calibrail.scores.worst_sentence import WorstSentence
 
 #: Fewest answers whose lengths are cut into thirds.
 _LEAST: Final = 30

@@ -19,9 +19,8 @@ from calibrail.options.guarantee import Unit
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.pipelines.splitting import BySentence, fitted
-from calibrail.scores.base import Score
+from calibrail.scores.base import Score, learns
 from calibrail.scores.custom import ScoreLike
-from calibrail.scores.detector import learns
 from calibrail.scores.registry import key_of
 from calibrail.serialization import Record
 

@@ -27,7 +27,7 @@ from calibrail.pipelines.scoring import resolve_unlearnt
 from calibrail.scores.base import Score, require_sentences
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
-from calibrail.scores.table import ScoreTable
+from calibrail.scores.table import ScoreFile, ScoreTable
 
 #: Columns that say which sentence a row is: its number, from 1, and its characters in the answer.
 PLACES: Final = ("sentence", "start", "end")
@@ -100,18 +100,10 @@ def score_sentences(
     >>> score_sentences(rows, "novelty").select(["sentence", "novelty"]).to_pylist()
     [{'sentence': 1, 'novelty': 0.0}, {'sentence': 2, 'novelty': 1.0}]
     """
-    tables: list[pa.Table] = []
-
-    def take(part: ScoreTable, places: dict[str, pa.Array]) -> None:
-        first = sum(table.num_rows for table in tables)
-        tables.append(pa.table(part.arrays(slice(0, len(part)), first=first, places=places)))
-
-    made, _ = score_sentences_by_parts(source, scores, take, reading=reading)
-    take(made, columns_of_places([]))
-    whole = pa.concat_tables(tables).combine_chunks()
-    empty = [name for name in whole.column_names if whole[name].null_count == len(whole)]
-    # A score that is defined everywhere has nothing to say of it.
-    return whole.drop_columns([name for name in empty if name.endswith("__reason")])
+    file = ScoreFile()
+    made, _ = score_sentences_by_parts(source, scores, file.add, reading=reading)
+    file.add(made, columns_of_places([]))
+    return file.table().combine_chunks()
 
 
 def score_sentences_by_parts(

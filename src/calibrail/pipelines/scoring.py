@@ -37,9 +37,15 @@ from calibrail.pipelines.splitting import (
     group_codes,
     split_codes,
 )
-from calibrail.scores.base import Fittable, NoReplyFailure, Pinning, Score, require_sentences
+from calibrail.scores.base import (
+    Fittable,
+    NoReplyFailure,
+    Pinning,
+    Score,
+    learns,
+    require_sentences,
+)
 from calibrail.scores.custom import ScoreLike, as_score
-from calibrail.scores.detector import learns
 from calibrail.scores.registry import BASELINES, ColumnScore, ScoreSpec, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable, SentenceTable
 
