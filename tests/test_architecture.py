@@ -274,8 +274,6 @@ READS_SENTENCES = {
     "guardrail/decision.py": {
         *("reason.startswith", "reason.removeprefix", "in reason", "reason =="),
     },
-    # Nothing is decided by it: the id that an answer was sent under, a random one, stands in it.
-    "client/_core.py": {"reason.replace"},
     # Arrow raises one class for all that is invalid.
     "data/tables.py": {"in str(error)"},
     # These are codes: a name, and numbers behind colons or underscores.

@@ -103,10 +103,6 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(thresholds.three_way_pac, "pac", each=10),
     Simulation(thresholds.weighted_coverage, each=4),
     *(
-        Simulation(run, kinds=_ONE, sizes=(30, 100), alphas=(0.05, 0.1))
-        for run in (thresholds.ceiling_marginal, thresholds.ceiling_pac)
-    ),
-    *(
         Simulation(run, kinds=_ONE, sizes=(100,), alphas=(0.1,))
         for run in (sequential.uniform, sequential.active, sequential.groups)
     ),

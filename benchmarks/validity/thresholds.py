@@ -21,14 +21,13 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr
-from scipy.stats import betabinom, binom, nbinom
+from scipy.special import gammaln
+from scipy.stats import betabinom
 
 from calibrail.conformal import (
     DECISIONS,
     calibrate_threshold,
     calibrate_weighted,
-    ceiling_rank,
     coverage_band,
     rank,
     simultaneous_band,
@@ -36,7 +35,6 @@ from calibrail.conformal import (
 )
 from calibrail.conformal.bounds import Method
 from calibrail.conformal.validation import Bools
-from calibrail.options import Guarantee
 
 from .check import (
     CONFIDENCE,
@@ -264,63 +262,6 @@ def _tied(
         above = 1.0 - up_to(at.kind, band.thresholds)
         over[run] = np.any(above > np.concatenate([band.upper[1:], beyond]))
     return under, over
-
-
-#: Shares of the answers above the ceiling that are labelled.
-CEILING_SHARES: Final = (0.2, 0.5)
-#: Probability of more answers than are looked at for the exact probability of a failure.
-_REST: Final = 1e-12
-
-
-def ceiling_marginal(at: Setting) -> Iterator[Check]:
-    """Miss one fresh hallucination per calibration: probability k E[1 / (T + 1)]."""
-    for share in CEILING_SHARES:
-        k = ceiling_rank(at.n, share, at.alpha)
-        if k:
-            total, chance = _law(at.n, share)
-            exact = float(np.sum(chance * k / (total + 1.0)))
-            fresh = at.rng(f"ceiling, fresh, {share}").standard_normal(at.runs)
-            missed = fresh < ceiling_thresholds(at, share, k)
-            yield _ceiling_check(at, "marginal", missed, at.alpha, exact, share)
-
-
-def ceiling_pac(at: Setting) -> Iterator[Check]:
-    """Draw a threshold whose true miss rate exceeds alpha: at most ``DELTA``."""
-    for share in CEILING_SHARES:
-        k = ceiling_rank(at.n, share, at.alpha, "pac", DELTA)
-        if k:
-            total, chance = _law(at.n, share)
-            exact = float(np.sum(chance * binom.cdf(k - 1, total, at.alpha)))
-            bad = ndtr(ceiling_thresholds(at, share, k)) > at.alpha
-            yield _ceiling_check(at, "pac", bad, DELTA, exact, share)
-
-
-def ceiling_thresholds(at: Setting, share: float, k: int) -> Floats:
-    """Return the threshold of each run: hallucinated answers drawn until n have a low lot."""
-    rng = at.rng(f"ceiling, {k}, {share}")
-    lowest = np.full((at.runs, k), np.inf)
-    known = np.zeros(at.runs, dtype=np.int64)
-    while (going := np.flatnonzero(known < at.n)).size:
-        score, low = rng.standard_normal(going.size), rng.random(going.size) < share
-        known[going] += low
-        labelled = (score < lowest[going, -1]) | low
-        candidate = np.where(labelled, score, np.inf)
-        lowest[going] = np.sort(np.column_stack([lowest[going], candidate]), axis=1)[:, :k]
-    return lowest[:, -1]
-
-
-def _ceiling_check(
-    at: Setting, guarantee: Guarantee, failed: object, promised: float, exact: float, share: float
-) -> Check:
-    what = f"ceiling, {guarantee} coverage"
-    design = f"{share:g} of the answers above it labelled"
-    return at.check(what, np.asarray(failed), promised, exact=exact, design=design)
-
-
-def _law(n: int, share: float) -> tuple[Floats, Floats]:
-    """Return numbers of hallucinated answers drawn, and their probabilities."""
-    unknown = np.arange(int(nbinom.isf(_REST, n, share)) + 2)
-    return np.asarray(n + unknown, dtype=np.float64), np.asarray(nbinom.pmf(unknown, n, share))
 
 
 #: How far the feature's mean moves, and how far the score falls with the feature.

@@ -44,38 +44,12 @@ def test_json_is_the_plan() -> None:
 
 def test_a_detector_is_planned_as_calibrate_decides() -> None:
     """The command withholds a certificate where the test part contradicts it; so does the plan."""
-    done = calibrail(
-        "--alpha",
-        0.1,
-        "--guarantee",
-        "pac",
-        "--auroc",
-        0.95,
-        "--max-fpr",
-        0.4,
-        "--base-rate",
-        0.3,
-        "--delta",
-        0.05,
-        "--confidence",
-        0.9,
-        "--power",
-        0.7,
-        "--calibration-share",
-        0.4,
-        "--json",
-    )
+    words = "--alpha 0.1 --guarantee pac --auroc 0.95 --max-fpr 0.4 --base-rate 0.3 --delta 0.05"
+    words += " --confidence 0.9 --power 0.7 --calibration-share 0.4 --json"
+    done = calibrail(*words.split())
     assert done.exit_code == 0
-    expected = planned(
-        0.1,
-        auroc=0.95,
-        max_fpr=0.4,
-        base_rate=0.3,
-        delta=0.05,
-        confidence=0.9,
-        power=0.7,
-        calibration_share=0.4,
-    )
+    rates = {"auroc": 0.95, "max_fpr": 0.4, "base_rate": 0.3, "delta": 0.05}
+    expected = planned(0.1, **rates, confidence=0.9, power=0.7, calibration_share=0.4)
     found = json.loads(done.stdout)
     assert found["n"] == expected.n
     assert found["joint_confidence"] == pytest.approx(0.9)

@@ -9,10 +9,9 @@ from scipy import stats
 from calibrail.conformal.change_point import (
     alarm_threshold,
     change_point,
-    first_alarms,
     stream_ranks,
 )
-from calibrail.errors import InputError
+from tests.conformal.alarms import first_alarms
 
 #: Shares of 20 bins before a change, of even size, and of the values after it.
 EVEN = np.full(20, 0.05)
@@ -67,9 +66,3 @@ def test_groups_of_bins_keep_the_ends_apart() -> None:
     usual = [*[1] * 20, 0]
     unusual = [*[1] * 20, 5]
     assert change_point([reference, *[usual] * 8, *[unusual] * 4]).estimate == 9
-
-
-@pytest.mark.parametrize("wrong", [[[1, 2]], [1, 2], [[1, -1], [1, 1]], [[1, 1], [np.nan, 1]]])
-def test_counts_that_are_none_are_refused(wrong: object) -> None:
-    with pytest.raises(InputError, match="counts must be"):
-        change_point(wrong)  # type: ignore[arg-type]

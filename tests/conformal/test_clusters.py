@@ -95,70 +95,6 @@ def test_clusters_of_one_are_plain_examples(
     assert found.p_value(queries) == pytest.approx(expected.p_value(queries), abs=1e-11)
 
 
-@pytest.mark.parametrize("alpha", [1 / 6, 1 / 3, 2 / 3, 1 / 7])
-def test_clusters_of_one_are_plain_examples_at_fractions_without_a_short_decimal(
-    alpha: float,
-) -> None:
-    for n in range(minimum_n(alpha), 25):
-        scores = np.arange(float(n))
-        expected = calibrate_threshold(scores, Promise(alpha))
-        found = calibrate_clusters(scores, np.arange(n), Promise(alpha))
-        assert found.threshold == expected.threshold
-
-
-@CHECK
-@given(EXAMPLES, ALPHAS, st.randoms(), st.sampled_from(["marginal", "pac"]))
-def test_names_of_clusters_their_order_and_increasing_transforms_do_not_matter(
-    examples: list[tuple[int, int]], alpha: float, random: Any, guarantee: Any
-) -> None:
-    scores, clusters = _split(examples)
-    plain = calibrate_clusters(scores, clusters, Promise(alpha, guarantee, allow_flag_all=True))
-    queries = np.arange(-10.0, 11.0)
-    order = list(range(len(scores)))
-    random.shuffle(order)
-    shuffled = calibrate_clusters(
-        scores[order], clusters[order], Promise(alpha, guarantee, allow_flag_all=True)
-    )
-    assert shuffled.to_dict() == plain.to_dict()
-    bent = calibrate_clusters(
-        scores**3 / 7.0, 5 * clusters - 100, Promise(alpha, guarantee, allow_flag_all=True)
-    )
-    assert np.array_equal(bent.flags(queries**3 / 7.0), plain.flags(queries))
-    assert np.array_equal(bent.p_value(queries**3 / 7.0), plain.p_value(queries))
-
-
-@CHECK
-@given(EXAMPLES, ALPHAS, st.integers(2, 4))
-def test_saying_everything_several_times_adds_no_weight(
-    examples: list[tuple[int, int]], alpha: float, times: int
-) -> None:
-    scores, clusters = _split(examples)
-    plain = calibrate_clusters(scores, clusters, Promise(alpha, allow_flag_all=True))
-    often = calibrate_clusters(
-        np.repeat(scores, times), np.repeat(clusters, times), Promise(alpha, allow_flag_all=True)
-    )
-    assert often.threshold == plain.threshold
-    assert often.n == times * plain.n and often.n_clusters == plain.n_clusters
-
-
-@CHECK
-@given(EXAMPLES, st.sampled_from(["marginal", "pac"]), st.floats(0.05, 0.45))
-def test_thresholds_grow_with_alpha_and_delta(
-    examples: list[tuple[int, int]], guarantee: Any, alpha: float
-) -> None:
-    arguments = _split(examples)
-    low, high = (
-        calibrate_clusters(*arguments, Promise(level, guarantee, allow_flag_all=True)).threshold
-        for level in (alpha, 2 * alpha)
-    )
-    assert low <= high
-    strict, loose = (
-        calibrate_clusters(*arguments, Promise(0.3, "pac", delta, allow_flag_all=True)).threshold
-        for delta in (alpha, 2 * alpha)
-    )
-    assert strict <= loose
-
-
 def test_pac_is_the_highest_threshold_at_which_the_bet_still_wins() -> None:
     """Every threshold by the definition: the wealth of a fixed bet on each group's missed share."""
     rng, alpha, delta = np.random.default_rng(0), 0.2, 0.2
@@ -249,12 +185,6 @@ def test_too_many_undefined_scores_are_an_error() -> None:
                 calibrate_clusters(scores, clusters, Promise(0.7, guarantee, undefined=policy))
 
 
-def test_all_scores_equal_are_all_flagged() -> None:
-    for guarantee in BOTH:
-        made = calibrate_clusters([2.0] * 60, np.arange(60) // 2, Promise(0.2, guarantee))
-        assert made.threshold == 2.0 and made.flags([2.0]).all()
-
-
 def test_too_few_clusters_name_the_minimum_however_many_examples_there_are() -> None:
     with pytest.raises(TooFewExamplesError, match=r"from 8 groups.*at least 9 groups") as caught:
         calibrate_clusters(range(800), np.arange(800) % 8, Promise(0.1))
@@ -319,34 +249,6 @@ def test_tampered_content_is_refused_and_a_missing_field_is_named(field: str, va
         ClusteredCalibration.from_dict(content)
 
 
-@pytest.mark.parametrize(
-    ("scores", "clusters", "options", "message"),
-    [
-        ([1.0] * 20, range(19), {}, "clusters must have 20 entries, one per score; got 19"),
-        ([1.0] * 20, [0.5] * 20, {}, "clusters must hold whole numbers"),
-        ([1.0] * 20, ["a"] * 20, {}, "clusters must hold whole numbers"),
-        ([1.0] * 20, [True] * 20, {}, "clusters must hold whole numbers"),
-        ([1.0] * 20, [[1]] * 20, {}, "clusters must hold whole numbers"),
-        ([1.0] * 2, [[1], [1, 2]], {}, "clusters must hold whole numbers"),
-        ([1.0] * 20, None, {}, "clusters must hold whole numbers"),
-        ([math.inf] * 20, range(20), {}, "scores must be finite"),
-        (["x"] * 20, range(20), {}, "scores must hold numbers"),
-        ([[1.0]] * 20, range(20), {}, "scores must have shape"),
-        ([1.0] * 20, range(20), {"guarantee": "paper"}, "guarantee must be marginal or pac"),
-        ([1.0], [1], {"undefined": "pass", "allow_flag_all": True}, "undefined must be"),
-    ],
-)
-def test_bad_input_is_named(scores: Any, clusters: Any, options: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        calibrate_clusters(scores, clusters, Promise(0.2, **options))
-
-
-def test_no_p_value_of_nan() -> None:
-    made = calibrate_clusters(range(20), range(20), Promise(0.2))
-    with pytest.raises(InputError, match="values must not hold NaN"):
-        made.p_value([math.nan])
-
-
 def test_the_score_drawn_of_a_cluster_does_not_depend_on_its_rank() -> None:
     rng, runs, k = np.random.default_rng(8), 3000, 13
     clusters, low = np.repeat(np.arange(k), 2), 0
@@ -369,14 +271,3 @@ def test_every_member_of_a_cluster_is_drawn_as_often_as_it_stands_there() -> Non
         lowest = np.sort(scores.reshape(k, 4)[:, 0])
         ones += int(np.sum(~np.isin(made.one_per_cluster(), lowest)))
     assert binom.ppf(0.001, runs * k, 0.25) <= ones <= binom.ppf(0.999, runs * k, 0.25)
-
-
-def test_the_p_values_are_prepared_once_for_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = calibrate_clusters(np.arange(40.0), np.arange(40) // 2, Promise(0.2))
-    first = made.p_value([-1.0, 3.0, 50.0])
-    # Were they summed up again for this, there would be other values.
-    monkeypatch.setattr("calibrail.conformal.groups._ladder", lambda *_: np.zeros(41))
-    assert made.p_value([-1.0, 3.0, 50.0]).tolist() == first.tolist() == [1 / 21, 3 / 21, 1.0]
-    assert calibrate_clusters(
-        np.arange(20.0), np.arange(20), Promise(0.2, guarantee="pac", delta=0.1)
-    ).p_value([3.0]) == [0.0]

@@ -90,29 +90,3 @@ def test_long_steps_are_convolved_alike_with_and_without_a_fourier_transform() -
     cut = 150
     trimmed = stays_below(limits, [(cut, grow[cut:])] * 3, last.take)
     assert trimmed <= found + 1e-12 and trimmed == pytest.approx(found, rel=1e-9)
-
-
-def test_a_staircase_that_cannot_be_kept_has_probability_zero() -> None:
-    assert stays_below([0, 0], [(0, np.ones(1)), (1, np.ones(1))], np.ones(1).take) == 0.0
-
-
-def test_no_limit_that_binds_leaves_the_whole_probability() -> None:
-    coin = (0, np.array([0.25, 0.75]))
-    assert stays_below([9] * 3, [coin] * 3, np.ones(10).take) == pytest.approx(1.0)
-    assert stays_below([9] * 3, [coin] * 3, np.arange(10.0).take) == pytest.approx(3 * 0.75)
-
-
-@CHECK
-@given(st.lists(st.integers(0, 8), min_size=3, max_size=3), st.integers(0, 2))
-def test_a_higher_stair_is_kept_no_less_often(stairs: list[int], raised: int) -> None:
-    limits = sorted(stairs)
-    higher = sorted(limit + (index >= raised) for index, limit in enumerate(limits))
-    step = (0, np.array([0.3, 0.3, 0.2, 0.2]))
-    low = stays_below(limits, [step] * 3, np.ones(limits[-1] + 1).take)
-    high = stays_below(higher, [step] * 3, np.ones(higher[-1] + 1).take)
-    assert 0.0 <= low <= high + 1e-12 <= 1.0 + 1e-9
-
-
-def test_a_limit_without_its_step_is_refused() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        stays_below([1, 2], [(0, np.ones(1))], np.ones(3).take)

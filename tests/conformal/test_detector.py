@@ -11,10 +11,9 @@ from calibrail.conformal.change_point import (
     N_BETS,
     alarm_threshold,
     bets,
-    first_alarms,
     shiryaev_roberts,
 )
-from calibrail.errors import InputError
+from tests.conformal.alarms import first_alarms
 
 
 def test_every_bet_is_fair_and_loses_at_most_nine_tenths() -> None:
@@ -79,20 +78,3 @@ def test_false_alarms_are_as_rare_as_promised() -> None:
     assert lengths.mean() > arl + 4 * lengths.std() / np.sqrt(streams)
     # The bound is not met by never raising one.
     assert np.mean(alarms > 0) > 0.1
-
-
-def test_first_alarms_are_those_of_the_detector() -> None:
-    ranks = np.random.default_rng(2).beta(2.0, 1.0, (20, 900))
-    detector, _ = shiryaev_roberts(ranks, np.zeros((20, N_BETS)))
-    over = detector >= 1e5
-    np.testing.assert_array_equal(
-        first_alarms(ranks, 1e5), np.where(over.any(axis=1), over.argmax(axis=1) + 1, 0)
-    )
-
-
-def test_wrong_shapes_and_lengths_are_refused() -> None:
-    with pytest.raises(InputError, match="ranks must have shape"):
-        shiryaev_roberts([[0.5]], np.zeros((2, N_BETS)))
-    for wrong in (0.0, np.nan, np.inf):
-        with pytest.raises(InputError, match="arl must be"):
-            alarm_threshold(wrong)

@@ -110,20 +110,6 @@ def test_a_hundred_million_answers_give_a_finite_wealth_that_grows_as_theory_say
     assert log_wealth(hits[3], n, limit) == pytest.approx(expected, rel=1e-4)
 
 
-@given(st.integers(0, 300), st.integers(0, 300), st.floats(0.01, 0.98))
-@settings(deadline=None)
-def test_a_higher_limit_is_harder_to_be_above_and_sides_are_mirror_images(
-    hits: int, misses: int, limit: float
-) -> None:
-    n = hits + misses
-    wealth = log_wealth(hits, n, limit)
-    assert log_wealth(hits, n, limit + 0.01) <= wealth + 1e-9
-    assert (
-        log_wealth(hits + 1, n + 1, limit) >= wealth - 1e-9 >= log_wealth(hits, n + 1, limit) - 2e-9
-    )
-    assert log_wealth(misses, n, 1.0 - limit, above=False) == pytest.approx(float(wealth), abs=1e-7)
-
-
 @pytest.mark.parametrize("rate", [0.02, 0.3, 0.9])
 def test_intervals_of_all_times_hold_together(rate: float) -> None:
     n = 60

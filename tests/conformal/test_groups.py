@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crepes.base import p_values_batch  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,18 +71,6 @@ def test_an_answer_is_judged_by_its_own_group_alone(
     assert made.thresholds(names).tolist() == [made.of(name).threshold for name in names]
 
 
-def test_mondrian_p_values_agree_with_crepes_where_nothing_is_tied() -> None:
-    """crepes calls a LARGE score strange, so scores are negated; bins are the groups."""
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=300)
-    groups = rng.choice(["a", "b", "c"], 300)
-    scores[groups == "b"] += 3.0
-    made = calibrate_groups(scores, groups.tolist(), Promise(0.1))
-    values, names = rng.normal(size=200), rng.choice(["a", "b", "c"], 200)
-    expected = p_values_batch(-scores, -values, groups, names, smoothing=False)
-    assert made.p_value(values, names.tolist()) == pytest.approx(expected, abs=1e-12)
-
-
 @CHECK
 @given(EXAMPLES, ALPHAS, st.randoms())
 def test_neither_order_nor_an_increasing_transform_matters(
@@ -101,18 +88,6 @@ def test_neither_order_nor_an_increasing_transform_matters(
     assert np.array_equal(found, expected)
 
 
-@CHECK
-@given(EXAMPLES)
-def test_thresholds_grow_with_alpha(examples: list[tuple[int, str]]) -> None:
-    scores, groups = _split(examples)
-    low, high = (
-        calibrate_groups(scores, groups, Promise(alpha, by="group", min_n=10))
-        for alpha in (0.1, 0.3)
-    )
-    names = ["a", "b", "c", "d"]
-    assert (low.thresholds(names) <= high.thresholds(names)).all()
-
-
 def test_each_group_keeps_the_promise_where_one_threshold_does_not() -> None:
     rng, runs, alpha = np.random.default_rng(3), 600, 0.1
     names = np.repeat(["easy", "hard"], [150, 50])
@@ -126,20 +101,6 @@ def test_each_group_keeps_the_promise_where_one_threshold_does_not() -> None:
     # A miss rate per run lies in [0, 1] with mean alpha: four (over-)estimated standard errors.
     assert missed["own"] / runs <= alpha + 4 * math.sqrt(alpha * (1 - alpha) / runs)
     assert missed["shared"] / runs > 0.3
-
-
-def test_a_group_with_one_member_shares_the_fallback() -> None:
-    made = calibrate_groups(range(31), ["a"] * 30 + ["alone"], Promise(0.1))
-    assert made.small == {"alone": 1} and made.scope == "all groups"
-    assert made.of("alone") is made.of("never seen") is made.fallback
-    assert made.fallback.n == 31
-
-
-def test_equal_scores_are_flagged_in_every_group() -> None:
-    made = calibrate_groups([5.0] * 60, ["a"] * 30 + ["b"] * 30, Promise(0.1))
-    assert made.thresholds(["a", "b", "c"]).tolist() == [5.0] * 3
-    assert made.flags([5.0] * 3, ["a", "b", "c"]).all()
-    assert not made.flags([4.9] * 3, ["a", "b", "c"]).any()
 
 
 def test_undefined_scores_follow_the_policy() -> None:
@@ -218,24 +179,6 @@ def test_a_changed_threshold_inside_is_refused(where: str) -> None:
     part["threshold"] += 1.0
     with pytest.raises(InputError, match="contradicts itself"):
         GroupedCalibration.from_dict(content)
-
-
-@pytest.mark.parametrize(
-    ("scores", "groups", "message"),
-    [
-        ([1.0] * 9, ["a"] * 8, "groups must have 9 entries, one per score; got 8"),
-        ([1.0] * 9, [1] * 9, "groups must hold strings"),
-        ([1.0] * 9, [None] * 9, "groups must hold strings"),
-        ([1.0] * 9, ["a"] * 8 + [math.nan], "groups must hold strings"),
-        ([1.0] * 9, "aaaaaaaaa", "groups must"),
-        ([math.inf] * 9, ["a"] * 9, "scores must be finite"),
-        ([[1.0]] * 9, ["a"] * 9, "scores must have shape"),
-        (["x"] * 9, ["a"] * 9, "scores must hold numbers"),
-    ],
-)
-def test_bad_input_is_named(scores: Any, groups: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        calibrate_groups(scores, groups, Promise(0.2))
 
 
 @pytest.mark.parametrize("method", ["flags", "p_value"])

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from calibrail.conformal import ClassCounts, calibrate_threshold, clopper_pearson, rank
 from calibrail.conformal.certificate import joint_flip_tolerance
-from calibrail.errors import InputError
 from calibrail.options import Promise, Requirement
 from tests.conformal.counted import certify, tolerance
 
@@ -90,31 +89,6 @@ def test_larger_tables_against_the_harmful_flips(
     assert found.n == sum(cells) and found.share == found.flips / found.n
 
 
-@CHECK
-@given(
-    st.tuples(st.integers(0, 400), st.integers(0, 60), st.integers(0, 60), st.integers(0, 400)),
-    st.floats(0.5, 0.95),
-    st.floats(0.05, 0.5),
-    st.floats(0.5, 0.98),
-    st.floats(0.0, 0.05),
-)
-def test_the_tolerance_falls_with_every_stricter_requirement(
-    cells: tuple[int, ...], required: float, limit: float, level: float, step: float
-) -> None:
-    caught, missed, alarms, passed = cells
-    counts = (caught, caught + missed, alarms, alarms + passed)
-
-    def tolerated(required: float, limit: float, level: float) -> int:
-        found = tolerance(*counts, required, limit, level)
-        return -1 if found is None else found.flips
-
-    base = tolerated(required, limit, level)
-    assert -1 <= base <= sum(cells)
-    assert tolerated(required + step, limit, level) <= base
-    assert tolerated(required, limit - step, level) <= base
-    assert tolerated(required, limit, level + (1 - level) / 2) <= base
-
-
 def test_the_weakest_requirement_is_the_one_that_falls_first() -> None:
     for counts, weakest in (((270, 300, 2, 400), "coverage"), ((300, 300, 30, 400), "fpr")):
         found = tolerance(*counts, 0.85, 0.12, 0.95)
@@ -166,31 +140,6 @@ def test_the_joint_tolerance_against_every_mixture_of_flips(
     counts = ClassCounts(0, 30, alarms, n_faithful)
     found = joint_flip_tolerance(made, counts, Requirement(limit, None, 0.8))
     assert (None if found is None else found.flips) == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((3, 2, 0, 1, 0.5, 0.5, 0.9), "caught must be at most n_hallucinated = 2"),
-        ((1, 2, 2, 1, 0.5, 0.5, 0.9), "false_alarms must be at most n_faithful = 1"),
-        ((-1, 2, 0, 1, 0.5, 0.5, 0.9), "caught must be at least 0"),
-        ((1.0, 2, 0, 1, 0.5, 0.5, 0.9), "caught must be a whole number"),
-        ((1, 2, 0, None, 0.5, 0.5, 0.9), "n_faithful must be a whole number"),
-        ((1, 2, 0, 1, 1.5, 0.5, 0.9), r"min_coverage must lie in \[0, 1\]"),
-        ((1, 2, 0, 1, math.nan, 0.5, 0.9), r"min_coverage must lie in \[0, 1\]"),
-        ((1, 2, 0, 1, 0.5, -0.5, 0.9), r"max_fpr must lie in \[0, 1\]"),
-        ((1, 2, 0, 1, 0.5, None, 0.9), "max_fpr must be a number"),
-        ((1, 2, 0, 1, 0.5, 0.5, 1.0), r"confidence must lie in \(0, 1\)"),
-    ],
-)
-def test_bad_input_is_named(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        tolerance(*arguments)
-
-
-def test_no_examples_certify_nothing() -> None:
-    assert tolerance(0, 0, 0, 0, 0.5, 0.5, 0.9) is None
-    assert tolerance(20, 20, 0, 0, 0.5, 0.5, 0.9) is None
 
 
 def test_where_every_alarm_is_allowed_coverage_alone_limits_the_flips() -> None:

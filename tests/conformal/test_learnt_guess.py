@@ -10,7 +10,6 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from calibrail.conformal.sequential.active import features, fitted, learnt_guess
-from calibrail.errors import InputError
 
 values = st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(float("nan"))), min_size=1, max_size=12)
 
@@ -54,9 +53,3 @@ def test_it_is_the_maximum_that_a_regression_finds() -> None:
     model = LogisticRegression(C=1.0, tol=1e-10).fit(rows, hallucinated)
     # The answer that says nothing is all that differs.
     assert slopes[:2] == pytest.approx([model.intercept_[0], model.coef_[0, 0]], abs=0.01)
-
-
-@pytest.mark.parametrize("labels", [[1], [1, 0, 1]])
-def test_labels_and_scores_go_in_pairs(labels: list[int]) -> None:
-    with pytest.raises(InputError, match="labels"):
-        learnt_guess([0.1, 0.2], labels, [0.1, 0.2], [0.3])

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from calibrail.conformal import calibrate_threshold, coverage_band, minimum_n, rank
-from calibrail.conformal.power import Plan, VerdictProbabilities
+from calibrail.conformal.power import VerdictProbabilities
 from calibrail.errors import InputError
 from calibrail.options import Promise
 from tests.conformal.counted import certify, certify_joint
@@ -236,26 +234,6 @@ def test_what_no_number_of_labels_proves_has_a_reason(options: dict[str, Any], w
     assert max(odds.certified for odds in made.points) < 0.8
 
 
-@pytest.mark.parametrize("kind", [FIXED, DETECTOR])
-def test_easier_requirements_and_better_detectors_need_fewer_labels(kind: dict[str, Any]) -> None:
-    kind = {**kind, "withhold": False}
-    first = planned(0.1, **kind).n
-    assert first is not None
-    better = {"separation": 2.5} if "separation" in kind else {"coverage": 0.99}
-    for change in ({"max_fpr": 0.5}, {"power": 0.6}, {"confidence": 0.8}, better):
-        assert (planned(0.1, **{**kind, **change}).n or math.inf) <= first
-    assert (planned(0.1, **{**kind, "withhold": True}).n or math.inf) >= first
-    assert (planned(0.1, **{**kind, "power": 0.95}).n or math.inf) > first
-
-
-def test_the_probability_grows_from_scale_to_scale() -> None:
-    for kind in (FIXED, DETECTOR):
-        made = planned(0.1, n=[200, 800, 3200, 12800], withhold=False, **kind)
-        shares = [odds.certified for odds in made.points]
-        assert shares == sorted(shares)
-        assert shares[0] < 0.6 and shares[-1] > 0.97
-
-
 def test_the_bottleneck_is_the_side_that_is_met_less_often() -> None:
     assert planned(0.05, **FIXED).bottleneck == "coverage"
     assert planned(0.05, **{**FIXED, "coverage": 0.999, "fpr": 0.19}).bottleneck == "fpr"
@@ -315,67 +293,3 @@ def test_bad_input_is_named(options: dict[str, Any], name: str) -> None:
 def test_no_joint_confidence_is_refused() -> None:
     with pytest.raises(InputError, match=r"^confidence must leave room for delta"):
         planned(0.1, delta=0.9, confidence=0.7, **DETECTOR)
-
-
-inner = st.floats(0.001, 0.999)
-closed = st.floats(0.0, 1.0)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    alpha=inner,
-    delta=st.floats(0.001, 0.4),
-    required=st.none() | closed,
-    limit=closed,
-    confidence=st.floats(0.5, 0.9999),
-    base=st.floats(0.01, 0.99),
-    share=st.floats(0.05, 0.95),
-    guarantee=st.sampled_from(["marginal", "pac"]),
-    withhold=st.booleans(),
-    assumed=st.one_of(
-        st.fixed_dictionaries({"coverage": closed, "fpr": closed}),
-        st.fixed_dictionaries({"auroc": inner}),
-        st.fixed_dictionaries({"separation": st.floats(-1e6, 1e6)}),
-    ),
-    n=st.lists(st.integers(1, 3000), min_size=1, max_size=3),
-)
-def test_every_plan_holds_probabilities(
-    alpha: float,
-    delta: float,
-    required: float | None,
-    limit: float,
-    confidence: float,
-    base: float,
-    share: float,
-    guarantee: Any,
-    withhold: bool,
-    assumed: dict[str, float],
-    n: list[int],
-) -> None:
-    made = planned(
-        alpha,
-        delta=delta,
-        guarantee=guarantee,
-        max_fpr=limit,
-        min_coverage=required,
-        confidence=confidence,
-        base_rate=base,
-        calibration_share=share,
-        n=n,
-        withhold=withhold,
-        **assumed,
-    )
-    assert isinstance(made, Plan)
-    assert (made.at is None) == (made.reason is not None)
-    assert made.base_rate == base
-    assert made.at is None or made.at.certified >= 0.8
-    for odds in (*made.points, *made.curve):
-        parts = (odds.certified, odds.rejected, odds.inconclusive)
-        assert all(0.0 <= part <= 1.0 for part in (*parts, odds.coverage_side, odds.fpr_side))
-        assert sum(parts) == pytest.approx(1.0, abs=1e-9)
-    content = made.to_dict()
-    assert content["schema"] == "calibrail.plan/1"
-    assert content["n"] == made.n and content["bottleneck"] == made.bottleneck
-    assert [point["n"] for point in content["points"]] == [point.n for point in made.points]
-    for name in ("n", "certified", "rejected", "inconclusive"):
-        assert content["curve"][name] == [getattr(odds, name) for odds in made.curve]

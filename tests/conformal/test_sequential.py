@@ -16,13 +16,12 @@ from calibrail.conformal import (
     estimated_labels,
     labelling_probability,
     log_wealth,
-    weighted_log_wealth,
 )
 from calibrail.errors import InputError
 from calibrail.options import Drawing, Requirement
+from tests.conformal.wealth import weighted_log_wealth
 
 REQUIRED = Requirement(max_fpr=0.2, min_coverage=0.8, confidence=0.9)
-TWO: dict[str, Any] = {"flagged": [1, 0], "hallucinated": [1, 1], "guess": [0.5, 0.5]}
 DESIGNS = [
     Drawing(),
     Drawing("active"),
@@ -81,13 +80,6 @@ def test_the_state_does_not_grow(drawing: Drawing) -> None:
     for name in ("mass", "hits", "highest"):
         assert len(few[name]) == len(many[name])
     assert len(few["log_wealth"] or []) == len(many["log_wealth"] or []) <= 1600
-
-
-def test_scalars_are_answers_too() -> None:
-    test = SequentialTest(REQUIRED).update(True, True).update(True, None).update(False, False)
-    assert (test.drawn, test.labelled, test.caught, test.n_faithful) == (3, 2, 1, 1)
-    active = SequentialTest(REQUIRED, Drawing("active"))
-    assert active.update(True, None, 0.5, 0.9).mass == (0.9, pytest.approx(0.1))
 
 
 @pytest.mark.parametrize(
@@ -250,14 +242,6 @@ def test_probabilities_keep_to_the_floor_and_follow_what_is_open(seed: int, floo
 def test_bad_answers_are_named(drawing: Drawing, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         SequentialTest(REQUIRED, drawing).update(**arguments)
-
-
-@pytest.mark.parametrize(
-    "requirement", [Requirement(0.2), Requirement(None, 0.9), Requirement(0.2, 1.0)]
-)
-def test_both_limits_are_needed(requirement: Requirement) -> None:
-    with pytest.raises(InputError, match=r"min_coverage|max_fpr"):
-        SequentialTest(requirement)
 
 
 def test_a_damaged_state_is_refused() -> None:

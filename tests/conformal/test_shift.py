@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -43,18 +42,6 @@ def test_p_values_are_shares_of_the_weight(
 
 
 @CHECK
-@given(st.lists(st.integers(-20, 20), min_size=1, max_size=40), ALPHAS, st.floats(1e-3, 1e3))
-def test_equal_weights_are_the_plain_calibration(
-    scores: list[int], alpha: float, weight: float
-) -> None:
-    made = calibrate_weighted(scores, [weight] * len(scores), alpha)
-    plain = calibrate_threshold(scores, Promise(alpha, allow_flag_all=True))
-    own = np.full(len(QUERIES), weight)
-    assert made.p_value(QUERIES, own) == pytest.approx(plain.p_value(QUERIES), rel=1e-9)
-    assert made.effective_n == pytest.approx(len(scores))
-
-
-@CHECK
 @given(EXAMPLES, ALPHAS)
 def test_a_weight_is_as_good_as_that_many_copies(
     examples: list[tuple[int, int]], alpha: float
@@ -80,31 +67,6 @@ def test_the_threshold_is_where_flags_begin(
     assert np.array_equal(flagged, threshold <= QUERIES)
     assert threshold >= made.threshold(own + 1)
     assert made.threshold() == made.threshold(float(made.weights.mean()))
-
-
-@CHECK
-@given(EXAMPLES, ALPHAS, st.randoms(), st.sampled_from([1e-9, 0.5, 1e9]))
-def test_order_scale_of_the_weights_and_increasing_transforms_do_not_matter(
-    examples: list[tuple[int, int]], alpha: float, random: Any, scale: float
-) -> None:
-    scores, weights = _split(examples)
-    plain = calibrate_weighted(scores, weights, alpha)
-    expected = plain.p_value(QUERIES, np.full(len(QUERIES), 2.0))
-    order = list(range(len(scores)))
-    random.shuffle(order)
-    other = calibrate_weighted(np.exp(scores[order] / 7.0), weights[order] * scale, alpha)
-    found = other.p_value(np.exp(QUERIES / 7.0), np.full(len(QUERIES), 2.0 * scale))
-    assert found == pytest.approx(expected, rel=1e-9)
-    assert other.effective_n == pytest.approx(plain.effective_n)
-
-
-@CHECK
-@given(EXAMPLES, st.integers(1, 9))
-def test_thresholds_grow_with_alpha(examples: list[tuple[int, int]], own: int) -> None:
-    thresholds = [
-        calibrate_weighted(*_split(examples), alpha).threshold(own) for alpha in (0.05, 0.1, 0.5)
-    ]
-    assert thresholds == sorted(thresholds)
 
 
 @CHECK
@@ -165,46 +127,6 @@ def test_weights_whose_sum_no_float_can_hold_still_have_a_threshold() -> None:
     made = calibrate_weighted([1.0, 2.0, 3.0], [1.7e308] * 3, 0.3)
     assert made.p_value([2.0], [1.7e308])[0] == pytest.approx(3 / 4)
     assert made.threshold() == made.threshold(1.7e308) == 1.0
-
-
-def test_one_example_equal_scores_and_the_callers_arrays() -> None:
-    one = calibrate_weighted([2.0], [5.0], 0.6)
-    assert one.threshold(5.0) == 2.0 and one.effective_n == 1.0
-    scores, weights = np.array([3.0, 3.0, 3.0]), np.array([1.0, 2.0, 3.0])
-    equal = calibrate_weighted(scores, weights, 0.5)
-    assert equal.threshold(1.0) == 3.0 and equal.flags([3.0], [1.0]).all()
-    scores[:], weights[:] = 9.0, 9.0
-    assert equal.scores.tolist() == [3.0] * 3 and equal.weights.tolist() == [1.0, 2.0, 3.0]
-
-
-def test_the_result_is_json() -> None:
-    made = calibrate_weighted([2, 1], [3, 1], np.float32(0.1))  # type: ignore[arg-type]
-    found = json.loads(json.dumps(made.to_dict(), allow_nan=False))
-    assert found["scores"] == [1.0, 2.0] and found["weights"] == [1.0, 3.0]
-    assert found["alpha"] == 0.1 and found["effective_n"] == pytest.approx(1.6)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([], [], 0.1), "scores must hold at least one score"),
-        (([math.nan], [1.0], 0.1), "scores must .* all finite"),
-        (([math.inf], [1.0], 0.1), "scores must .* all finite"),
-        (([[1.0]], [1.0], 0.1), "scores must have shape"),
-        ((["x"], [1.0], 0.1), "scores must hold numbers"),
-        (([1.0], [1.0, 2.0], 0.1), "weights must have 1 entries, one per score; got 2"),
-        (([1.0], [-1.0], 0.1), "weights must be finite and at least 0"),
-        (([1.0], [math.nan], 0.1), "weights must be finite and at least 0"),
-        (([1.0], [math.inf], 0.1), "weights must be finite and at least 0"),
-        (([1.0, 2.0], [0.0, 0.0], 0.1), "weights must not all be 0"),
-        (([1.0], ["x"], 0.1), "weights must hold numbers"),
-        (([1.0], [1.0], 0.0), r"alpha must lie in \(0, 1\)"),
-        (([1.0], [1.0], math.nan), r"alpha must lie in \(0, 1\)"),
-    ],
-)
-def test_bad_input_is_named(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        calibrate_weighted(*arguments)
 
 
 def test_bad_answers_are_named() -> None:

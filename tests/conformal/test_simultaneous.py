@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from fractions import Fraction
 from typing import Any
@@ -22,7 +21,6 @@ from calibrail.conformal.bounds import (
     local_level,
     lower_bounds,
 )
-from calibrail.errors import InputError
 
 CHECK = settings(max_examples=25, deadline=None)
 
@@ -70,15 +68,6 @@ def test_the_local_level_of_few_scores_by_direct_integration(n: int, error: floa
     crossed = float(1 - by_integration(edges))
     assert float(by_recursion(edges)) == pytest.approx(1 - crossed, abs=1e-15)
     assert error * (1 - 0.006) <= crossed <= error * (1 + 1e-9)
-
-
-def test_one_and_two_scores_by_hand() -> None:
-    assert local_level(1, 0.1) == pytest.approx(0.1, rel=0.006)
-    low, high = Fraction(1, 5), Fraction(1, 2)
-    # Both above 1/2, or one in [1/5, 1/2) and the other above 1/2.
-    expected = Fraction(1, 2) ** 2 + 2 * Fraction(3, 10) * Fraction(1, 2)
-    assert by_integration([low, high]) == by_recursion([low, high]) == expected
-    assert _below(np.array([1, 2]), np.array([0.2, 0.5]), 2) == pytest.approx(float(expected))
 
 
 @pytest.mark.parametrize("n", [7, 20, 45, 60])
@@ -139,44 +128,6 @@ def test_many_scores_are_still_no_narrower_than_pointwise_and_no_wider_than_need
     near = band.share >= 0.95
     dkw = simultaneous_band(np.arange(float(n)), 0.95, "dkw")
     assert (band.lower[near] >= dkw.lower[near]).all()
-
-
-@CHECK
-@given(SCORES, LEVELS, LEVELS, st.sampled_from(METHODS))
-def test_the_band_narrows_with_lower_confidence(
-    scores: np.ndarray[Any, Any], one: float, other: float, method: Any
-) -> None:
-    low, high = sorted((one, other))
-    # The local level is found to within half a percent: nearer levels may swap.
-    if (1 - low) < 1.02 * (1 - high):
-        return
-    narrow, wide = (simultaneous_band(scores, level, method) for level in (low, high))
-    assert (wide.lower <= narrow.lower).all() and (narrow.upper <= wide.upper).all()
-
-
-def test_more_scores_of_the_same_kind_are_known_better() -> None:
-    for method in METHODS:
-        few = simultaneous_band(np.arange(40.0), 0.9, method)
-        many = simultaneous_band(np.repeat(np.arange(40.0), 5), 0.9, method)
-        assert (many.share == few.share).all()
-        assert (many.upper - many.lower < few.upper - few.lower).all()
-
-
-@CHECK
-@given(SCORES, st.randoms())
-def test_neither_order_nor_an_increasing_transform_matters(
-    scores: np.ndarray[Any, Any], random: Any
-) -> None:
-    plain = simultaneous_band(scores, 0.9)
-    shuffled = scores.tolist()
-    random.shuffle(shuffled)
-    assert simultaneous_band(shuffled, 0.9).to_dict() == plain.to_dict()
-    transforms: list[Any] = [lambda x: x**3 / 7.0, lambda x: np.exp(x / 10.0)]
-    for transform in transforms:
-        other = simultaneous_band(transform(scores), 0.9)
-        assert np.array_equal(other.thresholds, transform(plain.thresholds))
-        assert np.array_equal(other.lower, plain.lower)
-        assert np.array_equal(other.upper, plain.upper)
 
 
 @CHECK
@@ -255,38 +206,6 @@ def test_extreme_levels_stay_finite_and_ordered() -> None:
             assert np.isfinite(ends).all() and (np.diff(ends, axis=0) >= 0).all()
 
 
-def test_the_result_is_json() -> None:
-    band = simultaneous_band([1, 2, 2, 3], np.float32(0.9))  # type: ignore[arg-type]
-    found = json.loads(json.dumps(band.to_dict(), allow_nan=False))
-    assert found["thresholds"] == [1.0, 2.0, 3.0] and found["share"] == [1.0, 0.75, 0.25]
-    assert (found["n"], found["confidence"], found["method"]) == (4, 0.9, "berk-jones")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([], 0.9), "scores must hold at least one score"),
-        (([1.0, math.nan], 0.9), "scores must .* all finite"),
-        (([1.0, -math.inf], 0.9), "scores must .* all finite"),
-        (([[1.0]], 0.9), r"scores must have shape \(n,\)"),
-        ((["x"], 0.9), "scores must hold numbers"),
-        (([1.0], 1.0), r"confidence must lie in \(0, 1\)"),
-        (([1.0], math.nan), r"confidence must lie in \(0, 1\)"),
-        (([1.0], None), "confidence must be a number"),
-        (([1.0], 0.9, "hoeffding"), "method must be one of berk-jones, dkw; got 'hoeffding'"),
-    ],
-)
-def test_bad_input_is_named(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        simultaneous_band(*arguments)
-
-
-def test_no_band_is_read_at_nan() -> None:
-    band = simultaneous_band([1.0, 2.0], 0.9)
-    with pytest.raises(InputError, match="thresholds must not hold NaN"):
-        band.at([1.0, math.nan])
-
-
 EXTREME_SCORES = hnp.arrays(
     np.float64, st.integers(1, 40), elements=st.sampled_from([-1.5, 0.0, 0.25, 1.0, 1e300])
 )
@@ -302,22 +221,6 @@ def test_each_coverage_is_the_share_that_its_threshold_flags(scores: np.ndarray[
     assert coverages[0] == 1.0 and (np.diff(coverages) < 0).all() and coverages[-1] > 0.0
 
 
-@CHECK
-@given(EXTREME_SCORES, st.randoms())
-def test_neither_order_nor_scale_matters(scores: np.ndarray[Any, Any], random: Any) -> None:
-    shuffled = scores.tolist()
-    random.shuffle(shuffled)
-    expected = attainable_coverages(scores)[1].tolist()
-    assert attainable_coverages(shuffled)[1].tolist() == expected
-    assert attainable_coverages(np.arctan(scores))[1].tolist() == expected
-
-
 def test_a_constant_score_reaches_full_coverage_alone() -> None:
     thresholds, coverages = attainable_coverages([7] * 5)
     assert thresholds.tolist() == [7.0] and coverages.tolist() == [1.0]
-
-
-@pytest.mark.parametrize("scores", [[], [math.nan], [1.0, math.inf], [[1.0]], ["a"], None, 3.0])
-def test_bad_scores_of_attainable_coverages_are_named(scores: Any) -> None:
-    with pytest.raises(InputError, match="scores must"):
-        attainable_coverages(scores)

@@ -74,12 +74,3 @@ def test_gaussian_answers_have_the_rates_and_a_guess_that_is_the_posterior() -> 
         assert np.mean(bad[among]) == pytest.approx(
             float(np.mean(guess[among])), abs=4.0 / np.sqrt(among.sum())
         )
-
-
-def test_a_stream_ends_at_its_labels() -> None:
-    for drawing in (Drawing(), Drawing("active")):
-        found = follow(
-            gaussian(0.97, 0.05, 0.3), REQUIRED, drawing, streams=50, units=4000, labels=100, seed=2
-        )
-        labelled = found.labelled[np.isfinite(found.labelled)]
-        assert len(labelled) and labelled.max() <= 100

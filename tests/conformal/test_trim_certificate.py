@@ -12,7 +12,6 @@ from calibrail.conformal.certificate import (
     certify_group_trimming,
     certify_trimming,
 )
-from calibrail.errors import InputError
 from calibrail.options import Promise, Requirement
 
 ALL = np.ones(400)
@@ -114,8 +113,3 @@ def test_a_certificate_comes_back_from_its_dictionary() -> None:
         ClassCounts(95, 100, 5, 100), ALL, Requirement(min_coverage=0.8, min_kept=0.7)
     )
     assert TrimCertificate.from_dict(certificate.to_dict()) == certificate
-
-
-def test_shares_outside_their_range_are_refused() -> None:
-    with pytest.raises(InputError, match="values must lie in"):
-        certify_trimming(ClassCounts(1, 2, 1, 2), [1.2], Requirement(min_coverage=0.8))

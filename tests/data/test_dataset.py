@@ -45,7 +45,7 @@ def test_nothing_is_no_answer() -> None:
 
 
 def test_a_disk_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full() -> None:
+    def full(**how: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)

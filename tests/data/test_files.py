@@ -115,10 +115,9 @@ def test_a_damaged_archive_is_an_error_that_names_it(tmp_path: Path, name: str) 
     ],
 )
 @pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("filler", [0, 100_000])
-def test_a_list_within_one_object(tmp_path: Path, wrap: Any, indent: Any, filler: int) -> None:
+def test_a_list_within_one_object(tmp_path: Path, wrap: Any, indent: Any) -> None:
     path = tmp_path / "rows.json"
-    rows = [good(question="é" * filler + "q"), good(id="b", label=0)]
+    rows = [good(question="é" * 100_000 + "q"), good(id="b", label=0)]
     text = json.dumps(wrap(rows), indent=indent, ensure_ascii=False)
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert [(e.id, e.label) for e in read(path, strict=True)] == [("a", 1), ("b", 0)]
@@ -134,12 +133,11 @@ def test_what_is_no_wrapped_list_stays_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 1])
-@pytest.mark.parametrize("filler", [0, 700_000, 1_500_000])
 def test_of_several_lists_one_is_named_or_the_only_one_with_answers_is_read(
-    tmp_path: Path, indent: Any, filler: int
+    tmp_path: Path, indent: Any
 ) -> None:
     path = tmp_path / "rows.json"
-    train, test = [good(response='"]}' * (filler // 3) + "r"), good(id="b")], [good(id="c")]
+    train, test = [good(response='"]}' + "r"), good(id="b")], [good(id="c")]
     about: dict[str, Any] = {"source": "x", "names": ["[", "{"], "of": {"label": [{"label": 1}]}}
     for kind, rows in (("ids", ["a", "b", "c"]), ("meta", [{"author": "[{"}] * 2)):
         path.write_text(json.dumps({**about, kind: rows, "train": train}, indent=indent))
@@ -252,9 +250,8 @@ def test_a_folder_of_mixed_compression_and_a_compressed_array_from_a_pipe(
 
 
 @pytest.mark.parametrize("indent", [1, 4, "\t"])
-@pytest.mark.parametrize("filler", [0, 1_500_000])
-def test_objects_that_stand_over_several_lines(tmp_path: Path, indent: Any, filler: int) -> None:
-    rows = [good(id="a", question='}\\"{' + "é" * filler), good(id="b", contexts=["[", "}"])]
+def test_objects_that_stand_over_several_lines(tmp_path: Path, indent: Any) -> None:
+    rows = [good(id="a", question='}\\"{é'), good(id="b", contexts=["[", "}"])]
     path = tmp_path / "rows.json"
     path.write_text("\n".join(json.dumps(row, indent=indent) for row in rows), encoding="utf-8")
     examples, reading = read_all(path, strict=True)

@@ -197,25 +197,6 @@ def test_arrays_become_columns_of_one_length() -> None:
         columns_of(scores=[1], labels=[0, 1])
 
 
-class Interchanged:
-    """A data frame of a library that knows no Arrow, only the interchange protocol."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> object:
-        return self.table.__dataframe__(nan_as_null, allow_copy)
-
-
-def test_a_frame_of_the_interchange_protocol() -> None:
-    rows = [{**row, "contexts": row["contexts"][0]} for row in ROWS]
-    opened = read(Interchanged(pa.Table.from_pylist(rows)))  # type: ignore[arg-type]
-    assert [(item.id, item.contexts, item.label) for item in opened] == [
-        (row["id"], (row["contexts"],), row["label"]) for row in rows
-    ]
-    assert (opened.source, opened.digest()) == ("Interchanged in memory", _digest(rows))
-
-
 class Split(dict[str, Any]):
     """What holds several data sets by name."""
 

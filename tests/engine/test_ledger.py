@@ -7,7 +7,6 @@ import pytest
 
 from calibrail.data import Example
 from calibrail.engine import score_examples
-from calibrail.engine.local import CostLedger
 from calibrail.models.loading import LocalModel
 from calibrail.scores.base import Demand, Scores
 
@@ -126,17 +125,3 @@ def test_opening_a_model_is_no_part_of_what_answers_take(
     added = costs["slow"] + again
     assert (added.n, added.seconds, added.seconds_opening) == (8, 8.0, 16.0)
     assert added.to_dict()["seconds_opening"] == 16.0
-
-
-def test_how_far_a_block_is_goes_by_what_models_took_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr("calibrail.engine.local.time.perf_counter", lambda: now[0])
-    quick, slow = Model(), Model()
-    ledger = CostLedger(["a"], [Asking("a", quick, slow)])
-    assert ledger.weights([quick, slow]) == [0.5, 0.5]
-    for model, seconds in ((quick, 1.0), (slow, 9.0)):
-        with ledger.preparing(model):
-            now[0] += seconds
-    assert ledger.weights([slow, quick]) == [0.9, 0.1]

@@ -101,24 +101,22 @@ def test_long_texts_come_in_smaller_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     assert seen == [2, 3, 4, 5]
 
 
+@pytest.mark.parametrize(
+    ("names", "block", "message"),
+    [
+        ("length,length", 4, "each score may be named once; got length twice"),
+        ("length", 0, "block must be at least 1; got 0"),
+    ],
+)
+def test_what_cannot_be_scored_is_named(names: str, block: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        score_examples([], scores(names), block=block)
+
+
 def test_no_example_gives_an_empty_table() -> None:
     table = score_examples([], scores("length"))
-    assert len(table) == 0
+    assert len(table) == 0 and table.kept == {}
     assert table.columns["length"].dtype == np.float64
-
-
-def test_columns_that_were_not_asked_for_are_not_kept() -> None:
-    assert score_examples(answers(2), scores("length")).kept == {}
-
-
-def test_a_score_named_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="each score may be named once; got length twice"):
-        score_examples([], scores("length,length"))
-
-
-def test_a_block_holds_at_least_one() -> None:
-    with pytest.raises(InputError, match="block must be at least 1; got 0"):
-        score_examples([], scores("length"), block=0)
 
 
 class Short:

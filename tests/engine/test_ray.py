@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail.engine import ray as engine
-from calibrail.engine import shard_actor
 from calibrail.engine.shards import Job, Outcome, write_result
 from calibrail.errors import DataError, InputError
 from calibrail.options.runtime import EngineOptions
@@ -58,7 +57,7 @@ def shard(tmp_path: Path) -> dict[str, Any]:
 
 
 def answer(task: Any, shard: dict[str, Any], wanted: str | None = None) -> dict[str, Any]:
-    actor = shard_actor.ShardActor(pickle.dumps(task), wanted or version("calibrail"))
+    actor = engine.ShardActor(pickle.dumps(task), wanted or version("calibrail"))
     (row,) = actor(pa.Table.from_pylist([shard])).to_pylist()
     return dict(row)
 
@@ -87,7 +86,7 @@ def test_exception_of_the_task_is_told_at_once(shard: dict[str, Any]) -> None:
 @pytest.mark.parametrize("died", [1, 2, 3])
 def test_attempts_outlive_processes(shard: dict[str, Any], died: int) -> None:
     for _ in range(died):
-        shard_actor._begin_attempt(Path(shard["input"]))
+        engine._begin_attempt(Path(shard["input"]))
     told = answer(Counting(), shard)
     assert told["attempts"] == min(died + 1, 3)
     assert (told["error"] is None) == (died < 3) == Path(shard["result"]).exists()
@@ -98,7 +97,7 @@ def test_attempts_outlive_processes(shard: dict[str, Any], died: int) -> None:
 def test_node_that_cannot_compute_says_why(
     shard: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_actor, "_PATIENCE", 0.0)
+    monkeypatch.setattr(engine, "_PATIENCE", 0.0)
     assert answer(NotHere(), shard)["unfit"] == (
         "cannot load what is to be computed (ImportError: no module named plugin)"
     )
@@ -112,7 +111,7 @@ def test_node_that_cannot_compute_says_why(
 def test_result_on_another_disk_is_not_taken_for_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_actor, "_PATIENCE", 0.0)
+    monkeypatch.setattr(engine, "_PATIENCE", 0.0)
     told = {"number": 0, "error": None, "attempts": 1, "unfit": None}
     with pytest.raises(DataError, match="does not see what others wrote"):
         engine._outcome(told, {0: tmp_path / "nowhere.parquet"})
@@ -161,7 +160,7 @@ def test_rows_are_read_as_shards_are_computed(
         yield None, 2.0
 
     def computed(*given: Any) -> Iterator[Outcome]:
-        yield from (Outcome(number) for number, _, _ in given[3])
+        yield from (Outcome(job.number) for job in given[3])
 
     monkeypatch.setattr(engine, "_cluster", cluster)
     monkeypatch.setattr(engine, "_on_cluster", computed)

@@ -335,15 +335,6 @@ def test_what_a_network_computes_here_does_not_depend_on_what_is_known(tmp_path:
     assert_equal(whole, scored(examples, both, tmp_path / "T"))
 
 
-def test_texts_that_no_shard_can_hold_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("calibrail.engine.shards._LONGEST", 300)
-    with pytest.raises(InputError, match=r"texts of one shard take .*; lower shard_rows"):
-        scored(answers(5), scores("length"), tmp_path)
-    scored(answers(5), scores("length"), tmp_path, shard_rows=1)
-
-
 def test_what_a_name_does_not_lead_to_is_computed_here(tmp_path: Path) -> None:
     class Twice(Novelty):
         """A score of a script that bears the name of another one."""
@@ -383,11 +374,6 @@ def test_what_was_learnt_tells_detectors_apart(tmp_path: Path) -> None:
     other = item.fit(examples[10:])  # type: ignore[attr-defined]
     for fitted in (one, other, one):
         assert_equal(score_examples(examples, [fitted]), scored(examples, [fitted], tmp_path))
-
-
-def test_a_score_named_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="length twice"):
-        scored(answers(3), scores("length,length"), tmp_path)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1 garbage", None])
@@ -473,10 +459,6 @@ def test_data_in_memory_is_kept_as_a_file_is(tmp_path: Path, detectors: Detector
             report = calibrate(source, item, alpha=0.3).report.to_dict()
         assert report["test"] == plain["test"] and report["threshold"] == plain["threshold"]
         assert len(detectors.seen()) == n_asked + n_shown
-
-
-def test_nothing_is_scored_where_there_is_nothing(tmp_path: Path) -> None:
-    assert_equal(score_examples([], scores("length")), scored([], scores("length"), tmp_path))
 
 
 def test_a_cell_that_no_shard_can_hold_is_named(tmp_path: Path, detectors: Detectors) -> None:

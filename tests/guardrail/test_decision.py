@@ -31,19 +31,19 @@ def test_a_decision_comes_back_from_its_line(decision: Decision) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"outcome": "passed"}, "outcome must be one of pass, flag, review, error; got 'passed'"),
-        ({"id": 1}, "id must be a text; got 1"),
+        ({"outcome": "passed"}, "outcome must be one of pass, flag, review, error; got .*'passed'"),
+        ({"id": 1}, "id, outcome and reason must be texts; got {'id': 1"),
         ({"score": "0.7"}, "score must be a finite number or null; got '0.7'"),
         ({"p_value": float("nan")}, "p_value must be a finite number"),
         ({"score": 10**400}, "score must be a finite number or null; got 1000"),
-        ({"p_value": 0}, r"p_value must lie in \(0, 1\]; got 0.0"),
-        ({"p_value": 7}, r"p_value must lie in \(0, 1\]; got 7.0"),
-        ({"p_value": None}, "a score and a p_value, or neither; got 0.7 and None"),
+        ({"p_value": 0}, r"p_value must lie in \(0, 1\]; got .*: 0,"),
+        ({"p_value": 7}, r"p_value must lie in \(0, 1\]; got .*: 7,"),
+        ({"p_value": None}, "a score and a p_value, or neither; got .*0.7.*None"),
         (
             {**dict.fromkeys(("score", "threshold", "p_value")), "outcome": "pass"},
-            "passes only for an undefined score; its reason is 'score 0.7",
+            "passes only below its threshold; got .*'score 0.7",
         ),
-        ({"outcome": "pass"}, "must have a score below its threshold; got 0.7 and 0.5"),
+        ({"outcome": "pass"}, "passes only below its threshold; got .*0.7.*0.5"),
         ({"column": "x", "column_value": 1.0, "column_threshold": 0.5}, "its column 'x' shows"),
     ],
 )

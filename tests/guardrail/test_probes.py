@@ -16,7 +16,7 @@ from calibrail import Example, calibrate
 from calibrail.errors import GuardrailError, ModelError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import content_digest, render
-from calibrail.guardrail.probes import ANSWERS, SET, compare_probes, freeze_probes, probe_examples
+from calibrail.guardrail.probes import ANSWERS, SET, compare_probes, freeze_probes
 from calibrail.models.embeddings import TorchEncoder
 from calibrail.scores import Score, build, parse_spec
 from calibrail.scores.base import Scores
@@ -63,16 +63,6 @@ def test_the_answers_never_change_under_their_name() -> None:
     digest = hashlib.sha256(json.dumps(ANSWERS, ensure_ascii=True).encode()).hexdigest()
     assert (SET, len(ANSWERS)) == ("calibrail-probes/1", 16)
     assert digest == "9479c00ac7cc6d2dadabdf364560854c5783643cc80ffcceed564fda52c7c0b4"
-
-
-def test_the_answers_are_varied() -> None:
-    contexts = [len(chunks) for _, chunks, _, _ in ANSWERS]
-    responses = [response for _, _, response, _ in ANSWERS]
-    assert {0, 1, 2, 3} == set(contexts)
-    assert min(map(len, responses)) < 10 < 200 < max(map(len, responses))
-    assert any("`" in response for response in responses)
-    assert sum(not response.isascii() for response in responses) >= 3
-    assert all(len(samples) == 2 for *_, samples in ANSWERS)
 
 
 def test_a_machine_that_computes_the_same_loads_and_says_so(tmp_path: Path) -> None:
@@ -195,12 +185,6 @@ def test_a_detector_that_reads_columns_alone_has_no_probes(
     assert loaded.config.probes is None
     assert loaded.probed is not None
     assert loaded.probed.state == "column"
-
-
-def test_a_column_beside_texts_has_a_number_in_every_probe() -> None:
-    score = Ensemble(scores="rouge_l,column:column=detector,higher=hallucinated")
-    numbers = [item.columns["detector"] for item in probe_examples(score)]
-    assert len(set(numbers)) == 16
 
 
 def test_a_detector_that_raises_on_a_probe_has_no_score_there(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from calibrail import Example, calibrate
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import FrozenConfig, Guardrail
-from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import content_digest, render
 from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Scores
@@ -150,21 +149,6 @@ def test_each_answer_meets_the_threshold_of_its_group() -> None:
         assert decision.threshold is not None
         assert (decision.threshold > 5.0) == (example.columns["topic"] == "b")
         assert decision.flagged == (example.columns["detector"] >= decision.threshold)
-
-
-def test_a_decision_is_written_with_its_evidence_where_asked() -> None:
-    decision = Decision("x", "flag", 1.0, 0.5, 0.9, "why", {"items": []})
-    written = {
-        "id": "x",
-        "outcome": "flag",
-        "score": 1.0,
-        "threshold": 0.5,
-        "p_value": 0.9,
-        "reason": "why",
-    }
-    assert decision.to_dict() == written
-    assert decision.to_dict(evidence=True) == {**written, "evidence": {"items": []}}
-    assert replace(decision, evidence=None).to_dict(evidence=True)["evidence"] is None
 
 
 class Reluctant(Noisy):

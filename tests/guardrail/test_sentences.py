@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.decision import Cause
-from calibrail.guardrail.probes import ANSWERS
 from calibrail.scores import build, parse_spec
 
 from .sentences import Digits, by_sentence, of_sentences
@@ -135,21 +133,6 @@ def test_an_error_of_calibrail_itself_costs_one_answer_and_is_not_called_the_det
     assert bad.reason == f"calibrail failed: IndexError: list index out of range; policy: {policy}"
     assert bad.without_texts().reason == f"calibrail failed: IndexError; policy: {policy}"
     assert (good.outcome, good.text) == ("flag", "It is 4.")
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("It is 70. However, it is 3.\n\n```\nx = 5\n```\n", "It is 3.\n\n```\nx = 5\n```\n"),
-        ("1. It is 70.\n2. However, it is 3.\n\n~~~\n3\n~~~\n", "1. It is 3.\n\n~~~\n3\n~~~\n"),
-    ],
-)
-def test_an_answer_with_code_loses_a_connective(text: str, left: str) -> None:
-    guardrail = of_sentences()
-    assert check(guardrail, text).text == left
-    stream = guardrail.stream_check()
-    stream.feed(text)
-    assert stream.close().text == left
 
 
 sentences = st.lists(
@@ -284,13 +267,6 @@ def test_what_is_no_decision_is_refused(change: dict[str, object]) -> None:
         Decision.from_dict({**content, **change})
 
 
-def test_the_repr_shows_the_text_and_how_many_are_removed() -> None:
-    decision = check(of_sentences(), "It is 3. It is 90.")
-    assert repr(decision).endswith(", text='It is 3.', removed=1)")
-    assert "removed=0" in repr(check(of_sentences(), "It is 3. " * 40))
-    assert len(repr(check(of_sentences(), "It is 3. " * 40))) < 300
-
-
 def test_a_file_of_sentences_is_read_back_and_travels() -> None:
     guardrail = by_sentence_of_words()
     raw = guardrail.config.to_bytes()
@@ -336,32 +312,6 @@ def test_another_splitter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "sentence_examples", lambda answer: sentence_examples(answer)[:1])
     with pytest.raises(GuardrailError, match=r"have 16 sentences here, frozen were 2\d"):
         guardrail.probe()
-
-
-def test_another_detector_shows_in_the_probes_by_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    guardrail = by_sentence_of_words()
-    probes = guardrail.config.probes
-    assert probes is not None
-    assert probes.scores is not None
-    assert probes.set == "calibrail-probes/1 by sentence"
-    assert len(probes.scores) > len(ANSWERS)
-    changed = list(probes.scores)
-    changed[-1] = (changed[-1] or 0.0) + 1.0
-    other = guardrail.config.model_copy(
-        update={"probes": probes.model_copy(update={"scores": changed})}
-    )
-    with pytest.raises(GuardrailError, match=f"1 of {len(changed)} probe scores differ"):
-        Guardrail(other).probe()
-
-
-def test_probes_of_answers_are_still_sixteen(tmp_path: Path) -> None:
-    guardrail = by_sentence_of_words()
-    probes = guardrail.config.probes
-    assert probes is not None
-    wrong = probes.model_copy(update={"set": "calibrail-probes/1"})
-    config = guardrail.config.model_copy(update={"probes": wrong})
-    with pytest.raises(GuardrailError, match="there must be 16 scores"):
-        FrozenConfig.from_bytes(config.to_bytes())
 
 
 def test_a_detector_of_answers_is_not_that_of_sentences() -> None:

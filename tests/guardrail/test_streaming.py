@@ -204,19 +204,6 @@ def test_a_detector_that_fails_ends_what_is_shown(unit: str) -> None:
 
 
 @units
-def test_near_ties_are_decided_as_check_decides_them(unit: str) -> None:
-    for noise in (-4e-7, 4e-7):
-        detector = Digits()
-        make = of_sentences if unit == "sentence" else of_worst
-        guardrail = make(detector)
-        detector.noise = noise
-        text = "It is 49. It is 50. It is 3."
-        assert streamed(guardrail, text, [5, 12]).close().line() == (
-            guardrail.check(response=text).line()
-        )
-
-
-@units
 def test_a_model_runs_once_for_each_text_of_a_stream_near_ties_included(
     unit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,6 @@ import os
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,15 +69,3 @@ def run_example(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     finally:
         os.chdir(here)
     return capsys.readouterr().out
-
-
-def heavy_modules(adapter: str, framework: str) -> list[str]:
-    """Return what importing an adapter loads that its framework does not, and should not."""
-    code = (
-        f"import sys, {framework}; before = set(sys.modules); "
-        f"import calibrail.integrations.{adapter}; print(*set(sys.modules) - before)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = ("numpy", "scipy", "pyarrow", "matplotlib", "sklearn", "torch", "calibrail.guardrail")
-    assert "calibrail.integrations.gate" in run.stdout.split()
-    return [name for name in run.stdout.split() if name.startswith(heavy)]

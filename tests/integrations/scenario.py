@@ -43,7 +43,7 @@ class Scenario:
         config = Guardrail.load(self.file).config
         policies = config.policy.model_copy(update={"failure": policy})
         guardrail = Guardrail(config.model_copy(update={"policy": policies}))
-        guardrail._score = _Broken(guardrail._score)  # type: ignore[assignment]
+        guardrail.score = _Broken(guardrail.score)  # type: ignore[misc, assignment]
         return guardrail
 
 

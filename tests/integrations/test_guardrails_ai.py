@@ -6,7 +6,6 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -26,11 +25,10 @@ from guardrails import AsyncGuard, Guard  # noqa: E402
 from guardrails.errors import ValidationError  # noqa: E402
 
 from calibrail.errors import InputError  # noqa: E402
-from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.guardrails_ai import GuardrailValidator  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
 MESSAGES = [{"role": "user", "content": "Which element has the symbol W?"}]
@@ -201,18 +199,6 @@ def test_a_stream_of_an_async_guard_is_refused(scenario: Scenario) -> None:
     assert shown == []
 
 
-def test_one_model_serves_all_threads(scenario: Scenario) -> None:
-    gate = Gate(scenario.file)
-    texts = [scenario.faithful, scenario.made_up] * 8
-
-    def shown(text: str) -> Any:
-        judge = Guard().use(GuardrailValidator(gate, on_fail="fix"))
-        return judge.validate(text, metadata=sources(scenario)).validated_output
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(shown, texts)) == [scenario.faithful, REFUSALS["flag"]] * 8
-
-
 def test_a_saved_guard_finds_its_guardrail_again(scenario: Scenario) -> None:
     again = Guard.from_dict(guard(scenario).to_dict())
     assert again is not None
@@ -239,10 +225,6 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = run_example("guardrails_ai", tmp_path, capsys).splitlines()
     assert lines == ["pass: Tungsten has the symbol W.", f"flag: {REFUSALS['flag']}"]
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("guardrails_ai", "guardrails") == []
 
 
 def test_a_guard_fixes_an_answer_by_what_is_left_of_it() -> None:

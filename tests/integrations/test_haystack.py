@@ -26,7 +26,7 @@ from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.haystack import GuardrailRouter  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, FAITHFUL, MADE_UP, WHY, Scenario  # noqa: E402
 
 MODULE = "calibrail.integrations.haystack"
@@ -221,10 +221,6 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert shown[0] == "replies: Tungsten has the symbol W."
     assert shown[1].startswith("withheld: Copper")
     assert shown[2] == f"refusals: {REFUSALS['flag']}"
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("haystack", "haystack, haystack.dataclasses") == []
 
 
 def test_what_is_left_of_a_reply_is_a_reply() -> None:

@@ -33,7 +33,7 @@ from inspect_ai.solver import Solver, generate, solver  # noqa: E402
 
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.inspect_ai import guardrail_scorer  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_page  # noqa: E402
+from tests.integrations.pages import run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
 
@@ -230,7 +230,3 @@ def test_answers_are_decided_beside_the_loop(scenario: Scenario) -> None:
 def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
     names = run_page("inspect-ai", scenario, tmp_path, model=model(scenario.faithful))
     assert metrics(names["log"])["accuracy"] == 1
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("inspect_ai", "inspect_ai") == []

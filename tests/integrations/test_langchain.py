@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -34,7 +33,7 @@ from calibrail.integrations.langchain import (  # noqa: E402
     tool_results,
 )
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
 SEARCHES = {"name": "search", "args": {"query": "W"}, "id": "1"}
@@ -358,20 +357,6 @@ def test_a_graph_of_messages_is_judged_by_its_last(scenario: Scenario, form: Any
         assert said[-1].response_metadata["calibrail"]["outcome"] == outcome
 
 
-def test_one_gate_serves_all_threads(scenario: Scenario) -> None:
-    gate = Gate(scenario.file)
-    with ThreadPoolExecutor(4) as pool:
-        said = list(
-            pool.map(
-                lambda _: (
-                    agent(gate, scenario.made_up).invoke(asked(scenario))["messages"][-1].text
-                ),
-                range(8),
-            )
-        )
-    assert said == [REFUSALS["flag"]] * 8
-
-
 def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
     names = run_page("langchain", scenario, tmp_path, model=saying(scenario.made_up), search=search)
     assert names["state"]["messages"][-1].text == REFUSALS["flag"]
@@ -381,11 +366,6 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     said = run_example("langchain", tmp_path, capsys)
     assert "pass: Tungsten has the symbol W." in said
     assert "flag: This answer is withheld" in said
-
-
-def test_importing_the_adapter_is_light() -> None:
-    framework = "langchain.agents.middleware, langgraph.constants, langchain_core.documents"
-    assert heavy_modules("langchain", framework) == []
 
 
 @pytest.mark.parametrize("trim", [False, True])

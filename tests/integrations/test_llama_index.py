@@ -30,7 +30,7 @@ from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.llama_index import GuardrailEvaluator, GuardrailSynthesizer  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
 
@@ -237,11 +237,6 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = run_example("llama_index", tmp_path, capsys).splitlines()
     assert shown == ["pass: Tungsten has the symbol W.", f"flag: {REFUSALS['flag']}"]
-
-
-def test_importing_the_adapter_is_light() -> None:
-    framework = "llama_index.core.evaluation, llama_index.core.response_synthesizers"
-    assert heavy_modules("llama_index", framework) == []
 
 
 def test_an_engine_says_what_is_left_of_an_answer() -> None:

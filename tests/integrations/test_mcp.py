@@ -24,7 +24,7 @@ from mcp import Client, StdioServerParameters  # noqa: E402
 import calibrail  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.mcp import main, server  # noqa: E402
-from tests.integrations.pages import ROOT, heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import ROOT, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
 
@@ -119,14 +119,6 @@ def test_a_guardrail_on_a_column_asks_for_it(scenario: Scenario) -> None:
     assert (held["column"], held["column_value"]) == ("support", 0.2)
 
 
-def test_many_calls_at_once_get_their_own_decisions(scenario: Scenario) -> None:
-    made = server(scenario.file)
-    results = called(made, *(answers(scenario)[i % 3] | {"id": str(i)} for i in range(48)))
-    for i, result in enumerate(results):
-        held = result.structured_content
-        assert (held["id"], held["outcome"]) == (str(i), ("pass", "review", "flag")[i % 3])
-
-
 def test_the_servers_entry_of_the_page_runs_over_stdio(scenario: Scenario) -> None:
     page = (ROOT / "docs" / "integrations" / "mcp.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
@@ -204,7 +196,3 @@ def test_the_page_and_the_example_run(
     output = run_example("mcp", tmp_path, capsys)
     assert "pass: Tungsten has the symbol W. (p-value 0.0" in output
     assert "flag: Copper melts at 4 degrees in the town of Lyon. (p-value 1.000)" in output
-
-
-def test_to_import_it_costs_little() -> None:
-    assert heavy_modules("mcp", "mcp, mcp.server") == []

@@ -26,7 +26,7 @@ from nemoguardrails.testing.fake_model import FakeLLMModel  # noqa: E402
 from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations import Gate, nemo  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
-from tests.integrations.pages import ROOT, heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import ROOT, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, QUESTION, WHY, Scenario  # noqa: E402
 
 MESSAGES = [
@@ -176,20 +176,6 @@ def test_a_stream_that_no_configuration_speaks_of_is_refused(scenario: Scenario)
         streamed(judged)
 
 
-def test_answers_are_decided_while_the_loop_goes_on(scenario: Scenario) -> None:
-    gate = Gate(scenario.file)
-    texts = [scenario.faithful, scenario.made_up] * 2
-    judged = [rails(text) for text in texts]
-    for item in judged:
-        nemo.register(item, gate)
-
-    async def run() -> list[Any]:
-        return await asyncio.gather(*(item.generate_async(messages=MESSAGES) for item in judged))
-
-    shown = [item["content"] for item in asyncio.run(run())]
-    assert shown == [scenario.faithful, REFUSALS["flag"]] * 2
-
-
 def test_a_folder_of_configuration_asks_the_guardrail(scenario: Scenario, tmp_path: Path) -> None:
     # As the page says.
     page = (ROOT / "docs" / "integrations" / "nemo.md").read_text(encoding="utf-8")
@@ -220,7 +206,3 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = run_example("nemo", tmp_path, capsys).splitlines()
     assert lines[-2:] == ["pass: Tungsten has the symbol W.", f"flag: {REFUSALS['flag']}"]
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("nemo", "nemoguardrails") == []

@@ -33,7 +33,7 @@ from pydantic import BaseModel  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.openai_agents import AnswerGuardrail, held_back  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
 set_tracing_disabled(True)
@@ -352,10 +352,6 @@ def test_the_page_and_the_example_run(
     output = run_example("openai_agents", tmp_path, capsys)
     assert "pass: Tungsten has the symbol W." in output
     assert "flag: withheld (p-value 1.000)" in output
-
-
-def test_to_import_it_costs_little() -> None:
-    assert heavy_modules("openai_agents", "agents") == []
 
 
 def test_what_is_left_of_an_answer_comes_with_the_tripwire() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -52,6 +53,16 @@ def test_an_adapter_is_tried_shown_and_kept_apart(adapter: str) -> None:
     # its framework to run may name itself.
     imported = re.findall(r"calibrail\.integrations\.([a-z_]+) import", source)
     assert set(imported) <= SHARED | {adapter}, imported
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_to_import_an_adapter_loads_little_beside_its_framework(adapter: str) -> None:
+    tree = ast.parse((ROOM / f"{adapter}.py").read_text(encoding="utf-8"))
+    # What is imported for types, or within functions, is not loaded at once.
+    loaded = [node for node in tree.body if isinstance(node, ast.ImportFrom | ast.Import)]
+    names = {str(getattr(node, "module", "")) for node in loaded}
+    ours = {name for name in names if name.startswith("calibrail")}
+    assert ours <= {"calibrail.errors", *(f"calibrail.integrations.{name}" for name in SHARED)}
 
 
 def test_pages_of_adapters_that_stream_show_it() -> None:

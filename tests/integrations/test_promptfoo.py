@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from calibrail.integrations.promptfoo import assertion
-from tests.integrations.pages import ROOT, heavy_modules, run_page
+from tests.integrations.pages import ROOT, run_page
 from tests.integrations.scenario import WHY, Scenario
 
 
@@ -86,7 +86,3 @@ def test_it_stands_in_promptfoos_own_runner(scenario: Scenario, tmp_path: Path) 
     }
     assert [outcomes[text]["outcome"] for text in texts] == ["pass", "review", "flag"]
     assert [row["success"] for row in results].count(True) == 1
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("promptfoo", "json") == []

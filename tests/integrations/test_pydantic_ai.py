@@ -23,7 +23,7 @@ from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
 from calibrail.integrations.pydantic_ai import AnswerWithheldError, GuardrailValidator  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
+from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
 
 
@@ -216,10 +216,6 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = run_example("pydantic_ai", tmp_path, capsys).splitlines()
     assert shown == ["pass: Tungsten has the symbol W.", f"flag: {REFUSALS['flag']}"]
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("pydantic_ai", "pydantic_ai, pydantic_ai.messages") == []
 
 
 @pytest.mark.parametrize("trim", [False, True])

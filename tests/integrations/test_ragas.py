@@ -19,7 +19,7 @@ from ragas import Dataset, experiment  # noqa: E402
 from ragas.backends.inmemory import InMemoryBackend  # noqa: E402
 
 from calibrail.integrations.ragas import guardrail_metric  # noqa: E402
-from tests.integrations.pages import heavy_modules, run_page  # noqa: E402
+from tests.integrations.pages import run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
 
@@ -74,7 +74,3 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 def test_an_answer_that_is_no_text_is_named(scenario: Scenario) -> None:
     with pytest.raises(TypeError, match="response"):
         guardrail_metric(scenario.file).score(user_input="q", response=None)
-
-
-def test_importing_the_adapter_is_light() -> None:
-    assert heavy_modules("ragas", "ragas.metrics") == []

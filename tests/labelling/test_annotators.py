@@ -41,13 +41,6 @@ def test_a_share_of_answers_is_labelled_by_two_and_no_answer_twice_by_one(tmp_pa
     assert 18 <= sum(len(names) == 2 for names in by_answer.values()) <= 44
 
 
-def test_two_see_different_answers_at_a_time(tmp_path: Path) -> None:
-    session = calibrail.label(traces(20), tmp_path)
-    ada, bob = session.next("ada"), session.next("bob")
-    assert ada is not None and bob is not None and ada.order != bob.order
-    assert session.next("ada") == ada and session.next("bob") == bob
-
-
 def test_what_somebody_leaves_open_goes_to_another_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,16 +56,6 @@ def test_what_somebody_leaves_open_goes_to_another_after_a_while(
     # Who comes back later may still say otherwise; that is a disagreement, not a lost label.
     session.put("ada", left.order, 0)
     assert session.counts("bob").disagreements == 1 and session.counts("bob").counted == 0
-
-
-def test_a_skipped_answer_may_be_labelled_by_another(tmp_path: Path) -> None:
-    session = calibrail.label(traces(20), tmp_path)
-    task = session.next("ada")
-    assert task is not None
-    session.skip("ada", task.order)
-    assert session.next("bob") == task
-    session.put("bob", task.order, 0)
-    assert session.counts("ada").labelled == 1
 
 
 def test_disagreements_hold_the_verdict_up_until_they_are_settled(tmp_path: Path) -> None:

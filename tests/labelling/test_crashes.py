@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,72 +98,6 @@ def test_a_last_line_without_its_end_is_kept(tmp_path: Path) -> None:
         assert session.torn == ()
         label_some(session, "ada", 1)
     assert [line["order"] for line in lines(path)] == [1, 2, 3]
-
-
-def changed(line: int, **values: object) -> Callable[[list[dict[str, object]]], None]:
-    def change(rows: list[dict[str, object]]) -> None:
-        rows[line] |= values
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (changed(1, id="nobody"), r"line 2: no answer with id 'nobody' was drawn as number 2"),
-        (changed(2, order=99), "line 3: no answer with id .* was drawn as number 99"),
-        (changed(2, label=7), "line 3: label must be 1, 0 or null; got 7"),
-        (changed(0, annotator=""), "line 1: annotator must name who labelled"),
-        (changed(0, order="1"), "line 1: order must be a whole number; got '1'"),
-        (changed(0, spans=[[1]]), "line 1: spans must be "),
-        (lambda rows: rows.append(rows[1] | {"label": 0}), "line 4: .* has two labels of 'ada'"),
-        (lambda rows: rows[0].pop("label"), "line 1 has no label"),
-    ],
-)
-def test_a_line_that_cannot_be_is_named_and_no_file_is_changed(
-    tmp_path: Path, change: Callable[[list[dict[str, object]]], None], said: str
-) -> None:
-    with calibrail.label(traces(10), tmp_path) as session:
-        label_some(session, "ada", 3)
-    path = tmp_path / "labels.jsonl"
-    rows = lines(path)
-    change(rows)
-    write(path, rows)
-    before = path.read_bytes()
-    with pytest.raises(DataError, match=said):
-        calibrail.label(None, tmp_path)
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("labels.jsonl", "line 2 is not JSON"),
-        ("draws.jsonl", "line 2 is not JSON"),
-        ("pool.jsonl", "pool.jsonl, line 2, is damaged"),
-        ("session.json", "session.json is damaged"),
-        ("guardrail.json", "guardrail"),
-    ],
-)
-def test_a_damaged_file_is_named(tmp_path: Path, name: str, said: str) -> None:
-    asked = dict(guardrail=frozen(), max_fpr=0.5)
-    with calibrail.label(traces(10), tmp_path, **asked) as session:
-        label_some(session, "ada", 3)
-    path = tmp_path / name
-    rows = path.read_bytes().splitlines(keepends=True)
-    rows[1] = rows[1][: len(rows[1]) // 2] + b"\n"
-    path.write_bytes(b"".join(rows))
-    with pytest.raises(calibrail.CalibrailError, match=said):
-        calibrail.label(None, tmp_path)
-
-
-def test_a_missing_draw_is_named(tmp_path: Path) -> None:
-    with calibrail.label(traces(10), tmp_path) as session:
-        label_some(session, "ada", 4)
-    path = tmp_path / "draws.jsonl"
-    write(path, [row for row in lines(path) if row["order"] != 2])
-    with pytest.raises(DataError, match=r"draws.jsonl, line 2: order must be 2"):
-        calibrail.label(None, tmp_path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

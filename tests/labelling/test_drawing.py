@@ -191,21 +191,6 @@ def test_more_passes_over_the_traces_give_the_order_of_one(
     assert len(set(ids)) == len(ids) and 89 <= len(ids) <= 90 and 1 <= copies <= 2
 
 
-def test_active_draws_end_where_the_traces_do(tmp_path: Path, guardrail: Guardrail) -> None:
-    for seed in range(4):
-        with calibrail.label(
-            traces(12),
-            tmp_path / str(seed),
-            guardrail=guardrail,
-            max_fpr=0.5,
-            drawing=ACTIVE,
-            seed=seed,
-        ) as session:
-            while (task := session.next("ada")) is not None:
-                session.put("ada", task.order, truth(task.id))
-            assert session.counts("ada").drawn == 12 and session.counts("ada").exhausted
-
-
 def test_nothing_is_drawn_while_the_detector_fails(
     tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,8 @@ import calibrail
 from calibrail import Guardrail
 from calibrail.conformal import SequentialTest
 from calibrail.errors import InputError
-from calibrail.labelling.plan import Lots, balance
+from calibrail.labelling.exchange.transfer import balance
+from calibrail.labelling.plan import Lots
 from calibrail.labelling.session import Session
 from calibrail.options import Drawing
 from tests.labelling.rows import frozen, lines, traces, truth, write
@@ -101,7 +102,7 @@ def test_different_probabilities_are_weighed(tmp_path: Path, guardrail: Guardrai
             [{"id": f"t{i}", "label": "so", "probability": 1.0} for i in range(300)],
             r"line \d+: label 'so' says neither",
         ),
-        ([{"label": 1, "probability": 0.5}], "line 1 has no id"),
+        ([{"label": 1, "probability": 0.5}], "line 1: it cannot be read .it has no id"),
         ([{"id": "t1", "label": "", "probability": 0.5}], "holds no label"),
     ],
 )

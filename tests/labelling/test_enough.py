@@ -10,11 +10,10 @@ import pytest
 import calibrail
 from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.data.splits import CALIBRATION, split
-from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.errors import InputError
 from calibrail.labelling.progress import coverage_to_expect, hallucinated_needed, labels_to_expect
 from calibrail.options import Drawing, Guarantee, Promise
-from tests.command_line import calibrail as command
-from tests.labelling.rows import traces, truth, write
+from tests.labelling.rows import traces, truth
 
 
 @pytest.mark.parametrize("guarantee", ["marginal", "pac"])
@@ -76,18 +75,6 @@ def test_a_session_says_what_is_missing_and_stops_when_nothing_is(tmp_path: Path
     assert run.calibration.n >= minimum_n(0.2)
 
 
-def test_one_fewer_hallucinated_answer_is_too_few(tmp_path: Path) -> None:
-    with calibrail.label(traces(90), tmp_path, promise=Promise(0.2)) as session:
-        while session.counts("ada").missing != 1:
-            task = session.next("ada")
-            assert task is not None
-            session.put("ada", task.order, truth(task.id))
-    with pytest.raises(
-        TooFewExamplesError, match="3 hallucinated calibration examples are too few"
-    ):
-        calibrail.calibrate(tmp_path, "column:column=suspicion,higher=hallucinated", Promise(0.2))
-
-
 def test_both_halves_need_a_faithful_answer(tmp_path: Path) -> None:
     with calibrail.label(traces(40), tmp_path, promise=Promise(0.4)) as session:
         for label in (1, 1, 1, 0, 1):
@@ -103,15 +90,6 @@ def test_both_halves_need_a_faithful_answer(tmp_path: Path) -> None:
         assert session.counts("ada").decided
     run = calibrail.calibrate(tmp_path, "column:column=suspicion,higher=hallucinated", alpha=0.4)
     assert run.report.test.n_faithful == 1
-
-
-def test_the_command_line_names_its_own_option(tmp_path: Path) -> None:
-    source = write(tmp_path / "traces.jsonl", traces(20))
-    begun = ("label", source, "-o", tmp_path / "labels", "--until", "calibrated")
-    done = command(*begun, "--design", "active", "--terminal")
-    assert done.returncode == 2
-    assert "leave out --design active" in " ".join(done.stderr.split())
-    assert not (tmp_path / "labels" / "session.json").exists()
 
 
 def test_what_cannot_be_counted_beforehand_is_refused(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ BROKEN = [
     ("draws.jsonl", _field("probability", lambda _: 0.5), r"1\.0 for .* 0\.5 in .* line 5"),
     ("draws.jsonl", lambda rows: rows[8].update(probability=0.5), "line 9.*at least 1"),
     ("draws.jsonl", _field("digest", lambda _: "0" * 16), "the seed does not draw"),
-    ("draws.jsonl", _field("flagged", lambda _: None), "line 5 says not whether"),
+    ("draws.jsonl", _field("flagged", lambda _: None), "line 5: it says not whether"),
     ("draws.jsonl", _swap, "the seed does not draw"),
     ("draws.jsonl", _add, "the seed does not draw"),
     ("draws.jsonl", lambda rows: rows.pop(4), "line 5.*order must be 5"),
@@ -124,6 +124,11 @@ BROKEN = [
     ),
     ("labels.jsonl", _field("label", lambda _: 2), "line 5: label must be 1, 0 or null"),
     ("labels.jsonl", lambda rows: rows.append(dict(rows[4])), "two labels of 'ada'"),
+    ("labels.jsonl", _field("annotator", lambda _: ""), "line 5: annotator must name who labelled"),
+    ("labels.jsonl", _field("order", str), "line 5: order must be a whole number; got '5'"),
+    ("labels.jsonl", _field("order", lambda _: 99), "no answer with id .* was drawn as number 99"),
+    ("labels.jsonl", lambda rows: rows[4].update(spans=[[1]]), "line 5: spans must be "),
+    ("labels.jsonl", lambda rows: rows[4].pop("label"), "line 5 has no label"),
 ]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail import CalibrailError
 from calibrail.errors import DataError, InputError
 from calibrail.options import Drawing, Promise, ReadOptions, Requirement
 from tests.command_line import calibrail as calibrail_command
@@ -119,32 +118,6 @@ def test_changed_traces_are_refused_and_the_answers_set_aside_still_serve(tmp_pa
     with calibrail.label(None, folder) as session:
         label_some(session, "ada", 26)
     assert len(lines(folder / "labels.jsonl")) == 30
-
-
-def test_a_folder_without_labels_needs_traces(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no labels yet; name the traces"):
-        calibrail.label(None, tmp_path)
-
-
-def test_traces_without_text_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
-    rows = traces(10)
-    rows[3]["response"], rows[7]["response"] = "  ", None
-    with calibrail.label(rows, tmp_path) as session:
-        assert session.plan.traces.n == 8 and session.plan.traces.n_quarantined == 2
-        label_some(session, "ada", 8)
-        assert session.next("ada") is None
-    unusable = lines(tmp_path / "quarantine.jsonl")
-    assert [(line["row"], line["field"]) for line in unusable] == [(4, "response"), (8, "response")]
-
-
-@pytest.mark.parametrize("text", ["", "\n\n"])
-def test_an_empty_file_begins_nothing(tmp_path: Path, text: str) -> None:
-    source, folder = tmp_path / "t.jsonl", tmp_path / "l"
-    source.write_text(text)
-    with pytest.raises(CalibrailError, match="empty"):
-        calibrail.label(source, folder)
-    write(source, traces(5))
-    calibrail.label(source, folder).close()
 
 
 def test_answers_that_set_the_threshold_are_passed_over(tmp_path: Path) -> None:

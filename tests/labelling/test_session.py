@@ -9,7 +9,7 @@ import pytest
 import calibrail
 from calibrail import Guardrail
 from calibrail.errors import InputError
-from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
+from tests.labelling.rows import frozen, label_some, lines, traces
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +51,6 @@ def test_a_label_is_on_the_disk_before_the_next_answer_appears(tmp_path: Path) -
     }
 
 
-def test_what_an_annotator_sees_says_nothing_of_score_or_label(
-    tmp_path: Path, guardrail: Guardrail
-) -> None:
-    session = calibrail.label(traces(20), tmp_path, guardrail=guardrail, max_fpr=0.3)
-    task = session.next("ada")
-    assert task is not None
-    seen = {"order", "id", "question", "contexts", "response", "settles", "alias"}
-    assert set(task.__dataclass_fields__) == seen
-    row = next(row for row in traces(20) if row["id"] == task.id)
-    assert (task.question, list(task.contexts)) == (row["question"], row["contexts"])
-    (draw,) = lines(tmp_path / "draws.jsonl")
-    decision = guardrail.check(response="x", columns={"suspicion": row["suspicion"]})
-    assert (draw["score"], draw["flagged"]) == (decision.score, decision.flagged)
-
-
 def test_the_same_answer_stays_on_the_screen_and_a_skipped_one_comes_back(tmp_path: Path) -> None:
     session = calibrail.label(traces(80), tmp_path)
     first = session.next("ada")
@@ -96,38 +81,6 @@ def test_undo_takes_the_last_label_or_skip_back_and_shows_that_answer(tmp_path: 
     session.skip("ada", last.order)
     assert session.undo("ada") == last and session.counts("ada").skipped == 0
     assert session.counts("ada").by_you == 3
-
-
-def test_going_on_shows_the_same_answer_and_writes_the_same_bytes(
-    tmp_path: Path, guardrail: Guardrail
-) -> None:
-    source = write(tmp_path / "traces.jsonl", traces(60))
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    with calibrail.label(source, whole, guardrail=guardrail, max_fpr=0.3) as session:
-        label_some(session, "ada", 12)
-    calibrail.label(source, cut, guardrail=guardrail, max_fpr=0.3).close()
-    for _ in range(6):
-        with calibrail.label(None, cut) as session:
-            waiting = session.next("ada")
-        with calibrail.label(source, cut) as session:
-            assert session.next("ada") == waiting
-            label_some(session, "ada", 2)
-    for name in ("session.json", "pool.jsonl", "draws.jsonl", "guardrail.json"):
-        assert (whole / name).read_bytes() == (cut / name).read_bytes()
-
-
-def test_the_verdict_falls_and_is_that_of_the_same_labels_at_once(
-    tmp_path: Path, guardrail: Guardrail
-) -> None:
-    session = calibrail.label(traces(400), tmp_path, guardrail=guardrail, max_fpr=0.7)
-    test = calibrail.conformal.SequentialTest(session.plan.requirement)
-    while not (counts := session.counts("ada")).decided:
-        assert counts.verdict is None
-        label_some(session, "ada", 5)
-    draws, labels = lines(tmp_path / "draws.jsonl"), lines(tmp_path / "labels.jsonl")
-    flagged, given = [line["flagged"] for line in draws], [line["label"] for line in labels]
-    assert counts.verdict == test.update(flagged, given).verdict
-    assert given == [truth(line["id"]) for line in labels]
 
 
 def test_marks_are_kept_in_order_and_those_that_overlap_are_one(tmp_path: Path) -> None:

@@ -90,21 +90,6 @@ def test_what_takes_no_part_is_counted_by_its_reason(tmp_path: Path) -> None:
     assert dict(reading.filtered) == {"nobody could tell": 1}
 
 
-def test_what_was_put_off_is_left_out_with_what_stands_behind_it(tmp_path: Path) -> None:
-    with calibrail.label(traces(60), tmp_path, promise=Promise(0.2)) as session:
-        label_some(session, "ada", 4)
-        task = session.next("ada")
-        assert task is not None
-        session.skip("ada", task.order)
-        label_some(session, "ada", 3)
-    examples, reading = read_all(tmp_path)
-    assert len(examples) == 4
-    assert dict(reading.filtered) == {
-        "drawn and not labelled yet": 1,
-        "labelled, but behind an answer that is not settled yet": 3,
-    }
-
-
 def test_commands_read_them_and_the_report_says_what_was_left_out(tmp_path: Path) -> None:
     folder = labelled(tmp_path / "labels")
     with calibrail.label(None, folder) as session:
@@ -155,14 +140,6 @@ def test_labels_for_a_verdict_calibrate_with_a_warning_and_certify_nothing_else(
         calibrail.certify(guardrail, tmp_path, max_fpr=0.3)
     with pytest.raises(DataError, match="another guardrail: label new answers for this one"):
         calibrail.certify(run.freeze(), tmp_path, max_fpr=0.3)
-
-
-def test_what_set_a_threshold_is_recognised_where_it_is_certified(tmp_path: Path) -> None:
-    folder = labelled(tmp_path, 120)
-    run = calibrail.calibrate(folder, SCORE, Promise(0.2))
-    own = calibrail.certify(run.freeze(), folder, max_fpr=0.5)
-    assert own.n_seen_before == run.calibration.n
-    assert own.verdict != "certified"
 
 
 def test_a_damaged_folder_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail.errors import InputError
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import LabelLedger
 from calibrail.labelling.session import Session
@@ -84,9 +83,3 @@ def test_whatever_people_do_the_files_say_it(tmp_path: Path, seed: int, drawing:
 
 def _ledger_of(session: Session) -> LabelLedger:
     return session._files.ledger
-
-
-def test_a_label_of_a_draw_that_is_gone_is_refused(tmp_path: Path) -> None:
-    session = calibrail.label(traces(5), tmp_path)
-    with pytest.raises(InputError, match="order must be that of an answer handed out"):
-        session.put("ada", 1, 1)

@@ -8,7 +8,6 @@ import pytest
 
 import calibrail
 from calibrail import Guardrail
-from calibrail.errors import DataError
 from calibrail.labelling.replay import replay
 from calibrail.pipelines.certify_labels import write_verdict
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
@@ -68,15 +67,6 @@ def test_labels_that_are_cut_off_are_missed_with_both_numbers(
         assert session.counts("ada").lost >= 25
     # What was labelled before anything else was written down is not told from it.
     assert replay(tmp_path).lost["ada"] in (42 - max(0, left - 3), 43 - max(0, left - 3))
-
-
-def test_without_the_texts_it_is_said_what_to_do(tmp_path: Path, guardrail: Guardrail) -> None:
-    with calibrail.label(traces(60), tmp_path, guardrail=guardrail, **LIMITS) as session:
-        label_some(session, "ada", 5)
-    (tmp_path / "pool.jsonl").unlink()
-    with pytest.raises(DataError, match=r"pool\.jsonl.*restore it from a copy"):
-        calibrail.label(None, tmp_path)
-    assert calibrail.certify(guardrail, labels=tmp_path).sequential["labelled"] == 5
 
 
 def test_a_third_person_settles_first_and_one_of_the_two_is_told(

@@ -110,16 +110,6 @@ def test_weighted_by_their_probabilities_labels_stand_for_all_lines_drawn() -> N
     assert np.std(errors) > 0.5
 
 
-def test_how_many_are_drawn_depends_on_no_lot() -> None:
-    known, counts = active(0), []
-    for begin in range(0, 8000, 200):
-        items = [candidate(begin + at, 0.05 + 0.1 * (at % 10)) for at in range(200)]
-        lines = draw_lines(items, known, LIMITS, budget=5, n_rows=200)
-        counts.append((len(lines), sum(line.handed_out for line in lines)))
-    assert len({drawn for drawn, _ in counts}) == 1
-    assert len({handed_out for _, handed_out in counts}) > 1
-
-
 def test_probabilities_follow_the_labels_so_far_and_none_of_the_lines_own() -> None:
     items = [candidate(seq, score) for seq, score in enumerate((0.05, 0.45, 0.55, 0.95, None))]
     fresh = draw_lines(items, files(0, Drawing("active")), LIMITS, budget=9, n_rows=5)

@@ -136,15 +136,6 @@ def test_what_is_known_after_a_row_does_not_depend_on_later_ones(
     assert monitor.traffic()["alarms"] == [alarm]
 
 
-def test_a_state_goes_on_through_other_json(
-    guardrail: calibrail.Guardrail, watched: Monitor
-) -> None:
-    raw = watched.to_state()
-    assert len(raw) < 2**20
-    pretty = json.dumps(json.loads(raw), indent=1)
-    assert Monitor.restore(pretty, guardrail).to_state() == raw
-
-
 def test_a_state_that_is_not_its_own_is_refused(
     guardrail: calibrail.Guardrail, watched: Monitor, short: dict[str, Any]
 ) -> None:
@@ -155,7 +146,7 @@ def test_a_state_that_is_not_its_own_is_refused(
     with pytest.raises(InputError, match="begun with arl=5000; got 6000"):
         Monitor.restore(raw, guardrail, WatchOptions(**{**short, "arl": 6_000}))
     assert Monitor.restore(raw, guardrail, WatchOptions(**short)).n == watched.n
-    with pytest.raises(InputError, match="was changed after it was written"):
+    with pytest.raises(InputError, match="it was changed since"):
         Monitor.restore(raw.replace(b'"n_alarms":', b'"n_alarms": 1'), guardrail)
     for wrong in (b"", b"[]", b'{"schema":"calibrail.watch/1"}', b"\xff\xfe"):
         with pytest.raises(InputError, match="state of"):
@@ -293,17 +284,6 @@ def test_what_the_reference_does_not_have_is_not_watched(guardrail: calibrail.Gu
     # What comes later for the first time is not held against anything.
     bare.update(Rows.of(score, score > 0.5, chunks=[3] * 900, language=["en"] * 900))
     assert bare.traffic()["watched"] == ["score", "undefined"]
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 700])
-def test_few_constant_and_failed_rows_are_no_alarm(guardrail: calibrail.Guardrail, n: int) -> None:
-    constant = Rows.of([0.5] * n, [False] * n, chunks=[1] * n, language=["en"] * n)
-    failed = Rows.of([None] * n, [True] * n, failed=[True] * n)
-    for rows in (constant, failed):
-        monitor = Monitor(guardrail, reference=2).update(rows).update(rows)
-        assert not monitor.traffic()["alarm"]
-        assert sum(period["n"] for period in monitor.timeline()) == 2 * n
-        assert Monitor.restore(monitor.to_state(), guardrail).traffic() == monitor.traffic()
 
 
 def test_decisions_are_watched_with_what_they_are_about(

@@ -331,17 +331,6 @@ def test_a_false_alarm_of_late_breaks_takes_as_many_labels_as_stated(
     assert np.sum(np.array(first) <= n) <= binom.isf(1e-4, runs, n / 1001)
 
 
-def test_a_good_guardrail_is_kept_though_labels_come_weeks_late() -> None:
-    full = drawn(1500, 0.97, 0.05, per_batch=35)
-    waits = full.batch + np.random.default_rng(1).exponential(3.0, 1500) > full.batch[-1]
-    now = replace(full, settled=~waits, label=np.where(waits, np.nan, full.label))
-    found = promise_status(now, (0.9, 0.1))
-    assert found["state"] == "kept"
-    # Up to the last batch that is half labelled it would not be shown.
-    assert found["until"]["draw"] < 1450
-    assert found["course"]["coverage"]["lower"][-1] < 0.9 < found["coverage"]["lower"]
-
-
 def test_a_promise_for_each_group_is_kept_where_each_group_is() -> None:
     full = drawn(3000, 0.97, 0.05, groups=2, seed=3)
     both = promise_status(full, LIMITS, by="group", each=True)

@@ -11,11 +11,24 @@ from typing import Any
 import pytest
 from jinja2 import UndefinedError, meta
 
-from calibrail.report.messages import catalogue, environment, say, title
+from calibrail.report.messages import (
+    catalogue,
+    environment,
+    facts,
+    remarks,
+    say,
+    say_first,
+    title,
+    word,
+)
 from tests.test_architecture import modules
 
 #: Topics whose codes are computed, e.g. ``warning.{code}``: evaluation chooses them.
 COMPUTED = re.compile(r"^([a-z_]+)\.([a-z_]+_)?$")
+
+
+#: What shows a message by its code.
+SPEAKING = ("say", "say_first", "facts", "remarks", "word", "title", "is_known")
 
 
 class Anything(int):
@@ -51,19 +64,21 @@ class Anything(int):
 
 @cache
 def parameters(code: str) -> frozenset[str]:
-    tree = environment().parse(catalogue()[code]["text"])
-    return frozenset(meta.find_undeclared_variables(tree))
+    trees = map(environment().parse, catalogue()[code].values())
+    return frozenset(name for tree in trees for name in meta.find_undeclared_variables(tree))
 
 
 @pytest.mark.parametrize("code", sorted(catalogue()))
 def test_every_message_renders_from_its_parameters(code: str) -> None:
     for number in (0, 1, 1200):
-        text = say(code, {name: Anything(number) for name in parameters(code)})
-        assert text and "  " not in text.strip() and "{" not in text
+        parts = facts(code, {name: Anything(number) for name in parameters(code)})
+        assert parts or "text" not in catalogue()[code]
+        for _, text in parts:
+            assert "  " not in text.strip() and "{" not in text
     for name in parameters(code) - {"true", "false"}:
         others = {key: Anything(1) for key in parameters(code) - {name}}
         try:
-            say(code, others)
+            facts(code, others)
         except UndefinedError as error:
             assert name in str(error)
 
@@ -73,7 +88,7 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
     for tree in modules().values():
         for node in ast.walk(tree):
             match node:
-                case ast.Call(func=ast.Name(id="say" | "title" | "is_known"), args=[code, *_]):
+                case ast.Call(func=ast.Name(id=name), args=[code, *_]) if name in SPEAKING:
                     for part in ast.walk(code):
                         text = part.value if isinstance(part, ast.Constant) else ""
                         if re.match(r"^[a-z_]+\.[a-z_]*$", str(text)):
@@ -93,19 +108,20 @@ def words() -> set[str]:
 def test_every_code_has_a_message_and_every_message_is_used() -> None:
     used = {code for code, _ in calls()}
     topics = {match[1] for code in used if (match := COMPUTED.match(code))}
-    whole = {code for code in used if not COMPUTED.match(code)}
+    whole = {code for code in used if not COMPUTED.match(code)} | (words() & {*catalogue()})
     assert whole <= set(catalogue()), whole - set(catalogue())
-    known = words()
+    known = {word.replace("-", "_") for word in words()}
 
     def computed(code: str) -> bool:
         topic, _, name = code.partition(".")
         stem = re.sub("_(faithful|hallucinated)$", "_", name)
-        ends = {name[place.end() :] for place in re.finditer("_", name)}
+        places = list(re.finditer("_", name))
+        ends = {end for at in places for end in (name[at.end() :], name[: at.start()])}
         return topic in topics and any(
             name == word or word in ends or word.startswith(stem) for word in known
         )
 
-    unused = [code for code in catalogue() if code not in whole and not computed(code)]
+    unused = [code for code in catalogue() if code not in whole | known and not computed(code)]
     assert unused == []
     assert topics <= {code.partition(".")[0] for code in catalogue()}
 
@@ -121,6 +137,20 @@ def test_messages_get_the_parameters_that_they_name() -> None:
         if {keyword.arg for keyword in call.keywords} != parameters(code)
     ]
     assert wrong == []
+
+
+def test_the_parts_of_a_message_keep_their_order_and_say_something() -> None:
+    counts = {"faithful": 3, "hallucinated": 1200, "unsure": 0, "skipped": 0}
+    named = facts("label.counts", counts, disagreements=2, holding=0)
+    assert named[1] == ("hallucinated", "1,200")
+    assert [name for name, _ in named] == [*list(counts)[:3], "annotators disagree"]
+    assert remarks("label.counts", counts, disagreements=2, holding=0)[-1] == "2"
+    assert say_first({"log.whole": False, "log.broken": True}, n_problems=1).startswith(
+        "1 problem:"
+    )
+    assert say_first({"log.whole": None}) == ""
+    assert word("log.skipped", "torn") == "torn at the end"
+    assert word("log.skipped", "of\x1blater") == "of\N{REPLACEMENT CHARACTER}later"
 
 
 def test_a_missing_parameter_is_an_error_and_nothing_is_escaped() -> None:

@@ -17,6 +17,7 @@ from calibrail.report.documents import guardrail, monitor
 from calibrail.report.documents import monitor_messages as words
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_markdown
+from calibrail.report.messages import catalogue
 from tests.report import watch_status as made
 
 
@@ -155,37 +156,12 @@ def test_the_next_step_follows_from_the_state() -> None:
     assert "calibrail recalibrate 'g b.json' log --labels people -o new.json" in broken
 
 
-def test_a_break_that_changed_labels_do_not_show_any_more_stays_one() -> None:
-    status = made.year()
-    status["promise"]["decided"]["shown"] = False
-    assert "they were changed since" in printed(status)
-    status = made.few()
-    status["promise"] |= {"state": "broken", "decided": made.year()["promise"]["decided"]}
-    assert "Broken (too little is caught), shown by answers up to 2026-11-12." in printed(status)
-
-
-def test_a_guardrail_that_promises_nothing_says_so() -> None:
-    status = made.few()
-    status["promise"]["limits"] = {"coverage": None, "fpr": None}
-    assert "name a limit" in printed(status)
-
-
 def test_groups_have_their_own_states_and_intervals() -> None:
     status = made.year("kept")
     group = {**status["promise"], "group": "law", "state": "undecided", "n_labels": 77}
     status["promise"]["groups"] = [group]
     row = printed(status).split("By group")[1].split("How many")[0]
     assert row.endswith("law Undecided 88% 18% 77 95% intervals 80 to 93% 15 to 21% ")
-
-
-def test_a_group_that_keeps_a_promise_for_each_undecided_is_named() -> None:
-    status = made.year("undecided")
-    status["promise"]["each"] = True
-    status["promise"]["groups"] = [
-        {**status["promise"], "group": name, "state": state}
-        for name, state in (("law", "undecided"), ("tax", "kept"))
-    ]
-    assert "which is not shown for law)" in printed(status)
 
 
 def test_with_groups_each_interval_stands_with_its_level() -> None:
@@ -213,7 +189,7 @@ def test_what_is_wrong_with_the_log_is_named_and_counted() -> None:
         "line": 3,
         "values": {"outcome": "pass", "score": 0.98765432, "rule": "flag"},
     }
-    said = monitor.sentence(finding)
+    said = guardrail.sentence(finding, of_watch=True)
     assert said == "a.jsonl, line 3: says pass of the score 0.9877, and the guardrail says flag"
 
 
@@ -243,37 +219,71 @@ def test_figures_need_neither_times_nor_labels() -> None:
     assert not figure_files(monitor.document(made.few(0)))
 
 
-def test_a_judge_says_what_it_saved_and_a_way_that_tells_nothing_why() -> None:
-    status = made.year("kept")
-    status["prevalence"]["judge"] = made.rate(0.07, 0.05, 0.09) | {"reason": None, "saved": 1200}
-    assert "people alone would have to label 1,200 more answers" in printed(status)
-    status["prevalence"]["flags"] |= {"lower": 0.0, "upper": 1.0, "reason": "contradiction"}
-    assert "nothing follows: no mix of both classes" in printed(status)
-
-
 @pytest.mark.parametrize(
-    ("code", "said"),
-    [("clustered", "takes each of them as independent"), ("bounds_as_frozen", "as they were froz")],
+    ("state", "changes", "said"),
+    [
+        (
+            "kept",
+            {"prevalence.judge": made.rate(0.07, 0.05, 0.09) | {"reason": None, "saved": 1200}},
+            "people alone would have to label 1,200 more answers",
+        ),
+        (
+            "kept",
+            {"prevalence.flags.reason": "contradiction"},
+            "nothing follows: no mix of both classes",
+        ),
+        ("kept", {"prevalence.flags.notes": ["clustered"]}, "takes each of them as independent"),
+        ("kept", {"prevalence.flags.notes": ["bounds_as_frozen"]}, "as they were froz"),
+        (
+            "kept",
+            {"promise.largest_share": 0.8},
+            "Of one batch 80% of the logged answers were drawn",
+        ),
+        ("broken", {"promise.decided.shown": False}, "they were changed since"),
+        (
+            "broken",
+            {"promise.n_disagreements": 2},
+            "2; `calibrail label --settle` asks a further person",
+        ),
+        ("broken", {"promise.limits": {"coverage": None, "fpr": None}}, "name a limit"),
+        (
+            "undecided",
+            {"promise.n_drawn": 300, "promise.n_labels": 0, "promise.n_pending": 300},
+            "300 answers drawn have no label yet",
+        ),
+        (
+            "undecided",
+            {
+                "promise.each": True,
+                "promise.groups": [
+                    {**made.year("undecided")["promise"], "group": name, "state": state}
+                    for name, state in (("law", "undecided"), ("tax", "kept"))
+                ],
+            },
+            "which is not shown for law)",
+        ),
+    ],
 )
-def test_what_limits_an_interval_is_said(code: str, said: str) -> None:
-    status = made.year("kept")
+def test_what_is_found_and_nothing_else_is_said(
+    state: str, changes: dict[str, Any], said: str
+) -> None:
+    status = made.year(state)
     assert said not in printed(status)
-    status["prevalence"]["flags"]["notes"] = [code]
-    assert said in printed(status) and said in render_page(monitor.document(status))
+    for path, value in changes.items():
+        *names, last = path.split(".")
+        part = status
+        for name in names:
+            part = part[name]
+        part[last] = value
+    assert said in printed(status)
 
 
-def test_most_of_a_batch_drawn_is_said() -> None:
-    status = made.year("kept")
-    for share, told in ((None, False), (0.5, False), (0.8, True)):
-        status["promise"]["largest_share"] = share
-        assert ("Of one batch 80% of the logged answers were drawn" in printed(status)) == told
-
-
-def test_the_time_to_begin_anew_is_that_of_the_traffic() -> None:
+def test_half_a_batch_drawn_is_no_large_part_and_the_time_to_begin_is_that_of_the_traffic() -> None:
     status = made.year()
     assert "--since 2026-09-23 takes only answers after the change" in printed(status)
+    status["promise"]["largest_share"] = 0.5
     status["traffic"]["since"] = None
-    assert "--since" not in printed(status)
+    assert "--since" not in printed(status) and "Of one batch" not in printed(status)
 
 
 @pytest.mark.filterwarnings("error")
@@ -295,12 +305,6 @@ def test_figures_take_times_that_are_equal_go_back_or_are_missing() -> None:
         )
 
 
-def test_draws_without_any_label_are_counted() -> None:
-    status = made.year("undecided")
-    status["promise"].update(n_drawn=300, n_labels=0, n_pending=300)
-    assert "300 answers drawn have no label yet" in printed(status)
-
-
 def test_every_code_of_a_log_that_a_watch_reads_has_words() -> None:
     package = Path(decision_log.__file__).parent
     sources = [*package.glob("*.py"), Path(monitor_inputs.__file__)]
@@ -318,17 +322,12 @@ def test_every_code_of_a_log_that_a_watch_reads_has_words() -> None:
         if call.func.attr in ("skip", "refuse"):
             found["skipped"] |= codes
     assert {"gap", "late", "outcome"} <= found["said"]
-    assert found["said"] <= {*monitor.FINDINGS, *guardrail.SENTENCES}
-    assert {"duplicate", "threshold"} <= found["skipped"] <= {*guardrail.SKIPPED}
+    said = {code.removeprefix("log.").removeprefix("read_") for code in catalogue()}
+    assert found["said"] <= said
+    assert {"duplicate", "threshold"} <= found["skipped"] <= {*catalogue()["log.skipped"]}
 
 
 def test_a_value_that_was_always_the_same_and_fell_has_no_empty_share() -> None:
     bins: dict[str, Any] = {"edges": [5.0], "before": [100, 0], "after": [40, 0]}
     alarm = {"feature": "score", "before": {"mean": 5.0}, "after": {"mean": 4.0}, "histogram": bins}
     assert words.moved(alarm).endswith("went from 5 to 4")
-
-
-def test_open_disagreements_name_the_command_that_settles_them() -> None:
-    status = made.year()
-    status["promise"]["n_disagreements"] = 2
-    assert "2; `calibrail label --settle` asks a further person" in printed(status)

@@ -162,11 +162,11 @@ def test_a_text_in_place_of_a_score_is_refused_and_why_there_is_none_is_not_logg
         ({"contexts": "one text is one chunk"}, 422, ["/response"]),
         ({**ANSWER, "columns": {"a/b": [1]}}, 422, ["/columns/a~1b"]),
         (b'{"response": "", "contexts": [], "columns": {"x": 1e999}}', 422, ["/columns/x"]),
-        (b'{"response": "\\ud800", "contexts": []}', 422, ["/response"]),
-        (b'{"response": "", "contexts": ["a", "\\uDC00x"]}', 422, ["/contexts/1"]),
+        (b'{"response": "\\ud800", "contexts": []}', 400, None),
+        (b'{"response": "", "contexts": ["a", "\\uDC00x"]}', 400, None),
         (b'{"response": "\\ud83d\\ude00 \\u12", "contexts": []}', 400, None),
-        (b'{"response": "a", "contexts": [], "response": "b"}', 422, ["/response"]),
-        (b'{"response": "a", "contexts": [], "columns": {"x": 1, "x": 1}}', 422, ["/columns/x"]),
+        (b'{"response": "a", "contexts": [], "response": "b"}', 422, None),
+        (b'{"response": "a", "contexts": [], "columns": {"x": 1, "x": 1}}', 422, None),
         (
             b'{"response": "", "contexts": [], "columns": {"x": 1%b}}' % (b"0" * 400),
             422,
@@ -202,7 +202,7 @@ def test_one_bad_item_refuses_the_batch_before_anything_is_decided(
 ) -> None:
     async def go(client: Any, service: Service) -> None:
         decided = []
-        service.keep = lambda *given: decided.append(given)  # type: ignore
+        service.batcher._keep = lambda *given: decided.append(given)
         for bad, place in (
             ({**ANSWER, "id": 3}, "/items/1/id"),
             ({**ANSWER, "response": None}, "/items/1/response"),
@@ -307,12 +307,8 @@ def test_openapi_names_every_answer_that_a_route_gives(
                     kind = said.headers["content-type"].partition(";")[0]
                     assert kind in route["responses"][str(said.status_code)]["content"], path
                 assert ("401" in given) == (route.get("security") == [{"token": []}]), path
-        assert {
-            item["name"] for item in content["paths"]["/v1/guardrail"]["get"]["parameters"]
-        } == {
-            "guardrail",
-            "format",
-        }
+        taken = content["paths"]["/v1/guardrail"]["get"]["parameters"]
+        assert {item["name"] for item in taken} == {"guardrail", "format"}
         service.draining = True
         said = await client.get("/readyz")
         assert str(said.status_code) in content["paths"]["/readyz"]["get"]["responses"]

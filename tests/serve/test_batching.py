@@ -235,24 +235,6 @@ def test_a_thread_that_ended_is_started_anew(
     visit(go, column, deadline=0.3)
 
 
-def test_what_cannot_be_counted_is_decided_and_logged(
-    visit: Visiting, column: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> Any:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    async def go(client: Any, service: Service) -> None:
-        for name in ("_decisions", "_sizes", "_depth", "_requests", "_log_lines"):
-            monkeypatch.setattr(getattr(service.metrics, name), "inc", broken, raising=False)
-            monkeypatch.setattr(getattr(service.metrics, name), "set", broken, raising=False)
-            monkeypatch.setattr(getattr(service.metrics, name), "labels", broken)
-        said = await client.post("/v1/check", json={"columns": {"risk": -9.0}})
-        assert said.json()["outcome"] == "pass"
-
-    visit(go, column, log=DecisionLog(tmp_path / "log"))
-    assert '"pass"' in next((tmp_path / "log").iterdir()).read_text()
-
-
 def test_a_process_that_is_stuck_for_long_is_not_alive(visit: Visiting, column: Path) -> None:
     held, load = holding(column)
 

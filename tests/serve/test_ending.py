@@ -7,7 +7,7 @@ import sys
 def test_a_signal_is_not_lost_where_python_drops_exceptions() -> None:
     program = """
 import os, signal, weakref
-from calibrail.serve.startup_signals import exit_on_signal
+from calibrail.serve import exit_on_signal
 class Gone: pass
 gone = Gone()
 seen = weakref.ref(gone, lambda _: os.kill(os.getpid(), signal.SIGTERM))

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from calibrail.errors import CalibrailError
-from calibrail.serve.metrics import TOGETHER, Metrics
 from calibrail.serve.service import Service
-from tests.command_line import calibrail
 from tests.serve.conftest import ANSWER
 
 Visiting = Callable[..., None]
@@ -43,24 +40,3 @@ def test_a_count_that_fails_costs_no_decision(
 
     visit(go, surface)
     assert caplog.text.count("what /metrics counts is not complete any more") == 1
-
-
-def test_workers_without_a_place_for_counts_do_not_begin(
-    surface: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    done = calibrail("serve", surface, "--workers", 2, "--port", 0)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "TMPDIR" in done.stderr
-
-
-def test_a_process_without_room_for_counts_does_not_begin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setenv(TOGETHER, str(tmp_path))
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    with pytest.raises(CalibrailError, match=r"cannot count in .*No space left.*TMPDIR"):
-        Metrics(lambda: True)

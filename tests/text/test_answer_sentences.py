@@ -15,9 +15,7 @@ from calibrail.text.sentences import (
     Sentence,
     SentenceStream,
     answer_sentences,
-    answer_sentences_version,
     sentences,
-    sentences_version,
 )
 from tests.steps import grows_with
 from tests.text.test_sentences import anything
@@ -167,15 +165,3 @@ def test_an_answer_that_has_ended_takes_no_more() -> None:
     assert stream.close() == []
     with pytest.raises(ValueError, match="the answer has ended; a new one needs a new"):
         stream.feed(" a")
-
-
-def test_the_version_names_that_of_sentences() -> None:
-    assert answer_sentences_version() == f"calibrail-answer-sentences/1 {sentences_version()}"
-
-
-def test_what_is_done_to_a_result_changes_no_later_one() -> None:
-    text = "It rained. It stopped."
-    first = answer_sentences(text)
-    expected = [*first]
-    first.clear()
-    assert answer_sentences(text) == expected and len(expected) == 2

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text.claims import claims, claims_version
-from calibrail.text.sentences import sentences, sentences_version
-from tests.steps import grows_with
+from calibrail.text.claims import claims
+from calibrail.text.sentences import sentences
 
 PIECES = (
     "Sure!|The lake is deep|, and |the river is wide.|The parts are:| |\n|\n  - |\n* |\n1. |?|\n## "
@@ -181,26 +178,3 @@ def test_a_claim_lies_in_one_sentence_or_ends_its_line(text: str) -> None:
             or not text[claim.end :].splitlines()[:1]
             or (text[claim.end] in "\n\r")
         )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        lambda n: "The lake is deep, and the river is wide. " * n,
-        lambda n: "the lake is deep, and the river is wide, and " * n,
-        lambda n: "sure, " * n,
-        lambda n: "a:\n  - b:\n" * n,
-        # Each line is as long as its depth.
-        lambda n: "".join(f"{' ' * depth}- a:\n" for depth in range(n)),
-    ],
-    ids=["prose", "clauses", "openings", "leads", "depth"],
-)
-def test_steps_grow_no_faster_than_the_text(text: Callable[[int], str]) -> None:
-    assert grows_with(claims, text)
-    # What happens inside of a pattern is no step, so a long text must come to an end, too.
-    claims(text(1500))
-
-
-def test_the_version_holds_that_of_the_sentences() -> None:
-    assert claims_version().startswith("calibrail-claims/1 ")
-    assert claims_version().endswith(sentences_version())

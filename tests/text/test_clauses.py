@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import calibrail.text.claims as module
 from calibrail.text.claims import clauses
-from tests.steps import grows_with
 
 WORDS = (
     'he|It|was|built|and|but|, and |, but |; | the |tower|is|if|that|(|)|"|\u201c|\u201d| |,|1853|'
@@ -97,33 +95,3 @@ def test_offsets(sentence: str) -> None:
         assert start < end < following
         # What lies between holds no more than the words that join.
         assert len(sentence[end:following].split()) <= 12
-
-
-def eager(left: str, after: str, *, semicolon: bool) -> bool:
-    """Decide as `_both_stand`, with all words of both sides."""
-    before = [token.lower() for token in module._before(left)]
-    right = list(module._tokens(after))
-    if module._SUBORDINATING.intersection(before) or ("not", "only") in pairwise(before):
-        return False
-    if module._starts_with_pronoun(right):
-        weak = not module._MODAL.intersection(token.lower() for token in right[1:3]) and any(
-            token in module._PAST or token.endswith("ed") for token in before[1:]
-        )
-        return weak or module._has_main_verb(before)
-    openers = {*before[:1], *(token for comma, token in pairwise(before) if comma == ",")}
-    if module._OPENING & openers:
-        return False
-    since = len(before) - before[::-1].index(",") if "," in before else 0
-    noun = module._starts_with_noun(right[:8], right[8:], bare=semicolon)
-    return noun and module._has_main_verb(before[since:])
-
-
-@given(ragged, ragged, st.booleans())
-def test_the_first_words_decide_as_all_words_do(left: str, after: str, semicolon: bool) -> None:
-    decided = module._both_stand(left, after, semicolon=semicolon)
-    assert decided == eager(left, after, semicolon=semicolon)
-
-
-@pytest.mark.parametrize("row", ["; ", "; a is ", ", and it ", "; 5 is "])
-def test_steps_grow_no_faster_than_the_joints(row: str) -> None:
-    assert grows_with(lambda text: list(clauses(text)), lambda n: row * n)

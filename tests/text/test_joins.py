@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text.sentences import Sentence, answer_sentences
+from calibrail.text.sentences import answer_sentences
 from calibrail.text.structure import Joins, broken_links, joins, removed_with
-from tests.steps import grows_with
 
 
 def of(text: str) -> tuple[list[str], Joins]:
@@ -137,11 +136,3 @@ def test_distances_stay_within_the_answer_and_nothing_or_all_tears_nothing(
     gone = removed_with(found, asked)
     assert (gone >= asked).all()
     assert removed_with(found, gone).tolist() == gone.tolist()
-
-
-@pytest.mark.parametrize("piece", ["One is. ", "a:\n", "- a:\n", "(", "# a\n\nOne.\n", '"', "a? "])
-def test_time_is_linear(piece: str) -> None:
-    def made(n: int) -> tuple[str, list[Sentence]]:
-        return piece * n, answer_sentences(piece * n)
-
-    assert grows_with(lambda made: joins(*made), made)

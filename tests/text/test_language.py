@@ -3,7 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,10 +62,6 @@ def test_the_second_text_counts_where_the_first_is_too_short() -> None:
     assert language_of(ENGLISH, GERMAN) == "en"
 
 
-def test_halves_of_surrogate_pairs_are_no_hindrance() -> None:
-    assert language_of("\udc00" + ENGLISH + "\ud800") == "en"
-
-
 def test_only_the_beginning_of_a_long_text_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
@@ -77,11 +72,6 @@ def test_only_the_beginning_of_a_long_text_is_looked_at(monkeypatch: pytest.Monk
     monkeypatch.setattr(words, "_classifier", lambda: classify)
     assert language_of(ENGLISH * 200_000) == "en"
     assert seen == [words.LOOKED_AT]
-
-
-def test_threads_are_told_the_same(anew: object) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(language_of, [ENGLISH, GERMAN] * 100)) == ["en", "de"] * 100
 
 
 def test_without_the_package_there_is_no_language(

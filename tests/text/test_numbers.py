@@ -39,21 +39,6 @@ def test_numbers(text: str, expected: list[str]) -> None:
     assert normal(text) == expected
 
 
-@given(st.integers(min_value=0, max_value=10**15))
-def test_separators_do_not_matter(value: int) -> None:
-    assert normal(f"{value:,}") == normal(str(value)) == [str(value)]
-
-
-@given(st.decimals(min_value=0, max_value=10**6, places=3))
-def test_trailing_zeros_do_not_matter(value: object) -> None:
-    assert normal(f"{value}000") == normal(f"{value}")
-
-
-@given(st.text())
-def test_no_text_fails(text: str) -> None:
-    assert all(isinstance(number, str) and number for number in normal(text))
-
-
 def test_no_number_is_too_long() -> None:
     digits = "7" * 1_200_000
     assert normal(digits) == [digits]

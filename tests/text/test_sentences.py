@@ -3,14 +3,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import calibrail.text.sentences as module
-from calibrail.text.sentences import sentences, sentences_version
+from calibrail.text.sentences import sentences
 from tests.steps import grows_with
 
 PIECES = (
@@ -159,12 +158,6 @@ def test_every_letter_lies_in_a_sentence_but_for_list_markers(text: str) -> None
         assert not lost or MARKER.fullmatch(text[places.start : first])
 
 
-@given(anything, anything)
-def test_lines_are_independent(left: str, right: str) -> None:
-    left, right = f"word {left}", f"word {right}"
-    assert texts(f"{left}\n{right}") == texts(left) + texts(right)
-
-
 @pytest.mark.parametrize(
     ("piece", "first"),
     [
@@ -194,19 +187,10 @@ def test_a_run_of_full_stops_ends_where_it_would_from_any_of_its_places(text: st
     assert ends == [match.end() for match in anywhere.finditer(text)]
 
 
-def test_a_run_of_full_stops_is_read_once() -> None:
-    # A quotation that goes on, so that no full stop ends anything.
-    assert len(sentences("\u3002" * 100_000 + "\u300d" * 100_000 + "\u3068")) == 1
-
-
 @given(st.text("ab \u3002A\"').,:;-*(\n", max_size=30).filter(lambda text: "." not in text))
 def test_nupunkt_ends_no_sentence_without_a_stop(text: str) -> None:
     spans = list(module._tokenizer().span_tokenize(text))
     assert [start for start, _ in spans if start] == []
-
-
-def test_the_version_names_that_of_nupunkt() -> None:
-    assert sentences_version() == f"calibrail-sentences/1 nupunkt/{version('nupunkt')}"
 
 
 def test_nupunkt_is_loaded_when_it_is_needed() -> None:

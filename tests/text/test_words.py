@@ -58,16 +58,6 @@ def test_offsets_point_at_the_word(text: str) -> None:
         end = word.end
 
 
-@given(st.text(), st.text())
-def test_words_on_both_sides_of_a_border_are_independent(left: str, right: str) -> None:
-    assert texts(f"{left}\n{right}") == texts(left) + texts(right)
-
-
-def test_long_texts_come_to_an_end() -> None:
-    assert len(words("1" * 1_000_000)) == 1
-    assert len(words("word " * 50_000)) == 50_000
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -6,7 +6,6 @@ import signal
 import time
 from pathlib import Path
 
-from calibrail import Promise
 from tests.ui.driven import Pipe, Tab
 from tests.ui.sessions import EMOJI, labels, plain
 from tests.ui.visits import ID, STATUS, VIEW, command, label, opened, quiet, serving
@@ -136,15 +135,6 @@ def test_the_nearest_chunk_is_one_key_away_and_the_label_says_so(tmp_path: Path,
         assert [line.get("evidence", False) for line in labels(tmp_path)] == [True, False]
 
 
-def test_a_key_pressed_twice_labels_one_answer(tmp_path: Path, tab: Tab) -> None:
-    with serving(tmp_path, plain(5)) as address:
-        opened(tab, address)
-        time.sleep(0.15)
-        tab.press("f", times=2)
-        tab.until("document.getElementById('progress').textContent", "ada · 1 labelled")
-        assert len(labels(tmp_path)) == 1
-
-
 def test_a_second_tab_is_told(tmp_path: Path, tab: Tab, window: Pipe) -> None:
     with serving(tmp_path, plain(5)) as address:
         opened(tab, address)
@@ -180,16 +170,6 @@ def test_a_server_that_is_ended_from_outside_says_what_came_out(tmp_path: Path, 
     assert [line["label"] for line in labels(tmp_path)] == [1]
 
 
-def test_stop_ends_the_server(tmp_path: Path, tab: Tab) -> None:
-    with command(tmp_path, plain(3)) as (process, address):
-        opened(tab, address)
-        label(tab, tmp_path, "f", 1)
-        tab.ask("document.getElementById('stop').click()")
-        tab.until(VIEW, "stopped")
-        out, err = process.communicate(timeout=30)
-        assert process.returncode == 0 and "1 answer labelled" in out and "Traceback" not in err
-
-
 def test_help_explains_the_keys_and_labels_can_wait_for_enter(tmp_path: Path, tab: Tab) -> None:
     with serving(tmp_path, plain(3)) as address:
         opened(tab, address)
@@ -205,28 +185,3 @@ def test_help_explains_the_keys_and_labels_can_wait_for_enter(tmp_path: Path, ta
         assert not (tmp_path / "labels" / "labels.jsonl").exists() or labels(tmp_path) == []
         label(tab, tmp_path, "n", 1)
         assert labels(tmp_path)[0]["label"] == 1
-
-
-def test_enough_is_said_and_labelling_may_go_on(tmp_path: Path, tab: Tab) -> None:
-    title = "document.getElementById('rest-title').textContent"
-    with serving(tmp_path, plain(40), promise=Promise(alpha=0.5)) as address:
-        opened(tab, address)
-        while tab.ask(VIEW) == "task":
-            n = len(labels(tmp_path)) if (tmp_path / "labels/labels.jsonl").exists() else 0
-            assert n < 39
-            time.sleep(0.15)
-            tab.press("hf"[n % 2])
-            said = "document.getElementById('progress').textContent"
-            tab.until(f"{said}.startsWith('ada · {n + 1} ')")
-        assert tab.ask(title) == "The labels are enough"
-        assert "verdict" not in tab.ask("document.getElementById('rest').textContent")
-        # An undo shows the answer again; said once more, the labels are enough once more.
-        tab.press("z")
-        tab.until(VIEW, "task")
-        time.sleep(0.15)
-        tab.press("Enter")
-        tab.until(VIEW, "rest")
-        tab.press("n")
-        tab.until(VIEW, "task")
-        label(tab, tmp_path, "f", len(labels(tmp_path)) + 1)
-        assert tab.ask(VIEW) == "task" and quiet(tab, address)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.ui.driven import Tab
 from tests.ui.sessions import HOSTILE, labels, plain
-from tests.ui.visits import ID, STATUS, VIEW, label, opened, quiet, serving, where
+from tests.ui.visits import ID, STATUS, label, opened, quiet, serving, where
 
 
 @pytest.mark.parametrize(("width", "phone"), [(390, True), (640, False), (1200, False)])
@@ -93,17 +93,3 @@ def test_everything_that_is_pressed_has_a_name(tmp_path: Path, tab: Tab) -> None
         assert {"Question", "Answer", "Chunks"} <= {
             name for role, name in roles if role == "region"
         }
-
-
-def test_an_answer_of_a_million_characters_is_marked(tmp_path: Path, tab: Tab) -> None:
-    (row,) = plain(1)
-    row["response"] = "😀 word " * 140_000 + "end."
-    with serving(tmp_path, [row]) as address:
-        opened(tab, address)
-        tab.press("m")
-        tab.press("ArrowRight", times=3)
-        tab.press(" ")
-        tab.press("h")
-        tab.until(VIEW, "rest")
-    ((start, end, text),) = labels(tmp_path)[0]["spans"]
-    assert row["response"][start:end] == text and text.strip()

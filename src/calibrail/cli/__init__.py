@@ -14,38 +14,19 @@ from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.options.fields import cli_spelling
 from calibrail.working_folder import working_folder
 
-#: The panels of the help, and in each the commands and the module of this package that holds them.
-_PANELS: Final = {
-    "Start": {
-        "doctor": "calibrate",
-        "score": "calibrate",
-        "calibrate": "calibrate",
-        "compare": "calibrate",
-        "plan": "calibrate",
-    },
-    "Evidence": {
-        "certify": "decide",
-        "audit": "evaluate",
-        "shift": "evaluate",
-        "agree": "evaluate",
-        "explain": "guardrail",
-    },
-    "Ship": {
-        "export": "guardrail",
-        "keygen": "guardrail",
-        "verify": "guardrail",
-        "card": "guardrail",
-    },
-    "Operate": {
-        "check": "decide",
-        "select": "decide",
-        "serve": "decide",
-        "monitor": "monitor",
-        "cache": "decide",
-    },
-    "Label": {"label": "label", "audit-sample": "label", "recalibrate": "label"},
-}
-COMMANDS: Final = {name: module for group in _PANELS.values() for name, module in group.items()}
+#: The panels of the help, and in each the module of this package that holds some commands.
+_PANELS: Final = (
+    ("Start", "calibrate", ("doctor", "score", "calibrate", "compare", "plan")),
+    ("Evidence", "decide", ("certify",)),
+    ("Evidence", "evaluate", ("audit", "shift", "agree")),
+    ("Evidence", "guardrail", ("explain",)),
+    ("Ship", "guardrail", ("export", "keygen", "verify", "card")),
+    ("Operate", "decide", ("check", "select", "serve")),
+    ("Operate", "monitor", ("monitor",)),
+    ("Operate", "decide", ("cache",)),
+    ("Label", "label", ("label", "audit-sample", "recalibrate")),
+)
+COMMANDS: Final = {name: module for _, module, names in _PANELS for name in names}
 
 app = typer.Typer(
     name="calibrail",
@@ -59,11 +40,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     cls=GroupHelp,
 )
-for _panel, _commands in _PANELS.items():
-    for _command, _module in _commands.items():
-        _function = f"{_command.replace('-', '_')}_command"
-        _add = app.command(_command, cls=CommandHelp, rich_help_panel=_panel)
-        _add(getattr(import_module(f"calibrail.cli.{_module}"), _function))
+for _panel, _module, _names in _PANELS:
+    for _name in _names:
+        _run = getattr(
+            import_module(f"calibrail.cli.{_module}"), f"{_name.replace('-', '_')}_command"
+        )
+        app.command(_name, cls=CommandHelp, rich_help_panel=_panel)(_run)
 #: Those of several actions.
 app.add_typer(monitor.app, name="log", rich_help_panel="Operate")
 

@@ -46,13 +46,7 @@ def calibrate_command(
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
         if show.dry_run:
-            show.planned(
-                data,
-                scores,
-                reading=reading,
-                splitting=splitting,
-                unit=promise.unit,
-            )
+            show.planned(data, scores, reading=reading, splitting=splitting, unit=promise.unit)
         result = calibrail.calibrate(
             data,
             scores,
@@ -66,8 +60,8 @@ def calibrate_command(
             looks=output / "looks.json",
         )
         result.save(output, text=not show.no_text)
-    limits = requirement.max_fpr, requirement.min_kept
-    decides = any(limit is not None for limit in limits) or requirement.risks
+    limits = (requirement.max_fpr, requirement.min_kept, requirement.risks or None)
+    decides = any(limit is not None for limit in limits)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
     # A terminal shows two answers and what was removed of them; what is kept in a file, none.
     examples = result.examples if promise.unit == "sentence" and sys.stdout.isatty() else None
@@ -106,13 +100,7 @@ def compare_command(
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
         if show.dry_run:
-            show.planned(
-                data,
-                scores,
-                reading=reading,
-                splitting=splitting,
-                unit=promise.unit,
-            )
+            show.planned(data, scores, reading=reading, splitting=splitting, unit=promise.unit)
         result = calibrail.compare(
             data,
             scores,
@@ -196,9 +184,8 @@ def score_command(
         "undefined": {key: file.undefined.get(key, 0) for key in made.columns},
         "costs": [cost.to_dict() for cost in made.costs],
     }
-    n_unusable = unusable(read.n_quarantined, quarantine)
-    notes = spent(made, made.columns), f"wrote {output}", n_unusable
-    show.finish("score", content, *notes)
+    unused = unusable(read.n_quarantined, quarantine)
+    show.finish("score", content, spent(made, made.columns), f"wrote {output}", unused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +273,14 @@ def plan_command(
     if labels.budget is not None and not labels.sequential:
         raise InputError("--budget says where simulated labelling ends; give --sequential too")
     if labels.sequential:
-        _refuse_gaps(labels, assumed, requirement)
+        gaps = {
+            "--base-rate (share of hallucinated answers)": labels.base_rate,
+            "--max-fpr (share of faithful answers that may be flagged)": requirement.max_fpr,
+            "--coverage (share that the threshold truly catches)": assumed.coverage,
+            "--fpr (share of faithful answers that it truly flags)": assumed.fpr,
+        }
+        if missing := [name for name, value in gaps.items() if value is None]:
+            raise InputError(f"--sequential needs {'; '.join(missing)}")
     assumption = Assumption(assumed.coverage, assumed.fpr, assumed.auroc)
     result = plan(
         promise,
@@ -310,15 +304,3 @@ def plan_command(
             figure.write_bytes(content)
         drawn = f"the curves are drawn in {figure}"
     show.finish("plan", result, drawn)
-
-
-def _refuse_gaps(labels: Labels, assumed: Assumed, requirement: opt.Requirement) -> None:
-    """Name everything that simulated labelling needs and that is not given, at once."""
-    gaps = {
-        "--base-rate (share of hallucinated answers)": labels.base_rate is None,
-        "--max-fpr (share of faithful answers that may be flagged)": requirement.max_fpr is None,
-        "--coverage (share that the threshold truly catches)": assumed.coverage is None,
-        "--fpr (share of faithful answers that it truly flags)": assumed.fpr is None,
-    }
-    if missing := [name for name, lacks in gaps.items() if lacks]:
-        raise InputError(f"--sequential needs {'; '.join(missing)}")

@@ -8,20 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 import calibrail
 from calibrail import options
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, note, unusable
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, note, say, unusable
 from calibrail.cli.progress import counting
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import InputError
 from calibrail.formatting import count
-from calibrail.options import Requirement
 from calibrail.options.fields import changed, setting
-from calibrail.serve.startup_signals import exit_on_signal
+from calibrail.serve import exit_on_signal
 
 
 @opt.takes_settings
@@ -51,7 +50,6 @@ def check_command(
     """
     from calibrail.data.formats import spoken
     from calibrail.data.reading import Reading
-    from calibrail.formatting import count
     from calibrail.models.llm.chat import RemoteModel
     from calibrail.pipelines.check import check_source
     from calibrail.pipelines.run import inherited_reading_with_flags
@@ -64,9 +62,7 @@ def check_command(
             note(f"this guardrail sends the answers to {model.endpoint}")
     reading, taken_up = inherited_reading_with_flags(reading, loaded, traces, labelled=False)
     if taken_up:
-        note(
-            f"read with {shlex.join(taken_up)}, as the calibration data was; options given here win"
-        )
+        note(say("command.read_with", words=shlex.join(taken_up)))
     reading = replace(reading, quarantine=folder / "quarantine.jsonl")
     with counting("checking", work) as context:
         if show.dry_run:
@@ -81,8 +77,7 @@ def check_command(
             progress=context.progress,
             opened=read.append,
         )
-    total, errors = results.total(), results["error"]
-    outcomes = Counter(results)
+    total, errors, outcomes = results.total(), results["error"], Counter(results)
     trimmed = {name: outcomes.pop(name, 0) for name in ("trimmed", "emptied")}
     if flagged := sum(trimmed.values()):
         outcomes["flag"] += flagged
@@ -98,7 +93,7 @@ def check_command(
             "part": read[0].part(),
         },
         "" if to_stdout else f"wrote {output}",
-        f"not judged: {count(errors, 'answer')}; the reason stands in each line" if errors else "",
+        say("command.not_judged", n=errors) if errors else "",
         code=FAILURE if total and errors == total else DONE,
         names={"GUARDRAIL": guardrail, "DATA": traces, "DECISIONS": output},
         silent=to_stdout,
@@ -134,12 +129,11 @@ def select_command(
         )
     if output is not None:
         result.save(output)
-    errors = f"not judged, and so not released: {count(result.n_errors, 'answer')}"
     show.finish(
         "select",
         result.to_dict(),
         "" if output is None else f"wrote {output}",
-        errors if result.n_errors else "",
+        say("command.not_released", n=result.n_errors) if result.n_errors else "",
         names={"GUARDRAIL": guardrail, "DATA": traces, "OUTPUT": output},
         is_written=output is not None,
     )
@@ -187,71 +181,47 @@ def certify_command(
     labelled answers of which class would settle it. With --labels the verdict is recomputed from
     the files of the folder, and written into it as verdict.json and index.html.
     """
-    from calibrail.pipelines.data_reuse import looks_of
-
-    labels, by, fresh = answers.labels, answers.by, answers.fresh
-    if labels is not None:
-        beside = heldout, by, fresh, reading
-        _on_labels(guardrail, trust, labels, requirement, beside, show)
-    if not heldout:
-        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
-    quarantine = Path("quarantine.jsonl")
-    with counting("checking", calls) as context:
-        result = calibrail.certify(
-            trust.load(guardrail),
-            heldout,
-            requirement,
-            by=by,
-            fresh=fresh,
-            reading=replace(reading, quarantine=quarantine),
-            progress=context.progress,
-            looks=looks_of(guardrail),
-        )
-    note = unusable(result.n_quarantined, quarantine)
-    show.finish(
-        "certify",
-        result.to_dict(),
-        note,
-        code=OF_VERDICT[result.verdict],
-        names={"GUARDRAIL": guardrail},
-        guardrail=str(guardrail),
-    )
-
-
-def _on_labels(
-    guardrail: Path,
-    trust: opt.TrustArguments,
-    labels: Path,
-    requirement: Requirement,
-    beside: tuple[Any, ...],
-    show: Showing,
-) -> NoReturn:
-    """Recompute the verdict of a folder of labels, and write it there."""
     from calibrail.guardrail.file import read_file
     from calibrail.labelling.folder import read_plan
     from calibrail.pipelines.certify_labels import write_verdict
-    from calibrail.pipelines.data_reuse import looks_beside
+    from calibrail.pipelines.data_reuse import looks_beside, looks_of
 
-    heldout, by, fresh, reading = beside
-    result = calibrail.certify(
-        # The detector, which may be a large model, is not built.
-        read_file(guardrail, trust.keys).config,
-        heldout or None,
-        requirement,
-        by=by,
-        fresh=fresh,
-        reading=reading if changed(reading) else None,
-        looks=looks_beside(read_plan(labels), guardrail),
-        labels=labels,
-    )
-    page = write_verdict(result, labels)
+    labels = answers.labels
+    about: dict[str, Any] = {"by": answers.by, "fresh": answers.fresh}
+    if labels is not None:
+        result = calibrail.certify(
+            # The detector, which may be a large model, is not built.
+            read_file(guardrail, trust.keys).config,
+            heldout or None,
+            requirement,
+            reading=reading if changed(reading) else None,
+            looks=looks_beside(read_plan(labels), guardrail),
+            labels=labels,
+            **about,
+        )
+        page = write_verdict(result, labels)
+        notes = [*(say("command.torn", name=name) for name in result.torn), f"wrote {page}"]
+    elif not heldout:
+        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
+    else:
+        quarantine = Path("quarantine.jsonl")
+        with counting("checking", calls) as context:
+            result = calibrail.certify(
+                trust.load(guardrail),
+                heldout,
+                requirement,
+                reading=replace(reading, quarantine=quarantine),
+                progress=context.progress,
+                looks=looks_of(guardrail),
+                **about,
+            )
+        notes = [unusable(result.n_quarantined, quarantine)]
     show.finish(
         "certify",
         result.to_dict(),
-        *(f"the last line of {name} was torn by a crash; it is cut off" for name in result.torn),
-        f"wrote {page}",
+        *notes,
         code=OF_VERDICT[result.verdict],
-        names={"GUARDRAIL": guardrail, "LABELS": labels},
+        names={"GUARDRAIL": guardrail} | ({} if labels is None else {"LABELS": labels}),
         guardrail=str(guardrail),
     )
 
@@ -278,31 +248,19 @@ def serve_command(
     """
     # Before anything else is imported, which takes a while.
     with exit_on_signal(), _own_counts():
-        _run(guardrails, serving, calls, trust)
+        with opt.serving_packages("serve"):
+            from calibrail.serve.guardrails import guardrail_files
+            from calibrail.serve.process import serve
+        from calibrail.models.llm.transport import limit_calls
 
-
-def _run(
-    guardrails: list[str],
-    serving: options.ServeOptions,
-    calls: opt.FreeCalls,
-    trust: opt.TrustArguments,
-) -> None:
-    try:
-        from calibrail.serve.guardrails import guardrail_files
-        from calibrail.serve.process import serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("calibrail"):
-            raise
-        raise CalibrailError(f"serve needs {error.name}: pip install 'calibrail[serve]'") from error
-    from calibrail.models.llm.transport import limit_calls
-
-    # The keys are read once: what is trusted later does not depend on who may write these files.
-    load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
-    with limit_calls(calls):
-        finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
-    if not finished:
-        note("not everything that was accepted was answered in time")
-    raise typer.Exit(DONE if finished else FAILURE)
+        # The keys are read once: what is trusted later does not depend on who may write these
+        # files.
+        load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
+        with limit_calls(calls):
+            finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
+        if not finished:
+            note("not everything that was accepted was answered in time")
+        raise typer.Exit(DONE if finished else FAILURE)
 
 
 @contextlib.contextmanager
@@ -365,27 +323,26 @@ def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
     if path is None:
         raise InputError("CALIBRAIL_CACHE=off: no answers are kept")
     cache = AnswerCache(path) if path.exists() else None
-    removed, kept, size = 0, [], 0
+    removed, kept, lines = 0, [], []
     if cache is not None:
         if clearing.clear:
             removed = cache.clear(clearing.model, clearing.older_than)
-        kept, size = cache.contents(), cache.size()
+        kept = cache.contents()
     content = {
         "schema": "calibrail.cache/1",
         "path": str(path),
-        "bytes": size,
+        "bytes": 0 if cache is None else cache.size(),
         "removed": removed,
         "models": [item.to_dict() for item in kept],
     }
-    lines = [f"removed {count(removed, 'answer')}"] if clearing.clear else []
-    lines.append(f"{path}: {count(sum(item.n for item in kept), 'answer')}, {size / 2**20:.1f} MiB")
+    if clearing.clear:
+        lines.append(f"removed {count(removed, 'answer')}")
+    n_kept = sum(item.n for item in kept)
+    lines.append(say("command.cache", path=path, n=n_kept, bytes=content["bytes"]))
     for item in kept:
-        first, last = (
-            datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
-            for moment in (item.oldest, item.newest)
-        )
-        lines.append(
-            f"  {item.model} at {item.endpoint}: {count(item.n, f'{item.kind} answer')}, "
-            f"{item.tokens_in:,} tokens in, {item.tokens_out:,} out, {first} to {last}"
-        )
+        days = {
+            end: datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
+            for end, moment in (("first", item.oldest), ("last", item.newest))
+        }
+        lines.append(f"  {say('command.cached', **item.to_dict(), **days)}")
     show.finish(lines, content)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, announce, file_to_write
+from calibrail.cli.output import DONE, FAILURE, announce, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError
-from calibrail.formatting import count, number
+from calibrail.formatting import number
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, read_private_key, signature_path
 from calibrail.options.fields import setting
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.file import Probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +35,7 @@ def export_command(
     ],
     output: Annotated[Path, opt.to_file("Guardrail file to write.")],
     failing: Failing,
-    sign: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."
-        ),
-    ] = None,
+    sign: opt.Sign = None,
     probe_endpoint: Annotated[
         bool,
         typer.Option(
@@ -61,6 +53,7 @@ def export_command(
     says so. The detector scores 16 probe answers, so that another machine can show that it
     computes the same.
     """
+    from calibrail.conformal.groups import spelled
     from calibrail.guardrail.probes import not_computed, other_versions
     from calibrail.models.hardware import installed_versions
     from calibrail.models.llm.transport import limit_calls
@@ -76,71 +69,49 @@ def export_command(
             announce(guardrail.score)
             guardrail = frozen.freeze(on_failure=failing.on_failure, probe_endpoint=True)
     guardrail.save(output, sign=sign)
-    unprobed = changed = ""
-    probes = guardrail.config.probes
+    config, probes = guardrail.config, guardrail.config.probes
+    unprobed = ""
     if asks and not probe_endpoint:
-        other = " but those of its members that ask none" * (probes is not None)
-        unprobed = (
-            f"no probes{other}: the detector asks an endpoint; with --probe-endpoint it is asked "
-            "about 16 answers, and a machine or model that answers otherwise is found later"
-        )
+        unprobed = say("command.not_asked", some=probes is not None)
     elif probes is not None and probes.scores is not None:
-        unprobed = _undefined(probes.scores, probes)
-    if differ := other_versions(frozen.versions, installed_versions()):
-        changed = f"the run was scored with other versions than are frozen now: {differ}"
-    config, beside = guardrail.config, signature_path(output)
-    signed = f"signed: {beside}" if sign is not None else ""
-    if sign is None and beside.exists():
-        signed = f"{beside} is the signature of an earlier file; sign this one too (--sign)"
+        # Where the probes show nothing: no score at all, or a detector that failed.
+        n, why = len(probes.scores), next(iter(probes.reasons.values()), "")
+        if all(value is None for value in probes.scores):
+            unprobed = say("command.not_probed", n=n, why=why)
+        elif failed := list(probes.errors):
+            why = probes.reasons[failed[0]]
+            unprobed = say("command.probes_failed", n_failed=len(failed), n=n, why=why)
+    differ = other_versions(frozen.versions, installed_versions())
     content = {
         "schema": "calibrail.export/1",
         "guardrail": str(output),
         "digest": config.digest,
-        "signature": None if sign is None else str(beside),
+        "signature": None if sign is None else str(signature_path(output)),
         "probes": 0 if probes is None else len(probes.known()),
     }
-    thresholds, headline = _thresholds(guardrail), config.headline
-    verdict, detector = headline.verdict, guardrail.scale.column or config.score.name
-    show.finish(
-        [f"{output}: {detector}, {thresholds}; {verdict} when calibrated"],
-        content,
-        "" if verdict == "certified" else f"this guardrail is not certified: {headline.reason}",
-        unprobed,
-        changed,
-        signed,
-        f"next: calibrail check {quote(str(output))} TRACES -o decisions.jsonl",
-    )
-
-
-def _undefined(scores: Sequence[float | None], probes: Probes) -> str:
-    """Say where the probes show nothing: no score at all, or a detector that failed."""
-    why = next(iter(probes.reasons.values()), "")
-    if all(value is None for value in scores):
-        return (
-            f"NOT PROBED: none of the {len(scores)} probe answers has a score ({why}), so that no "
-            "machine can show that it computes the same; verify and serve will say so"
-        )
-    if not (failed := list(probes.errors)):
-        return ""
-    return (
-        f"the detector failed on {count(len(failed), 'probe answer')} of {len(scores)} "
-        f"({probes.reasons[failed[0]]}); these compare nothing"
-    )
-
-
-def _thresholds(guardrail: calibrail.Guardrail) -> str:
-    """Say in a few words how the guardrail decides."""
-    from calibrail.conformal.groups import spelled
-
-    rule, scale, by = guardrail.rule, guardrail.scale, guardrail.config.promise.by
+    rule, scale, headline = guardrail.rule, guardrail.scale, config.headline
     threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
-    stops = f"{number(scale.shown(threshold), 6)} or {'lower' if scale.negated else 'higher'}"
-    if rule.groups is not None:
-        stops = f"its own threshold in {rule.groups.described} of {spelled(by)}, {stops} elsewhere"
-    if rule.flag_above is None:
-        acts = "removes sentences" if guardrail.unit == "sentence" else "flags"
-        return f"{acts} at {stops}"
-    return f"reviews at {stops}, flags {scale.suspicious} {number(scale.shown(rule.flag_above), 6)}"
+    line = say(
+        "command.frozen",
+        output=output,
+        detector=scale.column or config.score.name,
+        scale=scale,
+        at=number(scale.shown(threshold), 6),
+        groups=rule.groups and f"{rule.groups.described} of {spelled(config.promise.by)}",
+        flagged=None if rule.flag_above is None else number(scale.shown(rule.flag_above), 6),
+        sentences=guardrail.unit == "sentence",
+        verdict=headline.verdict,
+    )
+    certified = headline.verdict == "certified"
+    show.finish(
+        [line],
+        content,
+        "" if certified else say("command.not_certified", reason=headline.reason),
+        unprobed,
+        say("command.other_versions", differ=differ) if differ else "",
+        signature_note(output, sign),
+        say("command.check_with", guardrail=quote(str(output))),
+    )
 
 
 @opt.takes_settings
@@ -158,8 +129,8 @@ def keygen_command(
     public, keyid, encrypted = make_keys(output)
     show.finish(
         [
-            f"{output}: private key; keep it secret",
-            f"{public}: public key, for those who check; its id is {keyid}",
+            say("command.private_key", path=output),
+            say("command.public_key", path=public, keyid=keyid),
         ],
         {
             "schema": "calibrail.keygen/1",
@@ -168,7 +139,7 @@ def keygen_command(
             "keyid": keyid,
             "encrypted": encrypted,
         },
-        "" if encrypted else f"the private key has no passphrase; {PASSPHRASE} was not set",
+        "" if encrypted else say("command.no_passphrase", variable=PASSPHRASE),
     )
 
 
@@ -210,7 +181,9 @@ def verify_command(
     if probe_endpoint and not probe:
         raise InputError("--probe-endpoint asks about the probe answers; leave out --no-probe")
     given = guardrails if isinstance(guardrails, list) else [guardrails]
-    paths = list(dict.fromkeys(map(_signed_file, given)))
+    # A change of a guardrail or of its signature is checked alike.
+    files = (path.with_suffix("") if path.suffix == ".dsse" else path for path in given)
+    paths = list(dict.fromkeys(files))
     with limit_calls(calls):
         if len(paths) == 1:
             content = _verified(paths[0], key, probe, probe_endpoint)
@@ -224,11 +197,6 @@ def verify_command(
     several = {"schema": "calibrail.verify_several/1", "files": found}
     refused = any("refused" in item for item in found)
     show.finish(of_several(several), several, code=FAILURE if refused else DONE)
-
-
-def _signed_file(path: Path) -> Path:
-    """Return the guardrail of a signature; a change of either is checked alike."""
-    return path.with_suffix("") if path.suffix == ".dsse" else path
 
 
 def _verified(path: Path, key: list[Path] | None, probe: bool, endpoint: bool) -> dict[str, Any]:
@@ -266,16 +234,7 @@ def _verified(path: Path, key: list[Path] | None, probe: bool, endpoint: bool) -
 @opt.takes_settings
 def card_command(
     guardrail: opt.Guardrail,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Page to write: .html, or Markdown: .md.",
-            callback=file_to_write,
-        ),
-    ] = None,
+    output: Annotated[Path | None, opt.to_file("Page to write: .html, or Markdown: .md.")] = None,
     key: opt.Keys = None,
     *,
     show: opt.ShowAlone,

@@ -3,8 +3,9 @@
 import getpass
 import shlex
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
@@ -12,15 +13,10 @@ import calibrail
 from calibrail import options
 from calibrail import options as settings
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, folder_to_write, note
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, note, say, signature_note
 from calibrail.cli.progress import counting
-from calibrail.errors import CalibrailError, InputError
-from calibrail.formatting import count
+from calibrail.errors import InputError
 from calibrail.options.fields import changed, setting
-
-if TYPE_CHECKING:
-    from calibrail.labelling.session import Session
-
 
 #: As ``labelling.exchange.files.Format``, which a command need not import to be listed.
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
@@ -75,12 +71,7 @@ def label_command(
         ),
     ] = None,
     *,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="LABELS", help="Folder of labels.", callback=folder_to_write
-        ),
-    ],
+    output: Annotated[Path, opt.to_folder("LABELS", "Folder of labels.")],
     purpose: Purpose,
     requirement: Annotated[
         options.Requirement | None,
@@ -116,19 +107,34 @@ def label_command(
     at any time. The same command goes on. Exit code 0; with --guardrail the verdict decides: 0
     certified, 3 rejected, 4 inconclusive.
     """
+    from calibrail.labelling.exchange.transfer import export_answers, import_labels
+    from calibrail.labelling.folder import has_labels, read_plan
     from calibrail.labelling.progress import coverage_to_expect
     from calibrail.pipelines.label import guardrail_to_name, look_first, verdict_of_labels
-    from calibrail.ui.interactive import sit
+    from calibrail.ui.terminal import sit
 
     if purpose.until is not None:
-        promise = promise or _promised(output)
+        # What was promised when the labels were begun; the default before that.
+        begun = read_plan(output).promise if has_labels(output) else None
+        promise = promise or begun or options.Promise()
     elif promise is not None:
         raise InputError("--alpha, --guarantee and --delta say what --until calibrated is to keep")
-    files = (sitting.export, sitting.taken_from, labelling.elsewhere)
-    in_file = any(item is not None for item in files)
+    exchange = (sitting.export, sitting.taken_from, labelling.elsewhere)
+    in_file = any(item is not None for item in exchange)
     if not (sitting.terminal or in_file):
-        _needs_a_server()
-    words, reading = _words_of_labels(reading, used=sitting.taken_from is not None)
+        # The page is refused before any work is done.
+        with opt.serving_packages("the page", "; --terminal does without"):
+            import_module("calibrail.ui.server")
+    # How labels of a file are read, and how traces are.
+    words = reading
+    if words is not None:
+        traces_read = replace(words, label_column=None, label_map=None, positive=None)
+        if traces_read != words and sitting.taken_from is None:
+            raise InputError(
+                "--label-column, --label-map and --positive say what labels of --import mean; "
+                "labels of traces are not looked at"
+            )
+        reading = traces_read if changed(traces_read) else None
     annotator = sitting.annotator or getpass.getuser()
     with counting("reading") as context:
         session = calibrail.label(
@@ -144,29 +150,38 @@ def label_command(
         )
     with session:
         for name in session.torn:
-            note(f"the last line of {name} was cut short by a crash; it is taken out")
+            note(say("command.cut_short", name=name))
         if n := session.plan.traces.n_quarantined:
-            note(f"{count(n, 'row')} cannot be labelled; {output / 'quarantine.jsonl'} says why")
-        alike = [name for name in session.annotators if _folded(name) == _folded(annotator)]
+            note(say("command.not_labelled", n=n, path=output / "quarantine.jsonl"))
+        folded = {name: "".join(name.split()).casefold() for name in session.annotators}
+        own = "".join(annotator.split()).casefold()
+        alike = [name for name, letters in folded.items() if letters == own]
         if alike and annotator.strip() not in alike:
-            note(
-                f"labels of {alike[0]!r} are in this folder, too: if that is you, stop, and give "
-                f"--annotator {shlex.quote(alike[0])}"
-            )
+            note(say("command.alike", name=alike[0], quoted=shlex.quote(alike[0])))
         looks, said = look_first(session.plan, output, purpose.guardrail)
         for text in said:
             note(text)
         exchanged: dict[str, Any] = {}
-        if in_file:
-            exchanged = _exchange(session, annotator, sitting, words)
-        else:
+        if (file := sitting.taken_from) is not None:
+            taken = import_labels(session, file, annotator, reading=words)
+            exchanged["imported"] = {"file": str(file), **taken.to_dict()}
+        if (file := sitting.export) is not None:
+            n, kind = sitting.export_n, sitting.export_as
+            files = export_answers(session, file, annotator, n, export_as=kind)
+            exchanged["exported"] = [str(path) for path in files]
+        if not in_file:
             sit(session, annotator, note, terminal=sitting.terminal, browser=sitting.browser)
         counts, plan = session.counts(annotator), session.plan
     content = {
         "schema": "calibrail.label/1",
         "labels": str(output),
         "annotator": annotator,
-        "options": _again(sitting),
+        # With these the next sitting is the same person's, at the same place.
+        "options": [
+            *([] if sitting.annotator is None else ["--annotator", sitting.annotator]),
+            *(["--terminal"] if sitting.terminal else []),
+            *([] if sitting.browser else ["--no-browser"]),
+        ],
         "plan": plan.to_dict(),
         "counts": counts.to_dict(),
         **exchanged,
@@ -188,76 +203,10 @@ def label_command(
         content,
         page,
         *refused[:_NAMED],
-        f"and {more:,} more such rows; --json lists them all" if more > 0 else "",
+        say("command.more_refused", n=more) if more > 0 else "",
         code=FAILURE if refused else code,
         names={"LABELS": output, "GUARDRAIL": guardrail_to_name(plan, purpose.guardrail, output)},
     )
-
-
-def _folded(name: str) -> str:
-    return "".join(name.split()).casefold()
-
-
-def _promised(output: Path) -> options.Promise:
-    """Return what was promised when the labels were begun; the default before that."""
-    from calibrail.labelling.folder import has_labels, read_plan
-
-    return (read_plan(output).promise if has_labels(output) else None) or options.Promise()
-
-
-def _again(sitting: Sitting) -> list[str]:
-    """Return the options with which the next sitting is the same person's, at the same place."""
-    named = [] if sitting.annotator is None else ["--annotator", sitting.annotator]
-    return [
-        *named,
-        *(["--terminal"] if sitting.terminal else []),
-        *([] if sitting.browser else ["--no-browser"]),
-    ]
-
-
-def _words_of_labels(
-    reading: options.ReadOptions | None, *, used: bool
-) -> tuple[options.ReadOptions | None, options.ReadOptions | None]:
-    """Return how labels of a file are read, and how traces are."""
-    if reading is None:
-        return None, None
-    traces = replace(reading, label_column=None, label_map=None, positive=None)
-    if traces != reading and not used:
-        raise InputError(
-            "--label-column, --label-map and --positive say what labels of --import mean; labels "
-            "of traces are not looked at"
-        )
-    return reading, traces if changed(traces) else None
-
-
-def _exchange(
-    session: "Session", annotator: str, sitting: Sitting, words: options.ReadOptions | None
-) -> dict[str, Any]:
-    """Take labels from a file, then hand answers out in one; return what became of both."""
-    from calibrail.labelling.exchange.transfer import export_answers, import_labels
-
-    found: dict[str, Any] = {}
-    if sitting.taken_from is not None:
-        taken = import_labels(session, sitting.taken_from, annotator, reading=words)
-        found["imported"] = {"file": str(sitting.taken_from), **taken.to_dict()}
-    if sitting.export is not None:
-        files = export_answers(
-            session, sitting.export, annotator, sitting.export_n, export_as=sitting.export_as
-        )
-        found["exported"] = [str(file) for file in files]
-    return found
-
-
-def _needs_a_server() -> None:
-    """Refuse the page where its packages are missing, before any work is done."""
-    try:
-        import calibrail.ui.server  # noqa: F401
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("calibrail"):
-            raise
-        raise CalibrailError(
-            f"the page needs {error.name}: pip install 'calibrail[serve]'; --terminal does without"
-        ) from error
 
 
 @opt.takes_settings
@@ -265,12 +214,7 @@ def audit_sample_command(
     guardrail: opt.Guardrail,
     logs: opt.Logs,
     *,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="AUDIT", help="Folder of labels.", callback=folder_to_write
-        ),
-    ],
+    output: Annotated[Path, opt.to_folder("AUDIT", "Folder of labels.")],
     options: settings.AuditOptions,
     drawing: Annotated[
         settings.Drawing | None,
@@ -349,12 +293,7 @@ def recalibrate_command(
     ],
     options: settings.RecalibrateOptions,
     trust: opt.TrustArguments,
-    sign: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."
-        ),
-    ] = None,
+    sign: opt.Sign = None,
     show: opt.ShowAlone,
 ) -> None:
     """Make a new guardrail from audited answers: the same detector, with a new threshold.
@@ -364,7 +303,7 @@ def recalibrate_command(
     3 rejected, 4 inconclusive; without any limit on false alarms 0.
     """
     from calibrail.guardrail.file import read_file
-    from calibrail.guardrail.signing import read_private_key, signature_path
+    from calibrail.guardrail.signing import read_private_key
 
     if sign is not None:
         # A key that cannot sign is refused before the work.
@@ -373,16 +312,12 @@ def recalibrate_command(
         read_file(guardrail, trust.keys).config, labels, logs or None, requirement, options
     )
     page = made.save(output, sign=sign)
-    beside = signature_path(output)
-    unsigned = ""
-    if sign is None and beside.exists():
-        unsigned = f"{beside} is the signature of an earlier file; sign this one too (--sign)"
     content = made.to_dict()
     show.finish(
         "recalibrate",
         content,
         f"wrote {output} and {page}",
-        f"signed: {beside}" if sign is not None else unsigned,
+        signature_note(output, sign),
         code=DONE if content["max_fpr"] is None else OF_VERDICT[made.verdict],
         names={"NEW": output},
     )

@@ -11,7 +11,7 @@ import typer
 import calibrail
 from calibrail import options
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, REJECTED, folder_to_write
+from calibrail.cli.output import DONE, FAILURE, REJECTED, say
 from calibrail.formatting import count
 from calibrail.options.fields import setting
 
@@ -37,12 +37,7 @@ class MonitorArguments:
 def monitor_command(
     guardrail: opt.Guardrail,
     logs: opt.Logs,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="WATCH", help="Folder of the watch.", callback=folder_to_write
-        ),
-    ],
+    output: Annotated[Path, opt.to_folder("WATCH", "Folder of the watch.")],
     *,
     watch: options.WatchOptions,
     limits: Annotated[
@@ -72,7 +67,11 @@ def monitor_command(
 
     # The detector, which may be a large model, is not built.
     read_file(guardrail, trust.keys)
-    stop = _ending() if follow else None
+    stop = Event()
+    if follow:
+        # A watch is written to its end.
+        for kind in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(kind, lambda *_: stop.set())
     found = calibrail.monitor(
         guardrail,
         logs,
@@ -81,7 +80,7 @@ def monitor_command(
         labels=evidence.labels,
         judge_labels=evidence.judge_labels,
         reference=evidence.reference_log,
-        follow=stop,
+        follow=stop if follow else None,
         max_fpr=limits.max_fpr,
         min_coverage=limits.min_coverage,
     )
@@ -92,14 +91,6 @@ def monitor_command(
         code=REJECTED if found.promise == "broken" else DONE,
         **found.details(),
     )
-
-
-def _ending() -> Event:
-    """Return what SIGTERM and Ctrl-C set: a watch is written to its end."""
-    stop = Event()
-    for kind in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(kind, lambda *_: stop.set())
-    return stop
 
 
 app = typer.Typer(
@@ -158,7 +149,6 @@ def export(
         "decisions": n,
         "unreadable": unreadable,
     }
-    said = f"{count(unreadable, 'line')} left out, which are not as they were written"
-    note_ = f"{said}: calibrail log verify says which" if unreadable else ""
+    left_out = say("command.unreadable", n=unreadable) if unreadable else ""
     code = FAILURE if unreadable else DONE
-    show.finish([f"{output}: {count(n, 'decision')}"], content, note_, code=code)
+    show.finish([f"{output}: {count(n, 'decision')}"], content, left_out, code=code)

@@ -19,7 +19,6 @@ from calibrail.errors import DataError, InputError, file_errors
 from calibrail.options.fields import setting
 
 if TYPE_CHECKING:
-    from calibrail.report import Document
     from calibrail.scores.base import Score
     from calibrail.scores.table import ScoreTable
 
@@ -106,24 +105,29 @@ class Showing:
         silent = silent or self.json
         if isinstance(words, list):
             if not silent:
-                typer.echo("\n".join(self._listed(words)))
-        elif self.page or not silent:
-            # The renderers load numpy and rich: a command that refuses its input needs neither.
-            from calibrail.report.documents import build_document
+                if self.markdown:
+                    from calibrail.report.markdown import bullets
 
-            document = build_document(words, content, **details)
-            self._say(document.naming(**(names or {})), silent=silent)
+                    words = list(bullets(words))
+                typer.echo("\n".join(words))
+        elif self.page or not silent:
+            self._say(words, content, details, names or {}, silent=silent)
         for item in filter(None, notes):
             note(item)
         raise typer.Exit(code)
 
-    def _say(self, document: Document, *, silent: bool) -> None:
+    def _say(
+        self, kind: str, content: Any, details: Any, names: Mapping[str, object], *, silent: bool
+    ) -> None:
+        # The renderers load numpy and rich: a command that refuses its input needs neither.
         from rich.console import Console
 
         from calibrail.pipelines.run import write_page
         from calibrail.report import print_document
+        from calibrail.report.documents import build_document
         from calibrail.report.markdown import render_comment
 
+        document = build_document(kind, content, **details).naming(**names)
         if self.markdown and not silent:
             typer.echo(render_comment(document), nl=False)
         elif not silent:
@@ -132,14 +136,6 @@ class Showing:
             with writing(path, "--page"):
                 write_page(document, path)
             note(f"wrote {path}")
-
-    def _listed(self, lines: list[str]) -> list[str]:
-        """Return what a command without a document says: its lines, as a list in Markdown."""
-        if not self.markdown:
-            return lines
-        from calibrail.report.markdown import bullets
-
-        return list(bullets(lines))
 
     def planned(self, data: Sequence[str], scores: Any, **options: Any) -> NoReturn:
         """Print what a run would ask of endpoints, and end; the options are ``plan_calls``'s."""
@@ -170,40 +166,38 @@ def note(message: str) -> None:
     typer.echo(message, err=True)
 
 
+def say(code: str, **parameters: Any) -> str:
+    """Return a message of the catalogue, which is loaded when something is said."""
+    from calibrail.report import messages
+
+    return messages.say(code, **parameters)
+
+
 def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str:
     """Return what each score cost, a line each: of all but the baselines, or of those named."""
-    from calibrail.formatting import duration
     from calibrail.scores.registry import BASELINES
 
-    lines = []
-    for cost in () if table is None else table.costs:
-        wanted = cost.score not in BASELINES if names is None else cost.score in names
-        if not wanted or cost.seconds_per_1000 is None:
-            continue
-        parts = [f"{duration(cost.seconds_per_1000)} per 1,000 answers"]
-        if cost.seconds_opening > 0.0:
-            parts.append(f"{duration(cost.seconds_opening)} before to open its models")
-        if cost.forward_passes:
-            parts.append(f"{cost.forward_passes:,} forward passes")
-        if cost.calls is not None:
-            usage = cost.calls.usage
-            parts.append(
-                f"{usage.n_sent:,} calls sent, {usage.n_cached:,} answers known, "
-                f"{usage.n_failed:,} failed"
-            )
-            if usage.n_counted:
-                parts.append(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out")
-        if cost.shared_with:
-            parts.append(f"shared with {', '.join(cost.shared_with)}")
-        lines.append(f"cost of {cost.score}: {', '.join(parts)}")
-    return "\n".join(lines)
+    return "\n".join(
+        say("command.cost", cost=cost)
+        for cost in (() if table is None else table.costs)
+        if (cost.score not in BASELINES if names is None else cost.score in names)
+        if cost.seconds_per_1000 is not None
+    )
 
 
 def unusable(n: int, path: Path) -> str:
     """Say how many rows were unusable, if any, and where they stand."""
-    from calibrail.formatting import count as said
+    return say("command.unusable", n=n, path=path) if n else ""
 
-    return f"{said(n, 'unusable row')}: see {path}" if n else ""
+
+def signature_note(output: Path, sign: Path | None) -> str:
+    """Say where a guardrail's signature is, or that one of an earlier file lies there."""
+    from calibrail.guardrail.signing import signature_path
+
+    beside = signature_path(output)
+    if sign is not None:
+        return f"signed: {beside}"
+    return say("command.earlier_signature", path=beside) if beside.exists() else ""
 
 
 def folder_to_write(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from keyword import iskeyword
@@ -23,18 +24,9 @@ from typer.models import ArgumentInfo
 
 from calibrail import options
 from calibrail.cli.output import Showing, file_to_write, folder_to_write
-from calibrail.errors import InputError
+from calibrail.errors import CalibrailError, InputError
 from calibrail.models.llm.transport import CallLimits
-from calibrail.options.fields import (
-    OPTION,
-    Option,
-    direction,
-    flag,
-    one_of,
-    pairs,
-    panel_of,
-    setting,
-)
+from calibrail.options import fields as option_fields
 from calibrail.options.guarantee import OF_ONE_THRESHOLD
 
 if TYPE_CHECKING:
@@ -82,15 +74,36 @@ Keys = Annotated[
         help="Public key that must have signed it. Repeatable: any of them.",
     ),
 ]
-RunFolder = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="RUN", help="Run folder.", callback=folder_to_write),
-]
 
 
 def to_file(help: str) -> Any:
     """Return the option for a file of results, refused before the work where it cannot be."""
     return typer.Option("--output", "-o", metavar="FILE", help=help, callback=file_to_write)
+
+
+def to_folder(metavar: str, help: str) -> Any:
+    """Return the option for a folder of results, refused before the work where it cannot be."""
+    return typer.Option("--output", "-o", metavar=metavar, help=help, callback=folder_to_write)
+
+
+RunFolder = Annotated[Path, to_folder("RUN", "Run folder.")]
+Sign = Annotated[
+    Path | None,
+    typer.Option(metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."),
+]
+
+
+@contextmanager
+def serving_packages(what: str, remedy: str = "") -> Iterator[None]:
+    """Name the package that serving lacks, and how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("calibrail"):
+            raise
+        raise CalibrailError(
+            f"{what} needs {error.name}: pip install 'calibrail[serve]'{remedy}"
+        ) from error
 
 
 Promise = Annotated[options.Promise, Pick()]
@@ -134,7 +147,7 @@ class TrustArguments:
 
     panel: ClassVar = "Signature"
 
-    trusted: tuple[Path, ...] = setting(
+    trusted: tuple[Path, ...] = option_fields.setting(
         "Public key that must have signed the guardrail. Repeatable: any of them.",
         (),
         metavar="PUB.pem",
@@ -181,7 +194,7 @@ class DetectorArguments(options.Detectors):
         from calibrail.scores.registry import DEFAULT_SCORE, build_column
 
         if self.score_column:
-            direction(self.higher, options.Detectors)
+            option_fields.direction(self.higher, options.Detectors)
         if not self.score_column and self.higher is not None:
             raise InputError("--higher says what a --score-column means; name the column too")
         columns = [build_column(name, higher=str(self.higher)) for name in self.score_column]
@@ -198,12 +211,12 @@ class _Offered:
 
     field: Field[Any]
     hint: Any
-    option: Option
+    option: option_fields.Option
     panel: str | None
 
     @property
     def flag(self) -> str:
-        return flag(self.field)
+        return option_fields.flag(self.field)
 
     @property
     def name(self) -> str:
@@ -238,11 +251,11 @@ class _Offered:
         if self.field.default is None and (given is None or (kind is tuple and not given)):
             return None
         if kind is Literal:
-            return one_of(given, self.hint, self.flag)
+            return option_fields.one_of(given, self.hint, self.flag)
         if kind is tuple:
             return tuple(given or ())
         if kind is not None:
-            return pairs(given, self.flag) or None
+            return option_fields.pairs(given, self.flag) or None
         parse = self.option.parse
         return given if parse is None or given is None else parse(given)
 
@@ -305,8 +318,10 @@ def _present(hint: Any) -> Any:
 def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
     hints = get_type_hints(kind)
     for item in fields(kind):
-        option = item.metadata.get(OPTION)
+        option = item.metadata.get(option_fields.OPTION)
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
         option = replace(option, help=pick.help.get(item.name, option.help))
-        yield _Offered(item, _present(hints[item.name]), option, panel_of(kind, item.name))
+        yield _Offered(
+            item, _present(hints[item.name]), option, option_fields.panel_of(kind, item.name)
+        )

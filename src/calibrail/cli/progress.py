@@ -1,24 +1,21 @@
-"""Progress line of a long command, by rich.progress."""
+"""Progress line of a long command."""
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from calibrail.cli.output import command_line
 from calibrail.formatting import spoken_time
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from calibrail.data.reading import Reading
     from calibrail.models.llm.transport import CallLimits
-    from calibrail.options import EngineOptions
     from calibrail.pipelines.loading import Context
 
 
@@ -49,40 +46,21 @@ class ProgressLine:
         What is done.
     clock : callable
         The time in seconds.
-    console : Console, optional
-        Where the line is shown; standard error unless given.
     """
 
-    def __init__(
-        self,
-        what: str,
-        clock: Callable[[], float] = time.monotonic,
-        console: Console | None = None,
-    ) -> None:
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
         self._what, self._clock, self._lock = what, clock, threading.RLock()
+        self._console = Console(stderr=True, highlight=False)
         self._reading: Reading | None = None
-        self.answered = self.done = 0
-        self.bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            console=console or Console(stderr=True, highlight=False),
-            auto_refresh=False,
-            transient=True,
-            get_time=clock,
-            speed_estimate_period=WINDOW,
-        )
-        self._task = self.bar.add_task(what, total=None)
+        self._samples: deque[tuple[float, int]] = deque()
+        self.answered = 0
         self._restart()
 
     def _restart(self) -> None:
-        self.done = 0
-        self._started = self._clock()
-        self._first = self._settled = self._sampled = math.nan
-        self.bar.reset(self._task, total=None)
+        self.done, self._started, self._first = 0, self._clock(), 0.0
+        self._samples.clear()
 
     def reads(self, reading: Reading) -> None:
         """Take another source, or another pass over the same."""
@@ -95,25 +73,27 @@ class ProgressLine:
         with self._lock:
             if done < self.done:
                 self._restart()
-            grown, self.done, now = done > self.done, done, self._clock()
-            if not grown:
+            if done == self.done:
                 return
-            if math.isnan(self._first):
+            samples, self.done, now = self._samples, done, self._clock()
+            if not samples:
                 self._first = now
             if now - self._first < SAMPLED:
-                self.bar.reset(self._task, total=None)
-                self._settled = now
-            elif now - self._sampled < SAMPLED:
+                samples.clear()
+            elif now - samples[-1][0] < SAMPLED:
                 return
-            self._sampled = now
-            self.bar.update(self._task, completed=done)
+            samples.append((now, done))
+            while len(samples) > 2 and samples[0][0] < now - WINDOW:
+                samples.popleft()
 
     def _speed(self) -> float | None:
         """Return examples a second of the recent past; None where that is not known."""
-        lasted = self._sampled - self._settled
-        if not lasted >= min(max(SAMPLED, self._first - self._started), WINDOW / 2.0):
+        if len(self._samples) < 2:
             return None
-        return self.bar.tasks[0].speed if self._clock() - self._sampled < WINDOW else None
+        (begun, before), (last, after) = self._samples[0], self._samples[-1]
+        needed = min(max(SAMPLED, self._first - self._started), WINDOW / 2.0)
+        known = last - begun >= needed and self._clock() - last < WINDOW
+        return (after - before) / (last - begun) if known else None
 
     def words(self) -> str:
         """Return what is known now, in one line."""
@@ -136,17 +116,16 @@ class ProgressLine:
 
     def say(self, line: str) -> None:
         """Print a line on standard error, above the one that changes."""
-        self.bar.console.print(line, markup=False, soft_wrap=True)
+        self._console.print(line, markup=False, soft_wrap=True)
 
     def draw(self, wait: Callable[[float], bool]) -> None:
         """Keep one line of a terminal up to date until ``wait`` says that the work is done."""
-        if wait(PATIENCE):
-            return
-        with self.bar:
-            while True:
-                self.bar.update(self._task, description=self.words(), refresh=True)
-                if wait(STEP):
-                    return
+        from rich.text import Text
+
+        if not wait(PATIENCE):
+            with self._console.status(Text(self.words())) as status:
+                while not wait(STEP):
+                    status.update(Text(self.words()))
 
     def tell(self, wait: Callable[[float], bool]) -> None:
         """Print a line now and then until ``wait`` says that the work is done."""
@@ -171,7 +150,6 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     from calibrail.options import EngineOptions
     from calibrail.pipelines.loading import Context
 
-    engine = limits if isinstance(limits, EngineOptions) else None
     line, finished = ProgressLine(what), threading.Event()
 
     def answered(count: int) -> None:
@@ -182,23 +160,16 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     thread = threading.Thread(target=show, args=(finished.wait,), daemon=True)
     thread.start()
     try:
-        with (
-            limit_calls(limits, answered),
-            observe_readings(line.reads),
-            _using(engine, line.say),
-        ):
+        with ExitStack() as stack:
+            stack.enter_context(limit_calls(limits, answered))
+            stack.enter_context(observe_readings(line.reads))
+            engine: object = limits
+            if isinstance(engine, EngineOptions):
+                from calibrail.engine.distributed import telling_of_engine, use_engine
+
+                stack.enter_context(telling_of_engine(line.say))
+                stack.enter_context(use_engine(engine))
             yield Context(command_line(), line)
     finally:
         finished.set()
         thread.join()
-
-
-@contextmanager
-def _using(engine: EngineOptions | None, say: Callable[[str], None]) -> Iterator[None]:
-    if engine is None:
-        yield
-        return
-    from calibrail.engine.distributed import telling_of_engine, use_engine
-
-    with telling_of_engine(say), use_engine(engine):
-        yield

@@ -8,8 +8,6 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -61,20 +59,16 @@ class Asking:
     retries: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.url, str) or not _is_address(self.url):
+        token = self.token
+        if not _is_address(self.url):
             # A password may stand in it: the message does not repeat it.
             raise InputError(
                 "url must be an address such as http://127.0.0.1:8000, without a user, a query or "
                 "a fragment; a token is given as token"
             )
-        token = self.token
-        if token is not None and not (
-            isinstance(token, str) and token and token.isascii() and token.isprintable()
-        ):
+        if token is not None and not (token and token.isascii() and token.isprintable()):
             # It is a secret: the message does not repeat it.
             raise InputError("token must be a text of visible ASCII characters")
-        if not isinstance(self.guardrail, str | None):
-            raise InputError(f"guardrail must be a name; got {self.guardrail!r:.80}")
         if not 0.0 < fields.number(self.timeout, "timeout") < float("inf"):
             raise InputError(f"timeout must be a number of seconds above 0; got {self.timeout!r}")
         fields.whole(self.retries, "retries")
@@ -84,35 +78,28 @@ class Asking:
         headers = {"Accept": "application/json"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
-        params: dict[str, str] = {} if self.guardrail is None else {"guardrail": self.guardrail}
-        options: dict[str, Any] = {
+        # Reading the certificates of all authorities takes longer than a decision; a context
+        # without any trusts nobody. SSL_CERT_FILE and SSL_CERT_DIR count as elsewhere.
+        plain = urlsplit(self.url).scheme == "http"
+        return {
             "base_url": self.url.rstrip("/"),
             "headers": headers,
-            "params": params,
+            "params": {} if self.guardrail is None else {"guardrail": self.guardrail},
             # A proxy that the environment names for other things would read token and texts.
             "trust_env": False,
+            "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if plain
+            else http().create_ssl_context(),
         }
-        if urlsplit(self.url).scheme == "http":
-            # Reading the certificates of all authorities takes longer than a decision; a context
-            # without any trusts nobody.
-            options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        else:
-            # Authorities that SSL_CERT_FILE or SSL_CERT_DIR name are trusted as elsewhere.
-            options["verify"] = http().create_ssl_context()
-        return options
 
 
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
+        beside = (parts.query, parts.fragment, parts.username, parts.password)
         host = (parts.hostname or "").encode("idna")
-        named = bool(host) and not any(character.isspace() for character in url)
-        return (
-            named
-            and parts.scheme in ("http", "https")
-            and (parts.port is None or parts.port > 0)
-            and not (parts.query or parts.fragment or parts.username or parts.password)
-        )
+        known = parts.scheme in ("http", "https") and parts.port != 0
+        return known and bool(host) and " " not in url and not any(beside)
     except ValueError:
         return False
 
@@ -158,16 +145,6 @@ class Call(Generic[Result]):
     read: Callable[[Any], Result]
     once: bool = False
 
-    @property
-    def method(self) -> str:
-        """GET or POST."""
-        return "GET" if self.body is None else "POST"
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """What a body is said to be."""
-        return {} if self.body is None else {"Content-Type": "application/json"}
-
     def result(self, raw: bytes) -> Result:
         """Return what a reply says.
 
@@ -177,9 +154,8 @@ class Call(Generic[Result]):
             If it is none, or not one to what was asked.
         """
         try:
-            text = raw.decode("utf-8", "surrogatepass")
-            return self.read(json.loads(text, parse_constant=_refuse, object_pairs_hook=_object))
-        except (ValueError, InputError, RecursionError) as error:
+            return self.read(json.loads(raw.decode(), object_pairs_hook=_object))
+        except (ValueError, TypeError, LookupError, InputError, RecursionError) as error:
             raise ServiceError(
                 f"what answers {self.path} is no calibrail service, or not whole: {error}",
                 status=200,
@@ -207,7 +183,8 @@ class Attempts:
     def __init__(self, asking: Asking, call: Call[Any]) -> None:
         self._asking, self._call = asking, call
         self._retries = 0 if call.once else asking.retries
-        self._what = f"{call.method} {call.path} of {asking.url}"
+        self._method = "GET" if call.body is None else "POST"
+        self._what = f"{self._method} {call.path} of {asking.url}"
         self._end = time.monotonic() + asking.timeout
         self._n = self._size = 0
         self.pause = 0.0
@@ -221,10 +198,10 @@ class Attempts:
         """Return what httpx sends; each of its steps ends in time, however many there are."""
         self._size = 0
         return {
-            "method": self._call.method,
+            "method": self._method,
             "url": self._call.path,
             "content": self._call.body,
-            "headers": self._call.headers,
+            "headers": {} if self._call.body is None else {"Content-Type": "application/json"},
             "extensions": {"timeout": _Left(self)},
         }
 
@@ -257,7 +234,7 @@ class Attempts:
         """
         if isinstance(error, http().TimeoutException) or not self.left:
             raise self.late() from error
-        self._wait(ServiceError(f"{self._what}: {str(error) or type(error).__name__}"), None)
+        self._wait(ServiceError(f"{self._what}: {str(error) or type(error).__name__}"), 0.0)
 
     def answered(self, response: "httpx.Response", raw: bytes) -> bool:
         """Return whether a reply is one to read.
@@ -273,16 +250,16 @@ class Attempts:
         error = refusal(self._what, status, raw)
         if status not in _PASSING:
             raise error
-        self._wait(error, retry_after(response.headers.get("Retry-After")))
+        asked = response.headers.get("Retry-After", "")
+        # A date, which proxies may say, is no number.
+        self._wait(error, float(asked) if asked.isdecimal() else 0.0)
         return False
 
-    def _wait(self, error: ServiceError, wait: float | None) -> None:
+    def _wait(self, error: ServiceError, least: float) -> None:
         """Set the pause before the next attempt; raise the error where there is none."""
         longest = min(_LONGEST, _FIRST * 2.0**self._n)
-        pause = random.uniform(0.5, 1.0) * longest
-        if wait is not None:
-            # Not all who were refused at once come back at once.
-            pause = max(pause, wait + random.uniform(0.0, 0.1) * wait)
+        # Not all who were refused at once come back at once.
+        pause = max(random.uniform(0.5, 1.0) * longest, random.uniform(1.0, 1.1) * least)
         if self._n >= self._retries or pause >= self.left:
             raise error
         self._n, self.pause = self._n + 1, pause
@@ -337,65 +314,41 @@ class _Left(dict[str, float]):
         return max(self._attempts.left, 1e-3)
 
 
-def retry_after(value: str | None) -> float | None:
-    """Return the seconds that a ``Retry-After`` header asks for, which may hold a date.
-
-    >>> retry_after("7"), retry_after("soon"), retry_after("Fri, 01 Jan 2010 00:00:00 GMT")
-    (7.0, None, 0.0)
-    """
-    if value is None:
-        return None
-    if value.strip().isdecimal():
-        return float(value)
-    try:
-        moment = parsedate_to_datetime(value)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-    except (ValueError, OverflowError):
-        return None
-
-
 def check_call(item: Mapping[str, Any], evidence: bool) -> Call[Decision]:
     """Return the request for one decision; the item holds what ``Guardrail.check`` takes."""
-    sent, id = with_id(answer(item))
+    sent, id = answer(item)
 
     def read(reply: Any) -> Decision:
-        return decision_about(reply, sent["id"], id, "the reply")
+        return decision_about(reply, sent["id"], id)
 
     return Call("/v1/check", _encoded({**sent, **_evidence_field(evidence)}), read)
 
 
 def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
     """Return the request for a decision about each answer."""
-    sent, ids = zip(*map(with_id, answers(items)), strict=True)
+    sent, ids = answers(items)
 
     def read(reply: Any) -> list[Decision]:
-        replies = _items(reply, len(sent))
-        return [
-            decision_about(given, item["id"], id, f"item {place}")
-            for place, (given, item, id) in enumerate(zip(replies, sent, ids, strict=True))
-        ]
+        about = zip(_items(reply, sent), sent, ids, strict=True)
+        return [decision_about(given, item["id"], id) for given, item, id in about]
 
     return Call("/v1/check/batch", _encoded({"items": sent, **_evidence_field(evidence)}), read)
 
 
 def select_call(items: Sequence[object], **release: object) -> Call[dict[str, Any]]:
     """Return the request for which answers may be released; the options are those of `select`."""
-    sent, ids = zip(*map(with_id, answers(items)), strict=True)
+    sent, ids = answers(items)
 
     def read(reply: Any) -> dict[str, Any]:
-        replies = _items(reply, len(sent))
-        for place, (given, item) in enumerate(zip(replies, sent, strict=True)):
-            if not isinstance(given, dict) or given.get("id") != item["id"]:
-                raise InputError(f"item {place} is not about the answer with the id {item['id']!r}")
-            if not isinstance(given.get("released"), bool):
-                raise InputError(f"item {place} does not say whether the answer is released")
-            p_value = given.get("p_value")
-            if given["released"] and not (isinstance(p_value, int | float) and 0 < p_value <= 1):
-                raise InputError(f"item {place} is released with the p_value {p_value!r:.80}")
-        n = sum(item["released"] for item in replies)
-        if reply.get("n_released") != n:
-            raise InputError(f"n_released is {reply.get('n_released')!r}, and {n} items are")
+        replies = _items(reply, sent)
+        released = [given["released"] for given in replies]
+        # A released answer has a p-value; what is neither true nor false releases nothing.
+        fits = (
+            0 < given["p_value"] <= 1 if given["released"] is True else given["released"] is False
+            for given in replies
+        )
+        if not all(fits) or reply["n_released"] != sum(released):
+            raise InputError("it does not say of each answer whether it is released")
         named = [{**given, "id": id} for given, id in zip(replies, ids, strict=True)]
         return {**reply, "items": named}
 
@@ -417,15 +370,15 @@ def ready_call() -> Call[bool]:
     """Return the question whether the service decides."""
 
     def read(reply: Any) -> bool:
-        if not isinstance(reply, dict) or reply.get("status") != "ready":
+        if reply["status"] != "ready":
             raise InputError('{"status": "ready"} was expected')
         return True
 
     return Call("/readyz", None, read, once=True)
 
 
-def answers(items: Sequence[object]) -> list[dict[str, Any]]:
-    """Return answers as they are sent.
+def answers(items: Sequence[object]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return answers as they are sent, and the ids that their caller gave.
 
     Raises
     ------
@@ -436,68 +389,61 @@ def answers(items: Sequence[object]) -> list[dict[str, Any]]:
         raise InputError(f"items must be a list of answers; got {items!r:.80}")
     if not items:
         raise InputError("items must hold an answer at least; got none")
-    sent = []
+    sent, ids = [], []
     for place, item in enumerate(items):
         try:
-            sent.append(answer(item))
+            each, id = answer(item)
         except InputError as error:
             raise InputError(f"items[{place}]: {error}") from error
-    return sent
+        sent.append(each)
+        ids.append(id)
+    return sent, ids
 
 
-def answer(item: object) -> dict[str, Any]:
-    """Return one answer as it is sent: a mapping of what ``check`` takes, or an ``Example``."""
+def answer(item: object) -> tuple[dict[str, Any], str]:
+    """Return one answer as it is sent, and the id that its caller gave.
+
+    Without one it gets an id that no other answer has: decisions that came back in another order
+    would not be noticed otherwise.
+
+    Parameters
+    ----------
+    item : dict or Example
+        What ``check`` takes.
+    """
     if not isinstance(item, Mapping):
         if not hasattr(item, "response"):
             raise InputError(f"an answer is a dict or an Example; got {item!r:.80}")
         item = {name: getattr(item, name) for name in _FIELDS if hasattr(item, name)}
     if unknown := sorted(set(item) - set(_FIELDS)):
         raise InputError(f"{unknown[0]} is no field of an answer; they are {', '.join(_FIELDS)}")
-    for name in ("response", "question", "id"):
-        if not isinstance(item.get(name, ""), str):
-            raise InputError(f"{name} must be a text; got {item[name]!r:.80}")
-    contexts, columns = item.get("contexts", ()), item.get("columns")
-    if not isinstance(columns, Mapping | None):
+    texts = {name: item.get(name, "") for name in ("response", "question", "id")}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise InputError(f"{name} must be a text; got {text!r:.80}")
+    contexts, columns = item.get("contexts", ()), item.get("columns") or {}
+    if not isinstance(columns, Mapping):
         raise InputError(f"columns must be a dict; got {columns!r:.80}")
-    if isinstance(contexts, str):
-        contexts = (contexts,)
-    return {
-        "response": item.get("response", ""),
-        "question": item.get("question", ""),
-        "contexts": fields.texts(contexts, "contexts"),
-        "id": item.get("id", ""),
+    sent = {
+        **texts,
+        "id": texts["id"] or secrets.token_hex(16),
+        "contexts": [contexts] if isinstance(contexts, str) else fields.texts(contexts, "contexts"),
         "samples": fields.texts(item.get("samples", ()), "samples"),
-        "columns": {name: _cells(name, value) for name, value in (columns or {}).items()},
+        "columns": {name: _cell(name, value) for name, value in columns.items()},
     }
+    return sent, texts["id"]
 
 
-def with_id(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return an answer as it is sent, and the id that its caller gave.
-
-    Without one it gets an id that no other answer has: decisions that came back in another order
-    would not be noticed otherwise.
-    """
-    return {**item, "id": item["id"] or secrets.token_hex(16)}, item["id"]
-
-
-def _cells(name: object, value: object) -> float | str | bool | list[float | None] | None:
+def _cell(name: str, value: object) -> Any:
     """Return a column's value, or the list of those of an answer's sentences."""
-    if not isinstance(name, str):
-        raise InputError(f"a column's name must be a text; got {name!r:.80}")
-    if isinstance(value, str | bool):
+    if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Sequence):
-        return [_number(name, item) for item in value]
-    return _number(name, value)
-
-
-def _number(name: str, value: object) -> float | None:
-    """Return a number; NaN is how tables hold nothing."""
-    if value is None:
-        return None
+        return [_cell(name, item) for item in value]
     number = fields.number(value, name)
     if math.isinf(number):
         raise InputError(f"columns: {name} must be a finite number; got {value!r}")
+    # NaN is how tables hold nothing.
     return None if math.isnan(number) else number
 
 
@@ -510,10 +456,6 @@ def _encoded(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, allow_nan=False).encode()
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
@@ -521,19 +463,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def decision_about(reply: Any, sent: str, id: str, place: str) -> Decision:
+def decision_about(reply: Any, sent: str, id: str) -> Decision:
     """Return a decision about the answer that was sent by one id and is known by another."""
     decision = Decision.from_dict(reply)
     if decision.id != sent:
-        raise InputError(f"{place} is about the answer {decision.id!r:.80}, not about {sent!r:.80}")
-    # A detector of one's own that failed is quoted with the id that it was given.
-    return replace(decision, id=id, reason=decision.reason.replace(sent, id))
+        raise InputError(f"it is about the answer {decision.id!r:.80}, not about {sent!r:.80}")
+    return replace(decision, id=id)
 
 
-def _items(reply: Any, n: int) -> list[Any]:
-    items = reply.get("items") if isinstance(reply, dict) else None
-    if not isinstance(items, list):
-        raise InputError("an object with a list of items was expected")
-    if len(items) != n:
-        raise InputError(f"{len(items)} items came back for {n}")
-    return items
+def _items(reply: Any, sent: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return the items of a reply, which are about what was sent, in its order."""
+    items = reply["items"]
+    if [item["id"] for item in items] != [item["id"] for item in sent]:
+        raise InputError(f"its items are not about the {len(sent)} answers, in their order")
+    return list(items)

@@ -16,24 +16,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Ma
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
 
-from calibrail.client._core import (
-    Asking,
-    Attempts,
-    Call,
-    Result,
-    answer,
-    batch_call,
-    check_call,
-    decision_about,
-    guardrail_call,
-    http,
-    not_ready,
-    ready_call,
-    refusal,
-    select_call,
-    with_id,
-)
-from calibrail.errors import CalibrailError, InputError, ServiceError
+from calibrail.client import _core
+from calibrail.client._core import Attempts, Call, Result
+from calibrail.errors import InputError, ServiceError
 from calibrail.guardrail.decision import Decision
 from calibrail.options.fields import Cell
 from calibrail.text.words import joined
@@ -53,12 +38,14 @@ class Writing:
         The verdict that stopped it: ``number``, ``start``, ``end``, ``text``, ``reason``, ...
     """
 
-    def __init__(self, asking: Asking, item: Mapping[str, Any]) -> None:
+    def __init__(self, asking: _core.Asking, item: Mapping[str, Any]) -> None:
         self._asking, self._what = asking, f"POST {_PATH} of {asking.url}"
-        sent, self._id = with_id(answer(item))
-        del sent["response"]
-        self._sent_id, self._first = sent["id"], sent
-        self._h11 = http_one()
+        # httpx rests on it.
+        import h11
+
+        self._h11 = h11
+        self._first, self._id = _core.answer(item)
+        del self._first["response"]
         self._connection = self._h11.Connection(self._h11.CLIENT)
         self._written, self._half, self._shown = "", "", 0
         self._status, self._body, self._events = 0, b"", b""
@@ -229,7 +216,7 @@ class Writing:
 
     def _ended(self) -> None:
         if self._status != 200:
-            raise refusal(self._what, self._status, self._body)
+            raise _core.refusal(self._what, self._status, self._body)
         why = self._problem or "the events ended without a decision"
         raise ServiceError(f"{self._what}: {why}", status=self._status)
 
@@ -250,7 +237,7 @@ class Writing:
 
     def _event(self, name: str, data: Mapping[str, Any]) -> Iterator[str]:
         if name == "decision":
-            self.decision = decision_about(data, self._sent_id, self._id, "the decision")
+            self.decision = _core.decision_about(data, self._first["id"], self._id)
         elif name == "error":
             self._problem = str(data["detail"])
         elif name == "stop":
@@ -261,22 +248,6 @@ class Writing:
                 raise InputError(f"it shows {text!r:.80}, which is not what was written")
             self._shown += len(text)
             yield text
-
-
-def http_one() -> Any:
-    """Return h11.
-
-    Raises
-    ------
-    CalibrailError
-        If it is not installed.
-    """
-    http()
-    try:
-        import h11
-    except ModuleNotFoundError as error:
-        raise CalibrailError("the client needs h11: pip install 'calibrail[client]'") from error
-    return h11
 
 
 class _Core:
@@ -293,8 +264,8 @@ class _Core:
         timeout: float = 40.0,
         retries: int = 3,
     ) -> None:
-        self._asking = Asking(url, token, guardrail, timeout, retries)
-        self._httpx = http()
+        self._asking = _core.Asking(url, token, guardrail, timeout, retries)
+        self._httpx = _core.http()
         self._http: Any = getattr(self._httpx, self._kind)(**self._asking.options())
 
     def stream_check(
@@ -367,7 +338,7 @@ class Client(_Core):
         """
         item: dict[str, object] = {"response": response, "question": question, "id": id}
         item |= {"contexts": contexts, "samples": samples, "columns": columns}
-        return self._ask(check_call(item, evidence))
+        return self._ask(_core.check_call(item, evidence))
 
     def check_batch(self, items: Sequence[object], *, evidence: bool = False) -> list[Decision]:
         """Decide about each of several answers, in their order.
@@ -379,7 +350,7 @@ class Client(_Core):
         evidence : bool
             As for `check`.
         """
-        return self._ask(batch_call(items, evidence))
+        return self._ask(_core.batch_call(items, evidence))
 
     def select(
         self,
@@ -397,11 +368,11 @@ class Client(_Core):
             What ``calibrail select --json`` prints, and ``items``: for each answer its ``id``,
             whether it is ``released``, ``score`` and ``p_value``.
         """
-        return self._ask(select_call(items, fdr=fdr, method=method, confidence=confidence))
+        return self._ask(_core.select_call(items, fdr=fdr, method=method, confidence=confidence))
 
     def guardrail(self) -> dict[str, Any]:
         """Return what decides there: its certificate, digest, and state."""
-        return self._ask(guardrail_call())
+        return self._ask(_core.guardrail_call())
 
     def ready(self) -> bool:
         """Return whether the service decides now; asked once, without retries.
@@ -412,9 +383,9 @@ class Client(_Core):
             If something else answers there.
         """
         try:
-            return self._ask(ready_call())
+            return self._ask(_core.ready_call())
         except ServiceError as error:
-            return not_ready(error)
+            return _core.not_ready(error)
 
     def close(self) -> None:
         """Close the connections."""
@@ -462,13 +433,13 @@ class AsyncClient(_Core):
         """As ``Client.check``."""
         item: dict[str, object] = {"response": response, "question": question, "id": id}
         item |= {"contexts": contexts, "samples": samples, "columns": columns}
-        return await self._ask(check_call(item, evidence))
+        return await self._ask(_core.check_call(item, evidence))
 
     async def check_batch(
         self, items: Sequence[object], *, evidence: bool = False
     ) -> list[Decision]:
         """As ``Client.check_batch``."""
-        return await self._ask(batch_call(items, evidence))
+        return await self._ask(_core.batch_call(items, evidence))
 
     async def select(
         self,
@@ -479,19 +450,19 @@ class AsyncClient(_Core):
         confidence: float = 0.95,
     ) -> dict[str, Any]:
         """As ``Client.select``."""
-        call = select_call(items, fdr=fdr, method=method, confidence=confidence)
+        call = _core.select_call(items, fdr=fdr, method=method, confidence=confidence)
         return await self._ask(call)
 
     async def guardrail(self) -> dict[str, Any]:
         """As ``Client.guardrail``."""
-        return await self._ask(guardrail_call())
+        return await self._ask(_core.guardrail_call())
 
     async def ready(self) -> bool:
         """As ``Client.ready``."""
         try:
-            return await self._ask(ready_call())
+            return await self._ask(_core.ready_call())
         except ServiceError as error:
-            return not_ready(error)
+            return _core.not_ready(error)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -27,7 +27,6 @@ and passed answers, from which coverage and FPR follow by Bayes' rule.
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,7 +40,7 @@ from scipy.special import betainccinv, betaincinv, betaln, gammaln, xlogy
 
 from calibrail.conformal import validation
 from calibrail.conformal.sequential.betting import FRACTIONS, lowest_limit, mixture
-from calibrail.conformal.threshold import Calibration
+from calibrail.conformal.threshold import Calibration, first_where
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.fields import one_of
@@ -217,9 +216,11 @@ def further(bound: Bound, requirement: float, proof: float, *, good_above: bool)
 
     # Rounding makes the answer saw-toothed in n. Without it the answer turns once, and never later
     # than with it: search there by bisection, then walk on to the first n that settles rounded.
-    start = _turning_point(unrounded)
+    first = first_where(unrounded, 1 << 30, 1)
+    # One step back makes up for the rounding of the rate itself.
+    start = max(1, first - 1)
     chunk = _FIRST
-    while start is not None and start <= _NEVER:
+    while start <= _NEVER:
         whole, rest = divmod(away * (bound.n + start), bound.n)
         steps = np.arange(chunk)
         sizes = bound.n + start + steps
@@ -230,19 +231,6 @@ def further(bound: Bound, requirement: float, proof: float, *, good_above: bool)
         start += chunk
         chunk = min(2 * chunk, _MOST_AT_ONCE)
     return None
-
-
-def _turning_point(settled: Callable[[int], bool]) -> int | None:
-    """Return where ``settled`` turns true, by doubling and then by bisection."""
-    high = 1
-    while not settled(high):
-        high *= 2
-        if high > 2 * _NEVER:
-            return None
-    low = high // 2
-    first = low + 1 + bisect_left(range(low + 1, high), True, key=settled)
-    # One step back makes up for the rounding of the rate itself.
-    return max(1, first - 1)
 
 
 #: Largest bet, as a share of that which a value of 0 would turn the wealth to nothing.
@@ -305,7 +293,7 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
     (0.8125, 0.753, 0.866)
     """
     level = validation.share(confidence, "confidence")
-    shares = _shares(values)
+    shares = validation.rates(values, "values", "value")
     n, tail, total = len(shares), (1.0 - level) / 2.0, math.fsum(shares.tolist())
     if not n:
         return MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", level)
@@ -318,7 +306,7 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
 def mean_at_least(values: ArrayLike, confidence: float) -> float:
     """Return the lower end alone, which errs with at most 1 - ``confidence``."""
     level = validation.share(confidence, "confidence")
-    shares = _shares(values)
+    shares = validation.rates(values, "values", "value")
     if not len(shares):
         return 0.0
     return min(_lower(shares, 1.0 - level), math.fsum(shares.tolist()) / len(shares))
@@ -351,7 +339,7 @@ def further_values(
     >>> [further_values(seen, limit, 0.05, 0.025) for limit in (0.7, 0.75, 0.8125, 0.85)]
     [0, 33, None, 166]
     """
-    shares, edge = _shares(values), validation.rate(limit, "limit")
+    shares, edge = validation.rates(values, "values", "value"), validation.rate(limit, "limit")
     mean = math.fsum(shares.tolist()) / max(1, len(shares))
     if not len(shares) or mean == edge:
         return None
@@ -363,25 +351,8 @@ def further_values(
         again = np.resize(shares, len(shares) + extra)
         return _refuted(again, edge, tail) if above else _refuted(1.0 - again, 1.0 - edge, tail)
 
-    if shown(0):
-        return 0
-    high = 1
-    while not shown(high):
-        high *= 2
-        if high > _MEAN_BOUND_NEVER:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if shown(middle) else (middle, high)
-    return high
-
-
-def _shares(values: ArrayLike) -> Floats:
-    shares = validation.vector(values, "values")
-    if not np.all((shares >= 0.0) & (shares <= 1.0)):
-        raise InputError("values must lie in [0, 1]")
-    return shares
+    needed = first_where(shown, _MEAN_BOUND_NEVER + 1, 0)
+    return needed if needed <= _MEAN_BOUND_NEVER else None
 
 
 def _lower(shares: Floats, tail: float) -> float:

@@ -5,28 +5,17 @@ enough answers are freed, that enough of what is supported is kept, and, where i
 few answers without a fault are touched.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincc
 
-from calibrail.conformal import validation
-from calibrail.conformal.bounds import (
-    Bound,
-    ClassCounts,
-    MeanBound,
-    further,
-    further_values,
-    interval,
-    mean_at_least,
-    mean_bound,
-    proof_level,
-)
-from calibrail.conformal.threshold import Calibration, decimal, rank
+from calibrail.conformal import bounds, validation
+from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound
+from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
 from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError
 from calibrail.formatting import listed, percent
@@ -82,13 +71,13 @@ def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipToleran
     FlipTolerance(flips=10, n=700, share=0.014285714285714285, weakest='fpr')
     """
     required = validation.rate(requirement.min_coverage, "min_coverage")
-    level = proof_level(requirement.confidence)
+    level = bounds.proof_level(requirement.confidence)
     missed, passed = counts.n_hallucinated - counts.caught, counts.n_faithful - counts.false_alarms
 
     def coverage_holds(flips: int) -> bool:
         # Misses come from passed "faithful" answers; the other flips take caught ones away.
         hits, misses = _worst(counts.caught, missed, passed, flips, required)
-        lower, _ = interval(hits, hits + misses, level)
+        lower, _ = bounds.interval(hits, hits + misses, level)
         return len(hits) > 0 and bool(lower.min() >= required)
 
     return _weaker(coverage_holds, counts, requirement, level)
@@ -144,7 +133,7 @@ def _weaker(
     def fpr_holds(flips: int) -> bool:
         passed = counts.n_faithful - alarms
         hits, misses = _worst(passed, alarms, counts.caught, flips, 1.0 - limit)
-        _, upper = interval(misses, hits + misses, level)
+        _, upper = bounds.interval(misses, hits + misses, level)
         return len(hits) > 0 and bool(upper.max() <= limit)
 
     if not (coverage_holds(0) and fpr_holds(0)):
@@ -157,11 +146,7 @@ def _weaker(
 
 def _last(holds: Callable[[int], bool], most: int) -> int:
     """Return the last number of flips that ``holds``; true at 0, and never again once false."""
-    good, bad = 0, 1
-    while bad <= most and holds(bad):
-        good, bad = bad, 2 * bad
-    undecided = range(good + 1, min(bad, most + 1))
-    return good + bisect_left(undecided, True, key=lambda flips: not holds(flips))
+    return first_where(lambda flips: not holds(flips), most + 1, 1) - 1
 
 
 Verdict = Literal["certified", "rejected", "inconclusive"]
@@ -242,7 +227,7 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
     ('inconclusive', {'hallucinated': 209, 'faithful': 76})
     """
     level = checked_limits(requirement)[2]
-    certificate = _decide(counts, requirement, level, proof_level(level))
+    certificate = _decide(counts, requirement, level, bounds.proof_level(level))
     if certificate.verdict != "certified":
         return certificate
     return replace(certificate, flips=flip_tolerance(counts, requirement))
@@ -336,13 +321,13 @@ def smallest_limit(
     """
     required = validation.rate(min_coverage, "min_coverage")
     level = validation.share(confidence, "confidence")
-    refuted = float(interval(counts.caught, counts.n_hallucinated, level)[1]) < required
-    proof = proof_level(level)
+    refuted = float(bounds.interval(counts.caught, counts.n_hallucinated, level)[1]) < required
+    proof = bounds.proof_level(level)
     if delta is not None:
         proof, level = level, joint_confidence(validation.share(delta, "delta"), level)
-    elif float(interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
+    elif float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
         return None, level
-    limit = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    limit = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
     return (limit if limit < 1.0 and not refuted else None), level
 
 
@@ -383,73 +368,127 @@ def _decide(
     """
     required, limit, level = checked_limits(requirement)
     coverage, fpr = counts.bounds(level)
-    at_least = float(interval(counts.caught, counts.n_hallucinated, proof)[0])
-    at_most = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])
+    at_most = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
     if promised is not None:
         # What a construction proves counts; the observed bound would cost an error of its own.
         at_least = promised
-    proven = at_least >= required
+    sides = [
+        _Side(_CATCHES, coverage, coverage.upper, at_least, required),
+        _Side(_FLAGS, fpr, fpr.lower, at_most, limit, least=False),
+    ]
+    verdict, reason = _concluded(sides, confidence, " and ", _NO_MAX_FPR)
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
-    verdict: Verdict
-    reasons = []
-    if coverage.upper < required:
-        reasons.append(
-            f"it catches at most {percent(coverage.upper)} of hallucinations, and "
-            f"{percent(required)} is required"
-        )
-    if limit is not None and fpr.lower > limit:
-        reasons.append(
-            f"it flags at least {percent(fpr.lower)} of faithful answers, and at most "
-            f"{percent(limit)} is allowed"
-        )
-    if reasons:
-        verdict, reason = "rejected", " and ".join(reasons)
-    elif limit is not None and proven and at_most <= limit:
-        verdict, reason = "certified", _claim(confidence, required, limit, at_least, at_most)
-    else:
-        if not proven:
-            needed["hallucinated"] = further(coverage, required, proof, good_above=True)
-            reasons.append(
-                f"coverage lies between {percent(coverage.lower)} and "
-                f"{percent(coverage.upper)}, and {percent(required)} is required"
-            )
+    if verdict == "inconclusive":
+        if not sides[0].kept:
+            needed["hallucinated"] = bounds.further(coverage, required, proof, good_above=True)
         if limit is None:
             needed["faithful"] = None
-            reasons = [
-                "no limit on false alarms was set, so nothing can be certified; give one with "
-                "--max-fpr"
-            ]
-        elif at_most > limit:
-            needed["faithful"] = further(fpr, limit, proof, good_above=False)
-            reasons.append(
-                f"the FPR lies between {percent(fpr.lower)} and {percent(fpr.upper)}, and at most "
-                f"{percent(limit)} is allowed"
+        elif not sides[1].kept:
+            needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
+    ends = at_least, at_most, required, limit
+    return Certificate(verdict, reason, coverage, fpr, *ends, confidence, needed)
+
+
+#: Of a share: how its limit is missed, what it is called, and how its limit is kept.
+_CATCHES: Final = (
+    "it catches at most {} of hallucinations",
+    "coverage",
+    "catches at least {} of hallucinations",
+)
+_FLAGS: Final = (
+    "it flags at least {} of faithful answers",
+    "the FPR",
+    "flags at most {} of faithful answers",
+)
+_FREES: Final = (
+    "it frees at most {} of hallucinated answers of all that is unsupported",
+    "the share of answers freed",
+    "frees at least {} of hallucinated answers of all that is unsupported",
+)
+_KEEPS: Final = (
+    "it keeps at most {} of supported sentences",
+    "the share of supported sentences kept",
+    "keeps at least {} of supported sentences",
+)
+_TOUCHES: Final = (
+    "it touches at least {} of faithful answers",
+    "the share of faithful answers touched",
+    "touches at most {} of faithful answers",
+)
+#: Why nothing is certified without a limit.
+_NO_MAX_FPR: Final = (
+    "no limit on false alarms was set, so nothing can be certified; give one with --max-fpr"
+)
+_NO_MIN_KEPT: Final = (
+    "no share of supported sentences was set that must be kept, so nothing can be certified; give "
+    "one with --min-kept"
+)
+
+
+class _Side(NamedTuple):
+    """A share with its limit, the end that may refute it and the end that may prove it."""
+
+    words: tuple[str, str, str]
+    bound: Bound | MeanBound
+    refuting: float
+    proving: float
+    limit: float | None
+    least: bool = True
+
+    @property
+    def broken(self) -> bool:
+        """Whether the limit is shown to be missed."""
+        if self.limit is None:
+            return False
+        return self.refuting < self.limit if self.least else self.refuting > self.limit
+
+    @property
+    def kept(self) -> bool:
+        """Whether the limit is shown to be kept."""
+        if self.limit is None:
+            return False
+        return self.proving >= self.limit if self.least else self.proving <= self.limit
+
+    def beside(self, share: str) -> str:
+        """Return what is said of a share, with its limit."""
+        limit = percent(self.limit or 0.0)
+        return f"{share}, and " + (
+            f"{limit} is required" if self.least else f"at most {limit} is allowed"
+        )
+
+
+def _concluded(
+    sides: Sequence[_Side], confidence: float, joint: str, unlimited: str
+) -> tuple[Verdict, str]:
+    """Return the verdict about several shares, with the reason in words."""
+    verdict: Verdict = "inconclusive"
+    if any(side.broken for side in sides):
+        verdict = "rejected"
+        missed = [
+            side.beside(side.words[0].format(percent(side.refuting)))
+            for side in sides
+            if side.broken
+        ]
+        reason = joint.join(missed)
+    elif all(side.kept for side in sides):
+        verdict = "certified"
+        claims = listed([side.words[2].format(percent(side.limit or 0.0)) for side in sides])
+        ends = [f"at {'least' if side.least else 'most'} {percent(side.proving)}" for side in sides]
+        reason = f"with {percent(confidence)} confidence it {claims} (shown: {', '.join(ends)})"
+    elif any(side.limit is None for side in sides):
+        reason = unlimited
+    else:
+        unsettled = (
+            side.beside(
+                f"{side.words[1]} lies between {percent(side.bound.lower)} and "
+                f"{percent(side.bound.upper)}"
             )
-        verdict, reason = "inconclusive", "; ".join(reasons)
-    sentence = f"{reason[0].upper()}{reason[1:]}."
-    return Certificate(
-        verdict,
-        sentence,
-        coverage,
-        fpr,
-        at_least,
-        at_most,
-        required,
-        limit,
-        confidence,
-        needed,
-    )
-
-
-def _claim(
-    confidence: float, required: float, limit: float, at_least: float, at_most: float
-) -> str:
-    """Say what is certified: the two requirements, and by how much each is met."""
-    return (
-        f"with {percent(confidence)} confidence it catches at least {percent(required)} of "
-        f"hallucinations and flags at most {percent(limit)} of faithful answers (shown: at least "
-        f"{percent(at_least)}, at most {percent(at_most)})"
-    )
+            for side in sides
+            if not side.kept
+        )
+        reason = "; ".join(unsettled)
+    return verdict, f"{reason[0].upper()}{reason[1:]}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,11 +594,6 @@ def holm(p_values: ArrayLike) -> Floats:
     return result
 
 
-#: Why nothing is certified without a limit.
-_NO_LIMIT: Final = (
-    "no share of supported sentences was set that must be kept, so nothing can be certified; give "
-    "one with --min-kept"
-)
 _NOTHING_SEEN: Final = MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", 0.95)
 
 
@@ -633,18 +667,38 @@ def certify_trimming(
     confidence, sure = level, level
     if calibration is not None and calibration.delta is not None:
         confidence, sure = joint_confidence(calibration.delta, level), 1.0 - (1.0 - level) / 2.0
-    proof = proof_level(sure)
+    proof = bounds.proof_level(sure)
     shares: Floats = validation.vector(kept, "kept")
     coverage, fpr = counts.bounds(level)
-    measured = mean_bound(shares, level)
-    at_least = float(interval(counts.caught, counts.n_hallucinated, proof)[0])
-    at_most = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
-    kept_at_least = mean_at_least(shares, sure)
+    measured = bounds.mean_bound(shares, level)
+    at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])
+    at_most = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    kept_at_least = bounds.mean_at_least(shares, sure)
     if calibration is not None:
         at_least = float(1 - decimal(calibration.alpha))
-    result = TrimCertificate(
-        verdict="inconclusive",
-        reason="",
+    # With three requirements each of them may err with a third of the error, not with a half.
+    refuting = level if limit is None else 1.0 - 2.0 * (1.0 - level) / 3.0
+    freed = float(bounds.interval(counts.caught, counts.n_hallucinated, refuting)[1])
+    touched = float(bounds.interval(counts.false_alarms, counts.n_faithful, refuting)[0])
+    frees = _Side(_FREES, coverage, freed, at_least, required)
+    keeps = _Side(_KEEPS, measured, bounds.mean_bound(shares, refuting).upper, kept_at_least, least)
+    spares = _Side(_TOUCHES, fpr, touched, at_most, limit, least=False)
+    sides = [frees, keeps] if limit is None else [frees, keeps, spares]
+    verdict, reason = _concluded(sides, confidence, "; ", _NO_MIN_KEPT)
+    needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
+    if verdict == "inconclusive":
+        if not frees.kept:
+            needed["hallucinated"] = bounds.further(coverage, required, proof, good_above=True)
+        if limit is not None and not spares.kept:
+            needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
+        if least is None:
+            needed["answers"] = None
+        elif not keeps.kept:
+            below = (1.0 - refuting) / 2.0
+            needed["answers"] = bounds.further_values(shares, least, 1.0 - sure, below)
+    return TrimCertificate(
+        verdict=verdict,
+        reason=reason,
         coverage=coverage,
         fpr=fpr,
         coverage_at_least=at_least,
@@ -652,30 +706,11 @@ def certify_trimming(
         min_coverage=required,
         max_fpr=limit,
         confidence=confidence,
-        needed={},
+        needed=needed,
         kept=measured,
         kept_at_least=kept_at_least,
         min_kept=least,
     )
-    if refuted := _refuted(result, counts, shares, level):
-        return _worded(result, "rejected", "; ".join(refuted))
-    freed = at_least >= required
-    keeps = least is not None and kept_at_least >= least
-    spares = limit is None or at_most <= limit
-    if freed and keeps and spares:
-        return _worded(result, "certified", _removal_claim(result))
-    needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
-    if not freed:
-        needed["hallucinated"] = further(coverage, required, proof, good_above=True)
-    if limit is not None and not spares:
-        needed["faithful"] = further(fpr, limit, proof, good_above=False)
-    if least is None:
-        needed["answers"] = None
-    elif not keeps:
-        refuting = (1.0 - _refuting(level, limit)) / 2.0
-        needed["answers"] = further_values(shares, least, 1.0 - sure, refuting)
-    open_ones = _open(result, freed=freed, keeps=keeps, spares=spares)
-    return replace(_worded(result, "inconclusive", open_ones), needed=needed)
 
 
 def certify_group_trimming(
@@ -688,89 +723,3 @@ def certify_group_trimming(
         name: GroupVerdict(certify_trimming(counts, kept, each), p_value)
         for (name, (counts, kept)), p_value in zip(groups.items(), p, strict=True)
     }
-
-
-def _refuted(
-    certificate: TrimCertificate, counts: ClassCounts, shares: Floats, level: float
-) -> list[str]:
-    """Return what is shown to be missed, in words."""
-    limit, least = certificate.max_fpr, certificate.min_kept
-    level = _refuting(level, limit)
-    freed = float(interval(counts.caught, counts.n_hallucinated, level)[1])
-    touched = float(interval(counts.false_alarms, counts.n_faithful, level)[0])
-    upper = mean_bound(shares, level).upper
-    reasons = []
-    if freed < certificate.min_coverage:
-        reasons.append(
-            f"it frees at most {percent(freed)} of hallucinated answers of all that is "
-            f"unsupported, and {percent(certificate.min_coverage)} is required"
-        )
-    if least is not None and upper < least:
-        reasons.append(
-            f"it keeps at most {percent(upper)} of supported sentences, and {percent(least)} is "
-            "required"
-        )
-    if limit is not None and touched > limit:
-        reasons.append(
-            f"it touches at least {percent(touched)} of faithful answers, and at most "
-            f"{percent(limit)} is allowed"
-        )
-    return reasons
-
-
-def _refuting(level: float, limit: float | None) -> float:
-    """Return the two-sided level of the ends that may reject.
-
-    With three requirements each of them may err with a third of the error, not with a half.
-    """
-    return level if limit is None else 1.0 - 2.0 * (1.0 - level) / 3.0
-
-
-def _open(certificate: TrimCertificate, *, freed: bool, keeps: bool, spares: bool) -> str:
-    """Say what is neither shown to be met nor to be missed."""
-    coverage, kept, fpr = certificate.coverage, certificate.kept, certificate.fpr
-    if certificate.min_kept is None:
-        return _NO_LIMIT
-    reasons = []
-    if not freed:
-        reasons.append(
-            f"the share of answers freed lies between {percent(coverage.lower)} and "
-            f"{percent(coverage.upper)}, and {percent(certificate.min_coverage)} is required"
-        )
-    if not keeps:
-        reasons.append(
-            f"the share of supported sentences kept lies between {percent(kept.lower)} and "
-            f"{percent(kept.upper)}, and {percent(certificate.min_kept)} is required"
-        )
-    if not spares:
-        reasons.append(
-            f"the share of faithful answers touched lies between {percent(fpr.lower)} and "
-            f"{percent(fpr.upper)}, and at most {percent(certificate.max_fpr or 0.0)} is allowed"
-        )
-    return "; ".join(reasons)
-
-
-def _removal_claim(certificate: TrimCertificate) -> str:
-    """Say what is certified: every requirement, and by how much it is met."""
-    claims = [
-        f"frees at least {percent(certificate.min_coverage)} of hallucinated answers of all that "
-        "is unsupported",
-        f"keeps at least {percent(certificate.min_kept or 0.0)} of supported sentences",
-    ]
-    shown = [
-        f"at least {percent(certificate.coverage_at_least)}",
-        f"at least {percent(certificate.kept_at_least)}",
-    ]
-    if certificate.max_fpr is not None:
-        claims.append(f"touches at most {percent(certificate.max_fpr)} of faithful answers")
-        shown.append(f"at most {percent(certificate.fpr_at_most)}")
-    return (
-        f"with {percent(certificate.confidence)} confidence it {listed(claims)} (shown: "
-        f"{', '.join(shown)})"
-    )
-
-
-def _worded(certificate: TrimCertificate, verdict: Verdict, reason: str) -> TrimCertificate:
-    settled: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
-    sentence = f"{reason[0].upper()}{reason[1:]}."
-    return replace(certificate, verdict=verdict, reason=sentence, needed=settled)

@@ -35,7 +35,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from calibrail.conformal import validation
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.fields import number, whole
@@ -125,11 +124,6 @@ def shiryaev_roberts(ranks: ArrayLike, start: ArrayLike) -> tuple[Floats, Floats
     [[0.99, 2.09, 4.02, 7.32]]
     """
     p, won = np.asarray(ranks, np.float64), np.array(start, np.float64)
-    if p.ndim != 2 or won.shape != (len(p), N_BETS):
-        raise InputError(
-            f"ranks must have shape (streams, rows), and start (streams, {N_BETS}); got {p.shape} "
-            f"and {won.shape}"
-        )
     detector = np.zeros(p.shape)
     for stream in range(0, len(p), _STREAMS):
         for first in range(0, p.shape[1], _BLOCK):
@@ -176,25 +170,6 @@ def alarm_threshold(arl: float, n_detectors: int = 1) -> float:
     return 2.0 * float(arl) * whole(n_detectors, "n_detectors", least=1)
 
 
-def first_alarms(ranks: ArrayLike, threshold: float) -> Ints:
-    """Return after how many rows each stream's detector first reaches the threshold; 0 for never.
-
-    >>> first_alarms([[0.1, 0.5, 0.9, 0.3, 0.7] * 8, [0.97] * 40], 1000.0).tolist()
-    [0, 11]
-    """
-    p = np.asarray(ranks, np.float64)
-    alarms = np.zeros(len(p), np.int64)
-    won = np.zeros((len(p), N_BETS))
-    going = np.arange(len(p))
-    for first in range(0, p.shape[1], _BLOCK):
-        detector, won = shiryaev_roberts(p[going, first : first + _BLOCK], won)
-        over = detector >= validation.number(threshold, "threshold")
-        raised = over.any(axis=1)
-        alarms[going[raised]] = first + 1 + over.argmax(axis=1)[raised]
-        going, won = going[~raised], won[~raised]
-    return alarms
-
-
 #: Bins are joined into groups between these shares of the reference: many bins have many empty
 #: cells after a change, whose noise moves the maximum; a change in the ends is seen there.
 _CUTS: Final = (0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.99)
@@ -227,22 +202,12 @@ def change_point(counts: ArrayLike) -> ChangePoint:
     counts : array-like of int, shape (blocks, bins)
         Values in each bin; block 0 is the reference, before any change.
 
-    Raises
-    ------
-    InputError
-        If there are fewer than two blocks, or the counts are not 0 or more.
-
     Examples
     --------
     >>> change_point([[50, 50], [5, 5], [1, 9], [0, 10], [1, 9]])
     ChangePoint(estimate=2, lower=1, upper=3)
     """
     blocks = np.asarray(counts, np.float64)
-    if blocks.ndim != 2 or len(blocks) < 2 or not (blocks >= 0.0).all():
-        raise InputError(
-            f"counts must be at least 0 and of shape (blocks, bins), two blocks or more; got "
-            f"{blocks.shape}"
-        )
     reference = blocks[0]
     middle = (np.cumsum(reference) - reference / 2.0) / max(1.0, reference.sum())
     group = np.searchsorted(_CUTS, middle)
@@ -288,11 +253,6 @@ def stream_ranks(bins: ArrayLike, uniforms: ArrayLike, counts: ArrayLike) -> tup
     counts : ndarray of int64, shape (streams, n_bins)
         With these values. A stream that is cut anywhere and goes on with them has the same ranks.
 
-    Raises
-    ------
-    InputError
-        If shapes do not fit, or a bin is not among the counted ones.
-
     Examples
     --------
     >>> ranks, counts = stream_ranks([[1, 0, -1, 1]], [[0.5, 0.5, 0.5, 0.5]], [[1, 0]])
@@ -301,16 +261,6 @@ def stream_ranks(bins: ArrayLike, uniforms: ArrayLike, counts: ArrayLike) -> tup
     """
     where, u = np.asarray(bins, np.int64), np.asarray(uniforms, np.float64)
     total = np.array(counts, np.int64)
-    if where.ndim != 2 or u.shape != where.shape or total.shape[:1] != where.shape[:1]:
-        raise InputError(
-            f"bins and uniforms must have shape (streams, rows), and counts a row per stream; got "
-            f"{where.shape}, {u.shape} and {total.shape}"
-        )
-    if total.ndim != 2 or (where.size and where.max() >= min(total.shape[1], _MOST_BINS)):
-        raise InputError(
-            f"bins must be among those of counts, of shape {total.shape}, and below {_MOST_BINS}; "
-            f"got bin {where.max()}"
-        )
     ranks = np.empty(u.shape)
     rows = max(1, _AT_ONCE // (_STEP * max(1, len(where)))) * _STEP
     for start in range(0, where.shape[1], rows):

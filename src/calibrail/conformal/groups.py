@@ -29,20 +29,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import validation
-from calibrail.conformal.threshold import (
-    Calibration,
-    add_tolerance,
-    at_rank,
-    calibrate_threshold,
-    count_at_most,
-    minimum_n,
-)
+from calibrail.conformal import threshold, validation
+from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.formatting import count, listed
@@ -236,7 +228,7 @@ class GroupedCalibration(Record):
             and self.scope in expected
             and like.n == expected[self.scope]
             and (self.scope == "small groups") == (of_small >= self.min_n)
-            and self.min_n >= minimum_n(like.alpha, like.guarantee, like.promise.delta)
+            and self.min_n >= threshold.minimum_n(like.alpha, like.guarantee, like.promise.delta)
             and all(item.n >= self.min_n for item in self.groups.values())
             and all(count < self.min_n for count in self.small.values())
             and not self.groups.keys() & self.small.keys()
@@ -286,7 +278,7 @@ def calibrate_groups(
     ('all groups', {'c': 1}, 5.0)
     """
     values = _paired(scores, groups)
-    least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    least = threshold.minimum_n(promise.alpha, promise.guarantee, promise.delta)
     least = max(least, promise.min_n or 0)
     large, small = {}, {}
     members = _members(groups)
@@ -319,12 +311,10 @@ def _members(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     """Return the positions of each group's members, ascending."""
     if not all(issubclass(kind, str) for kind in set(map(type, groups))):
         raise InputError("groups must hold strings, one per score")
-    numbers: dict[str, int] = {}
-    each = (numbers.setdefault(name, len(numbers)) for name in groups)
-    codes = np.fromiter(each, np.intp, count=len(groups))
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(numbers)))
-    return dict(zip(numbers, np.split(order, ends[:-1]), strict=True)) if numbers else {}
+    members: dict[str, list[int]] = {}
+    for place, name in enumerate(groups):
+        members.setdefault(name, []).append(place)
+    return {name: np.array(places, np.intp) for name, places in members.items()}
 
 
 #: Variance of a question's share of missed answers, relative to that of a single answer, for which
@@ -335,7 +325,7 @@ _SPREAD: Final = 0.6
 _LARGEST: Final = 0.95
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ClusteredCalibration(Calibration):
     """A threshold from clustered examples, each cluster counting once.
 
@@ -375,12 +365,9 @@ class ClusteredCalibration(Calibration):
         (1 + sum of the weights of the calibration scores <= S) / (K + 1). Under ``marginal``,
         ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
-        ladder = _LADDERS.get(self)
-        if ladder is None:
-            ladder = _ladder(self.clusters, len(self.scores), self.undefined)
-            _LADDERS[self] = ladder
-        return np.asarray(ladder[count_at_most(self.scores, queries)])
+        queries = threshold.add_tolerance(validation.defined(values, "values"), tolerance)
+        ladder = _ladder(self.clusters, len(self.scores), self.undefined)
+        return np.asarray(ladder[threshold.count_at_most(self.scores, queries)])
 
     def least_alpha(self, below: int) -> float:
         """Return the smallest alpha at which so many examples may lie below the threshold."""
@@ -424,11 +411,6 @@ class ClusteredCalibration(Calibration):
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         return cast(Self, calibrate_clusters(scores, content["clusters"], promise))
-
-
-#: The p-values of each calibration in use: as many as it has scores, so they are computed once, not
-#: for each answer.
-_LADDERS: Final[WeakKeyDictionary[ClusteredCalibration, Floats]] = WeakKeyDictionary()
 
 
 def calibrate_clusters(
@@ -476,7 +458,7 @@ def calibrate_clusters(
     order = np.lexsort((codes, values))
     numbers = np.unique(codes, return_inverse=True)[1].astype(np.int64)[order]
     total = int(numbers.max()) + 1 if len(numbers) else 0
-    least = minimum_n(alpha, guarantee, delta)
+    least = threshold.minimum_n(alpha, guarantee, delta)
     if total < least and not promise.allow_flag_all:
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
@@ -485,21 +467,21 @@ def calibrate_clusters(
             f"allow flagging everything ({spell_option(Promise, 'allow_flag_all', True)})",
             least,
         )
-    if total < least:
-        threshold, position = -math.inf, 0
-    elif guarantee == "marginal":
+    position = 0
+    if total >= least and guarantee == "marginal":
         ladder = _ladder(numbers, len(defined), undefined)
         position = int(np.searchsorted(ladder, alpha, side="right")) + below
-        threshold = at_rank(defined, position, n_undefined, undefined)
-    else:
+    elif total >= least:
         missed = _missed_in_turn(numbers, len(defined), undefined)
         log_wealth = _log_wealth(np.bincount(numbers), missed, alpha, delta)
         # The wealth falls: the last of its steps that still suffices.
         position = int(np.sum(log_wealth >= math.log(1.0 / delta) - 1e-12))
-        threshold = at_rank(defined, position, n_undefined, undefined)
+    lowest = -math.inf
+    if total >= least:
+        lowest = threshold.at_rank(defined, position, n_undefined, undefined)
     numbers.flags.writeable = False
     return ClusteredCalibration.build(
-        defined, n_undefined, promise, position, threshold, clusters=numbers
+        defined, n_undefined, promise, position, lowest, clusters=numbers
     )
 
 

@@ -46,15 +46,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import validation
+from calibrail.conformal import threshold, validation
 from calibrail.conformal.groups import joined, parted
-from calibrail.conformal.threshold import (
-    Calibration,
-    add_tolerance,
-    calibrate_threshold,
-    decimal,
-    minimum_n,
-)
+from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import CalibrailError, InputError
 from calibrail.options.fields import spell_option
@@ -219,7 +213,7 @@ class VectorFits:
         """Return the threshold of a covered vector."""
         item = self.of[place]
         assert item is not None
-        return item[0].threshold(item[1], Fraction(decimal(level)))
+        return item[0].threshold(item[1], Fraction(threshold.decimal(level)))
 
     def _design(self, whole: Ints, covered: Bools) -> tuple[Ints, Bools, set[tuple[int, int]]]:
         """Return the indicators of covered answers, which of these have one everywhere, and whose.
@@ -302,7 +296,7 @@ class OverlappingCalibration(Record):
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
         queries = validation.vector(values, "values")
         nan = np.isnan(queries)
-        known = add_tolerance(np.where(nan, 0.0, queries), tolerance)
+        known = threshold.add_tolerance(np.where(nan, 0.0, queries), tolerance)
         flagged = known >= self.thresholds(groups)
         flagged[nan] = self.fallback.undefined != "pass"
         return flagged
@@ -313,7 +307,7 @@ class OverlappingCalibration(Record):
         In every group with a promise of its own P(p <= u) <= u for a hallucinated answer. It is at
         most alpha where the answer is passed, and nowhere else.
         """
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = threshold.add_tolerance(validation.defined(values, "values"), tolerance)
         reached = self.thresholds_[self._vectors(groups)] <= queries[:, np.newaxis]
         return np.asarray(np.array([*self.levels, 1.0])[reached.sum(axis=1)])
 
@@ -371,29 +365,14 @@ class OverlappingCalibration(Record):
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Rebuild it, and refuse what contradicts itself."""
+        given = dict(content)
         try:
-            given = dict(content)
-            rows = given.pop("thresholds")
-            made = cls(
-                columns=tuple(given.pop("columns")),
-                values=tuple(map(tuple, given.pop("values"))),
-                own=tuple(map(tuple, given.pop("own"))),
-                counts=tuple(map(tuple, given.pop("counts"))),
-                small=tuple(map(dict, given.pop("small"))),
-                cuts=None if (cuts := given.pop("cuts")) is None else tuple(cuts),
-                levels=tuple(given.pop("levels")),
-                thresholds_=np.array(
-                    [[-math.inf if cell is None else cell for cell in row] for row in rows], float
-                ),
-                covered=np.array(given.pop("covered"), bool),
-                min_n=given.pop("min_n"),
-                fallback=Calibration.from_dict(given.pop("fallback")),
-            )
+            table, given["covered"] = given.pop("thresholds"), np.array(given["covered"], bool)
+            rows = [[-math.inf if cell is None else cell for cell in row] for row in table]
+            given["thresholds_"] = np.array(rows, float)
+            return super(OverlappingCalibration, cls).from_dict(given)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the calibration of the groups is damaged: {error}") from error
-        if given:
-            raise InputError(f"the calibration of the groups has an unknown field: {min(given)}")
-        return made
 
     def __post_init__(self) -> None:
         vectors = math.prod(len(names) + 1 for names in self.values)
@@ -409,7 +388,7 @@ class OverlappingCalibration(Record):
             and tuple(sorted(set(self.levels))) == self.levels
             and like.alpha in self.levels
             and like.guarantee == "marginal"
-            and self.min_n >= minimum_n(like.alpha, like.guarantee)
+            and self.min_n >= threshold.minimum_n(like.alpha, like.guarantee)
             and all(count >= self.min_n for counts in self.counts for count in counts)
             and all(
                 sum(counts) + sum(few.values()) == like.n and len(counts) == len(names)
@@ -459,7 +438,7 @@ def calibrate_overlapping(
         raise InputError(f"by must name several columns; got {promise.by!r}")
     columns = promise.by
     fallback = calibrate_threshold(values, replace(promise, by=None, min_n=None))
-    least = max(minimum_n(promise.alpha, promise.guarantee), promise.min_n or 0)
+    least = max(threshold.minimum_n(promise.alpha, promise.guarantee), promise.min_n or 0)
     named = [parted(key, len(columns)) for key in groups]
     members = [[row[column] or "" for row in named] for column in range(len(columns))]
     sizes = [Counter(names) for names in members]

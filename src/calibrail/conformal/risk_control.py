@@ -52,8 +52,7 @@ So one of
 """
 
 import re
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from operator import itemgetter
@@ -90,14 +89,6 @@ _COUNTED: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
     "fpr": (("alarms",), ("passed", "alarms")),
     "abstention": (("alarms", "caught"), _DECISIONS),
 }
-#: What MAPIE warns of and the result says.
-_KNOWN_WARNINGS: Final = (
-    "No predict parameters were found to control the risk",
-    "All provided predict_params control the risk",
-    "All predictions are either 0 or 1",
-)
-#: MAPIE holds all decisions of a call at once.
-_DECISIONS_AT_ONCE: Final = 10**7
 _FORM: Final = re.compile(r"\s*(\w+)\s*([<>=]+)\s*(\S+)\s*")
 
 
@@ -249,42 +240,16 @@ def counts(positions: Ints, labels: Ints, g: int, risks: tuple[Risk, ...]) -> tu
     return np.array([wrong for wrong, _ in pairs]), np.array([trials for _, trials in pairs])
 
 
-def p_values(positions: Ints, labels: Ints, g: int, risks: tuple[Risk, ...]) -> Floats:
-    """Return the p-value of "a promise is broken" at each threshold, arguments as for ``counts``.
+def p_values(wrong: Ints, trials: Ints, risks: tuple[Risk, ...]) -> Floats:
+    """Return the p-value of "a promise is broken" at each threshold, from ``counts``.
 
-    The largest over the risks, by MAPIE's controller; 1 where a risk has no trial.
+    The largest over the risks, each by MAPIE; 1 where a risk has no trial.
     """
-    library = mapie()
-    losses = [
-        library.BinaryRisk(*map(_among, _COUNTED[risk.name]), higher_is_better=False)
-        for risk in risks
-    ]
-    blocks = -(-len(positions) * g // _DECISIONS_AT_ONCE)
-    by_block = []
-    for block in np.array_split(np.arange(1, g + 1), min(g, max(1, blocks))):
-        controller = library.BinaryClassificationController(
-            # A position over g + 1 serves as a probability; the comparison stays exact.
-            lambda x: np.column_stack([1.0 - x / (g + 1), x / (g + 1)]),
-            risk=losses,
-            target_level=[risk.tolerated for risk in risks],
-            best_predict_param_choice=losses[0],
-            list_predict_params=block / (g + 1),
-            # Its own list of valid thresholds is not used: one NaN would empty it under Holm.
-            fwer_method="bonferroni",
-        )
-        with warnings.catch_warnings():
-            for message in _KNOWN_WARNINGS:
-                warnings.filterwarnings("ignore", message)
-            controller.calibrate(positions, labels)
-        by_block.append(np.asarray(controller.p_values, dtype=np.float64)[:, 0])
-    p = np.concatenate(by_block)
-    return np.where(np.isnan(p), 1.0, p)
-
-
-def _among(names: Sequence[str]) -> Callable[[Ints, Ints], Bools]:
-    """Return the function that says of labels and flags whether a decision is one of these."""
-    included = np.array([name in names for name in _DECISIONS])
-    return lambda label, flag: included[2 * label + flag]
+    of_risk = mapie().methods.compute_hoeffding_bentkus_p_value
+    by_risk = []
+    for risk, k, m in zip(risks, wrong, np.maximum(trials, 1), strict=True):
+        by_risk.append(of_risk(k / m, m, risk.tolerated, binary=True)[:, 0])
+    return np.asarray(np.where(trials > 0, by_risk, 1.0).max(axis=0))
 
 
 def mapie() -> Any:
@@ -467,11 +432,12 @@ def control_risks(
     # ties and any scale, and a position is what MAPIE takes for a probability.
     positions = np.searchsorted(thresholds, values, side="right")
     positions[np.isnan(values)] = 0 if undefined == "pass" else g
-    p = p_values(positions[~learn], truth[~learn], g, promised)
-    ranked_by = p_values(positions[learn], truth[learn], g, promised) if learns else p
+    wrong, trials = counts(positions[~learn], truth[~learn], g, promised)
+    p = ranked_by = p_values(wrong, trials, promised)
+    if learns:
+        ranked_by = p_values(*counts(positions[learn], truth[learn], g, promised), promised)
     order = np.argsort(ranked_by, kind="stable")
     valid, first_level = _valid(p, order, method, delta, promised)
-    wrong, trials = counts(positions[~learn], truth[~learn], g, promised)
     reason = None
     if not valid.any():
         at = int(order[0] if method == "split_fixed_sequence" else np.argmin(p))

@@ -121,9 +121,12 @@ class Rule(Record):
             elif "weights" in calibration:
                 build = AuditedCalibration
             groups, upper = content.get("groups"), content.get("upper")
+            kind: type[GroupedCalibration | OverlappingCalibration] = GroupedCalibration
+            if groups is not None and "columns" in groups:
+                kind = OverlappingCalibration
             return cls(
                 build.from_dict(calibration),
-                None if groups is None else _groups(groups),
+                None if groups is None else kind.from_dict(groups),
                 None if upper is None else Calibration.from_dict(upper),
                 content.get("chosen"),
             )
@@ -134,12 +137,6 @@ class Rule(Record):
         if groups is None or len(groups) != n:
             raise InputError(f"groups must name the group of each of the {n} answers")
         return groups
-
-
-def _groups(content: Mapping[str, Any]) -> GroupedCalibration | OverlappingCalibration:
-    if "columns" in content:
-        return OverlappingCalibration.from_dict(content)
-    return GroupedCalibration.from_dict(content)
 
 
 def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:

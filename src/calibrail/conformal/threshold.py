@@ -107,7 +107,7 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     level = delta if guarantee == "pac" else delta / (1.0 + math.sqrt(n))
     guess = bdtrik(level, n, alpha)
     fails = _exceeds if guarantee == "pac" else _falls_short
-    return _first(lambda misses: fails(misses, n, alpha, delta), n, int(guess))
+    return first_where(lambda misses: fails(misses, n, alpha, delta), n, int(guess))
 
 
 def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1) -> int:
@@ -129,7 +129,7 @@ def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.
     # k = 1 needs (1 - alpha)^n <= delta, and ``anytime`` somewhat more.
     n = max(1, math.ceil(math.log(delta) / math.log1p(-alpha)))
     if guarantee == "anytime":
-        return _first(lambda n: n > 0 and not _falls_short(0, n, alpha, delta), _MOST, n)
+        return first_where(lambda n: n > 0 and not _falls_short(0, n, alpha, delta), _MOST, n)
     # The loops undo a rounding error of the logarithms.
     while _exceeds(0, n, alpha, delta):
         n += 1
@@ -143,7 +143,7 @@ def decimal(number: float) -> Fraction:
     return Fraction(repr(float(number)))
 
 
-def _first(holds: Callable[[int], bool], most: int, guess: int) -> int:
+def first_where(holds: Callable[[int], bool], most: int, guess: int) -> int:
     """Return the first number below ``most`` for which ``holds``, as it does for all after it.
 
     ``most`` if there is none. The steps away from a guess double, until the number is enclosed.
@@ -191,10 +191,6 @@ def _not_tiny(alpha: float, guarantee: Guarantee) -> float:
     return alpha
 
 
-#: Fewer values, or fewer scores, than this are looked up in the order in which they come.
-_MANY: Final = 4096
-
-
 def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> Floats:
     """Return conformal p-values of "this answer is hallucinated".
 
@@ -227,10 +223,8 @@ def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> Floats:
     scores = validation.defined(calibration_scores, "calibration_scores")
     if (scores[1:] < scores[:-1]).any():
         raise InputError("calibration_scores must be sorted ascending")
-    p = count_at_most(scores, validation.defined(values, "values")).astype(np.float64)
-    p += 1.0
-    p /= len(scores) + 1.0
-    return p
+    counts = count_at_most(scores, validation.defined(values, "values"))
+    return np.asarray((1.0 + counts) / (len(scores) + 1.0))
 
 
 def add_tolerance(values: Floats, tolerance: float) -> Floats:
@@ -259,13 +253,7 @@ def count_at_most(scores: Floats, values: Floats) -> Ints:
     -------
     ndarray of int64, shape (m,)
     """
-    if min(len(values), len(scores)) < _MANY:
-        return scores.searchsorted(values, side="right").astype(np.int64, copy=False)
-    # Searches for values in random order wait for memory at every step; neighbours share the way.
-    order = np.argsort(values)
-    counted = np.empty(len(values), dtype=np.int64)
-    counted[order] = scores.searchsorted(values[order], side="right")
-    return counted
+    return scores.searchsorted(values, side="right").astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

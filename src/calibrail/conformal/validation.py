@@ -75,6 +75,14 @@ def finite(values: ArrayLike, name: str = "scores") -> Floats:
     return array
 
 
+def rates(values: ArrayLike, name: str, unit: str = "answer") -> Floats:
+    """Return a float64 array of shape (n,) in [0, 1]."""
+    array = vector(values, name)
+    if not np.all((array >= 0.0) & (array <= 1.0)):
+        raise InputError(f"{name} must lie in [0, 1] for every {unit}")
+    return array
+
+
 def p_values(values: ArrayLike, *, zero: bool) -> Floats:
     """Return a copy of p-values, 1 in place of NaN; 0 is one of them only if ``zero``."""
     p = vector(values, "p_values").copy()

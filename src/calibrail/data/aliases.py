@@ -1,22 +1,21 @@
 """Names that other tools use for a field."""
 
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from importlib.resources import files
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.values import text_of
 
-#: Preset name to the columns of (question, contexts, response), as the tool of that name writes
-#: them. Phoenix and TruLens share theirs.
-PRESETS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "calibrail": ("question", "contexts", "response"),
-    "ragas": ("user_input", "retrieved_contexts", "response"),
-    "deepeval": ("input", "retrieval_context", "actual_output"),
-    "llamaindex": ("query", "contexts", "response"),
-    "trulens": ("input", "context", "output"),
-    "phoenix": ("input", "context", "output"),
-}
+#: Names and words of other tools: see ``names.toml``.
+NAMES: Final[Mapping[str, Any]] = tomllib.loads(
+    files("calibrail.data").joinpath("names.toml").read_text(encoding="utf-8")
+)
+
+#: Preset name to the columns of (question, contexts, response).
+PRESETS: Final[Mapping[str, Sequence[str]]] = NAMES["presets"]
 
 
 def tools_named(columns: Mapping[str, str]) -> list[str]:
@@ -26,64 +25,12 @@ def tools_named(columns: Mapping[str, str]) -> list[str]:
     ['trulens', 'phoenix']
     """
     named = tuple(columns.get(field, "") for field in ("question", "contexts", "response"))
-    return [name for name, names in PRESETS.items() if names == named and name != "calibrail"]
+    return [name for name, own in PRESETS.items() if tuple(own) == named and name != "calibrail"]
 
-
-#: Names by field, in tiers: one of a tier counts only where none of an earlier tier is there.
-_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "question": ("question", "user_input query user_question user_query", "input instruction"),
-    "contexts": (
-        "contexts",
-        "retrieved_contexts retrieval_context context passages passage documents document docs doc",
-        "source_document source_text source article knowledge evidence grounding",
-    ),
-    "response": (
-        "response",
-        "actual_output generated_answer model_answer model_output generated_text generated_summary",
-        "answer summary output completion generation",
-        "claim hypothesis statement summ_sent",
-    ),
-    "label": (
-        "label",
-        "labels",
-        "hallucination hallucinated is_hallucination is_hallucinated has_hallucination"
-        " hallucination_label faithful is_faithful consistent is_consistent factual is_factual"
-        " grounded is_grounded supported is_supported sent_label adherence_score",
-    ),
-}
-
-#: Names that stand for a field only beside others.
-_TOGETHER: Final[tuple[tuple[frozenset[str], Mapping[str, str]], ...]] = (
-    # FactCC and what follows it.
-    (frozenset({"text", "claim"}), {"contexts": "text"}),
-    # LettuceDetect: the prompt holds question and passages.
-    (frozenset({"prompt", "answer", "labels"}), {"contexts": "prompt"}),
-    (frozenset({"prompt", "response", "context"}), {"question": "prompt"}),
-    (frozenset({"prompt", "response", "contexts"}), {"question": "prompt"}),
-)
-
-
-#: Names of a list of answers, which stand for it only beside a list of as many labels: without,
-#: such a list may as well hold the right answers.
-ANSWER_LISTS: Final = (
-    *("responses", "answers", "outputs", "candidates"),
-    *("completions", "generations", "predictions", "summaries"),
-)
 
 #: Fields of what people marked in an answer: spans, its sentences, a label for each of these; and,
 #: where rows are sentences, which answer a row belongs to.
 MARK_FIELDS: Final = ("spans", "sentences", "sentence_labels", "answer_id")
-
-_MARKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "spans": (
-        "spans",
-        "unsupported_spans hallucinated_spans hallucination_spans marked_spans annotated_spans"
-        " hallucination_labels",
-    ),
-    "sentences": ("sentences", "response_sentences answer_sentences summary_sentences"),
-    # RAGBench lists the keys of the sentences that are not supported.
-    "sentence_labels": ("sentence_labels", "unsupported_response_sentence_keys"),
-}
 
 #: Tables that are known to have a row a sentence, by their columns, and the one of its answer.
 SENTENCE_TABLES: Final = ((frozenset({"id", "group", "response", "label", "grade"}), "group"),)
@@ -107,12 +54,12 @@ def aliases_of(
     by_lower = {
         nested.get(column, column).strip().lower().replace(" ", "_"): column for column in columns
     }
-    for tier in _ALIASES.get(field) or _MARKS[field]:
+    for tier in NAMES["fields"][field]:
         if found := [by_lower[name] for name in tier.split() if name in by_lower]:
             return found
-    for names, stands_for in _TOGETHER:
-        if field in stands_for and names <= by_lower.keys():
-            return [by_lower[stands_for[field]]]
+    for together in NAMES["together"]:
+        if field in together["stands_for"] and {*together["names"].split()} <= by_lower.keys():
+            return [by_lower[together["stands_for"][field]]]
     return []
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from calibrail.data.aliases import (
-    ANSWER_LISTS,
     MARK_FIELDS,
+    NAMES,
     PRESETS,
     SENTENCE_TABLES,
     aliases_of,
@@ -65,6 +66,7 @@ def resolve_columns(
     'query'
     """
     mapping = mapping or {}
+    map_option = partial(spell_option, ReadOptions, "mapping")
     for field, column in mapping.items():
         if field not in (*FIELDS, *MARK_FIELDS):
             names = ", ".join((*FIELDS, *MARK_FIELDS))
@@ -82,62 +84,48 @@ def resolve_columns(
     }
     if preset is not None:
         return options[preset]
-    if set(options["calibrail"].values()) <= set(fields):
-        return options["calibrail"]
-    rivals: dict[str, list[str]] = {}
-    complete = {
-        name: tuple(columns.values())
-        for name, columns in options.items()
-        if set(columns.values()) <= set(fields)
-    }
-    if len(set(complete.values())) > 1:
+    complete = [name for name, held in options.items() if {*held.values()} <= {*fields}]
+    if complete[:1] != ["calibrail"] and len({tuple(options[n].values()) for n in complete}) > 1:
         raise DataError(
             f"{source}: the columns {listing(fields)} fit several presets ({', '.join(complete)}); "
             f"choose one with {spell_option(ReadOptions, 'preset')}, or map single columns with "
-            f"{spell_option(ReadOptions, 'mapping')}"
+            f"{map_option()}"
         )
     if complete:
-        return options[next(iter(complete))]
+        return options[complete[0]]
     # What holds marks, or names answers, is no text, whatever it is called.
     free = [name for name in fields if name not in {mapping.get(field) for field in MARK_FIELDS}]
-    chosen = {}
-    for field in TEXT_FIELDS:
-        found = [named[field]] if field in named else aliases_of(field, free, nested)
-        chosen[field] = found[0] if len(found) == 1 else field
-        if len(found) > 1:
-            rivals[field] = found
-    if unclear := [field for field in require if field in rivals]:
-        field = unclear[0]
+    likely = {
+        field: [named[field]] if field in named else aliases_of(field, free, nested)
+        for field in TEXT_FIELDS
+    }
+    chosen = {field: names[0] if len(names) == 1 else field for field, names in likely.items()}
+    if unclear := [field for field in require if len(likely[field]) > 1]:
+        field, rivals = unclear[0], likely[unclear[0]]
         raise DataError(
-            f"{source}: {field} may be in any of the columns {', '.join(rivals[field])}; choose "
-            f"one with {spell_option(ReadOptions, 'mapping')}, e.g. "
-            f"{spell_option(ReadOptions, 'mapping', {field: rivals[field][0]})}"
+            f"{source}: {field} may be in any of the columns {', '.join(rivals)}; choose one with "
+            f"{map_option()}, e.g. {map_option({field: rivals[0]})}"
         )
     if missing := [field for field in require if chosen[field] not in fields]:
         there = [f"{field} in {chosen[field]!r}" for field in require if field not in missing]
-        found_ones = f" (found: {', '.join(there)})" if there else ""
+        seen = f" (found: {', '.join(there)})" if there else ""
         verb = "column holds" if len(missing) == 1 else "columns hold"
         raise DataError(
-            f"{source}: cannot tell which {verb} {', '.join(missing)}{found_ones}. Columns seen: "
-            f"{listing(fields)}. Name single columns with {spell_option(ReadOptions, 'mapping')}, "
-            "e.g. "
-            f"{spell_option(ReadOptions, 'mapping', {missing[0]: 'my_column'})}; "
+            f"{source}: cannot tell which {verb} {', '.join(missing)}{seen}. Columns seen: "
+            f"{listing(fields)}. Name single columns with {map_option()}, e.g. "
+            f"{map_option({missing[0]: 'my_column'})}; "
             f"{cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} shows what is in "
-            f"each. "
-            f"{spell_option(ReadOptions, 'preset')} takes the names of "
+            f"each. {spell_option(ReadOptions, 'preset')} takes the names of "
             f"{', '.join(list(PRESETS)[1:])}"
         )
     return chosen
 
 
-def listing(fields: Collection[str]) -> str:
+def listing(fields: Collection[str], most: int = 30) -> str:
     """Return column names as messages list them."""
-    rest = f" and {len(fields) - 30} more" if len(fields) > 30 else ""
-    names = (name if len(name) <= 80 else f"{name[:80]}..." for name in list(fields)[:30])
+    rest = f" and {len(fields) - most} more" if len(fields) > most else ""
+    names = (name if len(name) <= 80 else f"{name[:80]}..." for name in list(fields)[:most])
     return (", ".join(names) or "none") + rest
-
-
-_LISTED: Final = 20
 
 
 class Seen:
@@ -223,33 +211,23 @@ def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str,
         if len(found) == 1:
             return (found[0],)
     several = likely or given or own
-    if needed and seen.names:
-        scores = [name for name in seen.names if name.startswith(SCORE)]
-        if len(several) == 1:
-            raise DataError(
-                f"{source}, read as {format}, holds one label that people gave, {several[0]}, and "
-                "its name does not say whether it is about faithfulness; "
-                f"{spell_option(ReadOptions, 'label_column', several[0])} takes it"
-            )
-        if several:
-            raise DataError(
-                f"{source}, read as {format}, holds several labels: {_listed(several)}; choose one "
-                f"with {spell_option(ReadOptions, 'label_column', several[0])}"
-            )
-        if scores:
-            raise DataError(
-                f"{source}, read as {format}, holds no label that a person gave; what programs "
-                f"said is a score and no label: {_listed(scores)}. "
-                f"{spell_option(ReadOptions, 'label_column', scores[0])} takes one as the label "
-                f"all "
-                "the same"
-            )
-    return ("label",)
-
-
-def _listed(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + rest
+    scores = [name for name in seen.names if name.startswith(SCORE)]
+    if not (needed and (several or scores)):
+        return ("label",)
+    option = spell_option(ReadOptions, "label_column", (several or scores)[0])
+    if len(several) == 1:
+        why = (
+            f"holds one label that people gave, {several[0]}, and its name does not say whether it "
+            f"is about faithfulness; {option} takes it"
+        )
+    elif several:
+        why = f"holds several labels: {listing(several, 20)}; choose one with {option}"
+    else:
+        why = (
+            "holds no label that a person gave; what programs said is a score and no label: "
+            f"{listing(scores, 20)}. {option} takes one as the label all the same"
+        )
+    raise DataError(f"{source}, read as {format}, {why}")
 
 
 def is_spans(value: object) -> bool:
@@ -318,7 +296,7 @@ def mark_columns_of(
     return MarkColumns(**found)
 
 
-def holds_cell(seen: Seen, marked: MarkColumns, column: str) -> bool:
+def _holds_cell(seen: Seen, marked: MarkColumns, column: str) -> bool:
     """Say whether a column is one of the cells of the sentences that rows list."""
     rows = seen.values(marked.sentences)[:_LOOKED_AT] if marked.sentences else []
     return any(column in item.columns for row in rows for item in given_in(row, None) or ())
@@ -514,7 +492,7 @@ def choose_columns(
                 for name in beside_labels(rows, label_columns, opened.cells)
                 if name not in marked.names
             ]
-        answers = [name for name in listed if name.lower() in ANSWER_LISTS]
+        answers = [name for name in listed if name.lower() in NAMES["lists"]["answers"].split()]
         if len(answers) == 1 and not aliases_of("response", seen.names, nested):
             nested[answers[0]] = "response"
         fields = (
@@ -535,23 +513,25 @@ def choose_columns(
     if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
         roles += [(f"{field} column", column) for field, column in named.items()]
-        for role, column in (*roles, *(("column", name) for name in needs.keep)):
-            of_sentences = role == "column" and holds_cell(seen, marked, column)
-            known = column in seen or column in (ALL_COLUMNS, CHARACTERS)
-            if not known and not of_sentences:
-                raise DataError(
-                    _absent(source, role, column, seen.names)
-                    + "; name one of these, or read a file that has it"
-                )
+        roles += [
+            ("column", name)
+            for name in needs.keep
+            if name not in (ALL_COLUMNS, CHARACTERS) and not _holds_cell(seen, marked, name)
+        ]
+        remedy = "name one of these, or read a file that has it"
         # Of JSON lines a later row can have a column that the first rows lack.
         sparse = opened.export is not None or opened.format in ("jsonl", "json")
-        definite = opened.table and not sparse
-        labelled = any(column in seen for column in label_columns)
-        if needs.labelled and definite and not labelled and marked.sentences is None:
+        labelled = marked.sentences is not None or any(name in seen for name in label_columns)
+        lost = next(((role, column) for role, column in roles if column not in seen), None)
+        if lost is None and needs.labelled and opened.table and not sparse and not labelled:
+            lost = ("label column", by_field["label"])
+            remedy = "name the column of 0 (faithful) and 1 (hallucinated) with " + spell_option(
+                ReadOptions, "label_column"
+            )
+        if lost is not None:
             raise DataError(
-                _absent(source, "label column", by_field["label"], seen.names)
-                + "; name the column of 0 (faithful) and 1 (hallucinated) with "
-                + spell_option(ReadOptions, "label_column")
+                f"{source} has no {lost[0]} {lost[1]!r}; columns seen: {listing(seen.names)}; "
+                f"{remedy}"
             )
     present = {field for field, column in by_field.items() if column in seen}
     present |= {"label"} if any(column in seen for column in label_columns) else set()
@@ -604,7 +584,3 @@ def _marks(
         any_length=needs.any_length,
         share=reading.span_share,
     )
-
-
-def _absent(source: str, role: str, column: str, fields: Collection[str]) -> str:
-    return f"{source} has no {role} {column!r}; columns seen: {listing(fields)}"

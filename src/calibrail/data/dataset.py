@@ -14,21 +14,21 @@ import json
 import mmap
 import tempfile
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Final, Self, overload
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from calibrail.data.columns import ALL_COLUMNS, CHARACTERS, ColumnMapping, Needs
-from calibrail.data.example import TEXT_FIELDS, Example, GivenSentence, SourceIds
-from calibrail.data.row_parser import NUMBERING, RowParser, duplicate
+from calibrail.data.example import TEXT_FIELDS, Example, GivenSentence
+from calibrail.data.row_parser import NUMBERING, RowParser
 from calibrail.data.rows import Filtered, RowBatch, RowProblem, SourceRow
-from calibrail.data.tables import DAMAGE, byte_array, string_array, validated
+from calibrail.data.tables import DAMAGE, byte_array, number_array, string_array, validated
 from calibrail.data.values import column_value, name_of, spelling
 from calibrail.errors import file_errors
 
@@ -68,22 +68,32 @@ class Dataset(Sequence[Example]):
     """
 
     def __init__(self, examples: Iterable[Example], *, spill: int = SPILL) -> None:
-        self._batches: list[pa.RecordBatch] = []
-        self._starts = [0]
-        held, spilled = 0, None
-        with ExitStack() as stack:
+        import pyarrow as pa
+        from pyarrow import ipc
+
+        self._starts, self._batches, writer = [0], [], None
+        # With 0 nothing would ever be written to a file.
+        with tempfile.SpooledTemporaryFile(max_size=max(1, spill)) as file:
             for rows in _batches_of(examples):
                 batch = _to_batch(rows)
+                with _writing():
+                    writer = writer or ipc.new_file(file, batch.schema)
+                    writer.write_batch(batch)
                 self._starts.append(self._starts[-1] + len(rows))
-                held += batch.nbytes
-                self._batches.append(batch)
-                if held > spill:
-                    spilled = spilled or stack.enter_context(_Spilled(batch.schema))
-                    spilled.write(self._batches)
-                    self._batches.clear()
-            if spilled is not None:
-                spilled.write(self._batches)
-                self._batches = spilled.mapped()
+            if writer is None:
+                return
+            with _writing():
+                writer.close()
+                size = file.tell()
+                file.seek(0)
+                held: Any
+                if size <= spill:
+                    held = file.read()
+                else:
+                    # A mapping outlives its file.
+                    held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        batches = ipc.open_file(pa.py_buffer(held))
+        self._batches = [batches.get_batch(place) for place in range(batches.num_record_batches)]
 
     def __len__(self) -> int:
         """Return the number of answers."""
@@ -107,45 +117,10 @@ class Dataset(Sequence[Example]):
         return chain.from_iterable(map(_to_examples, self._batches))
 
 
-class _Spilled:
-    """A temporary file without a name that holds batches."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        from pyarrow import ipc
-
-        with self._writing():
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
-            self._writer = ipc.new_file(self._file, schema)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        # A mapping outlives its file.
-        self._file.close()
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        with self._writing():
-            for batch in batches:
-                self._writer.write_batch(batch)
-
-    def mapped(self) -> list[pa.RecordBatch]:
-        """Return all batches as they lie in the file."""
-        import pyarrow as pa
-        from pyarrow import ipc
-
-        with self._writing():
-            self._writer.close()
-            self._file.flush()
-            held = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        batches = ipc.open_file(pa.py_buffer(held))
-        return [batches.get_batch(place) for place in range(batches.num_record_batches)]
-
-    @staticmethod
-    def _writing() -> AbstractContextManager[None]:
-        return file_errors(
-            "cannot write the texts to a temporary file", "; TMPDIR names another folder for it"
-        )
+def _writing() -> AbstractContextManager[None]:
+    return file_errors(
+        "cannot write the texts to a temporary file", "; TMPDIR names another folder for it"
+    )
 
 
 def _batches_of(examples: Iterable[Example]) -> Iterator[list[Example]]:
@@ -167,11 +142,11 @@ def _to_batch(rows: Sequence[Example]) -> pa.RecordBatch:
     columns = {name: byte_array([getattr(row, name) for row in rows]) for name in _TEXTS}
     for name in _LISTS:
         lists = [getattr(row, name) for row in rows]
-        offsets = whole_array(np.cumsum([0, *map(len, lists)]))
+        offsets = number_array(np.cumsum([0, *map(len, lists)]))
         values = byte_array(list(chain.from_iterable(lists)))
         columns[name] = pa.LargeListArray.from_arrays(offsets, values)
     labels = np.array([-1 if row.label is None else row.label for row in rows])
-    columns["label"] = whole_array(labels, labels >= 0)
+    columns["label"] = number_array(labels, labels >= 0)
     columns["more"] = byte_array(list(map(_more, rows)))
     return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
@@ -210,33 +185,30 @@ def _text(cell: bytes) -> str:
     return cell.decode("utf-8", "surrogatepass")
 
 
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("string", "large_string"), "text"),
+    **{f"{sign}int{size}": "whole" for sign in ("", "u") for size in (8, 16, 32, 64)},
+    **{"double": "float", "bool": "flag", "null": "null"},
+}
+
+
 def kind_of(kind: Any) -> str:
     """Return what an Arrow type holds: text, whole, float, flag, null, time, or "" for others."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind):
-        kind = kind.value_type
-        return "text" if types.is_string(kind) or types.is_large_string(kind) else ""
-    tests: tuple[tuple[str, Callable[[Any], bool]], ...] = (
-        ("text", types.is_string),
-        ("text", types.is_large_string),
-        ("whole", types.is_integer),
-        ("float", types.is_floating),
-        ("flag", types.is_boolean),
-        ("null", types.is_null),
-        ("time", types.is_temporal),
-    )
-    return next((name for name, test in tests if test(kind)), "")
+        return "text" if _KINDS.get(str(kind.value_type)) == "text" else ""
+    return "time" if types.is_temporal(kind) else _KINDS.get(str(kind), "")
 
 
 def coded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """Return a column's values in the order in which they first appear, and each row's place."""
     import pyarrow.types as types
 
-    if not types.is_dictionary(column.type):
-        encoded = column.dictionary_encode("encode")
-        return encoded.dictionary.to_pylist(), stored(encoded.indices, np.int32).astype(np.int64)
-    return coded(column.cast(column.type.value_type))
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    encoded = column.dictionary_encode("encode")
+    return encoded.dictionary.to_pylist(), np.from_dlpack(encoded.indices).astype(np.int64)
 
 
 def numbers_of(column: Any, n: int) -> NDArray[np.float64]:
@@ -248,61 +220,29 @@ def numbers_of(column: Any, n: int) -> NDArray[np.float64]:
 
     if column is None or pa.types.is_null(column.type):
         return np.full(n, np.nan)
-    values = stored(column.cast(pa.float64(), safe=False), np.float64)
-    return np.where(present(column), values, np.nan) if column.null_count else values.copy()
-
-
-def stored(column: Any, dtype: DTypeLike) -> NDArray[Any]:
-    """Return the values of an array of numbers as they are stored; anything where there is none."""
-    # Arrow's own conversion imports pandas where it is installed.
-    data = np.frombuffer(column.buffers()[1] or b"", dtype=dtype)
-    return data[column.offset : column.offset + len(column)]
+    return np.array(np.from_dlpack(column.cast(pa.float64(), safe=False).fill_null(np.nan)))
 
 
 def present(column: Any) -> NDArray[np.bool_]:
     """Return which cells of an array are not null, shape (n,)."""
-    if not column.null_count:
-        return np.ones(len(column), np.bool_)
-    if column.null_count == len(column):
-        return np.zeros(len(column), np.bool_)
-    bits = np.frombuffer(column.buffers()[0], np.uint8)
-    first = column.offset // 8
-    needed = bits[first : (column.offset + len(column) + 7) // 8]
-    unpacked = np.unpackbits(needed, bitorder="little")[column.offset - 8 * first :]
-    return unpacked[: len(column)].astype(np.bool_)
+    return np.from_dlpack(column.is_valid().cast("int8")).astype(np.bool_)
 
 
-def offsets_of(column: Any) -> tuple[NDArray[np.int64], bytes]:
-    """Return where each text of a string array begins and ends, shape (n + 1,), and their bytes."""
-    ends = np.frombuffer(column.buffers()[1] or b"", np.int32)
-    offsets = ends[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    if not len(offsets):
-        return np.zeros(1, np.int64), b""
-    first, last = int(offsets[0]), int(offsets[-1])
-    data = column.buffers()[2]
-    return offsets - first, bytes(memoryview(data)[first:last]) if last > first else b""
+def row_names(file: str, numbers: NDArray[np.int64]) -> pa.Array:
+    """Return the names of rows without ids, by their numbers.
 
-
-def whole_array(values: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> Any:
-    """Return an Arrow array of whole numbers, null where ``valid`` is False."""
-    import pyarrow as pa
-
-    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(pa.int64(), len(values), [bits, pa.py_buffer(values)])
-
-
-def row_names(file: str, start: int, n: int) -> pa.Array:
-    """Return the names of n rows without ids, from the row ``start`` on.
-
-    >>> row_names("a.csv", 7, 2).to_pylist()
+    >>> row_names("a.csv", np.array([7, 8])).to_pylist()
     ['a.csv:row-7', 'a.csv:row-8']
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     before = f"{file}:row-" if file else "row-"
-    numbers = whole_array(np.arange(start, start + n))
-    return pc.binary_join_element_wise(before, numbers.cast(pa.string()), "")
+    return pc.binary_join_element_wise(before, number_array(numbers).cast(pa.string()), "")
+
+
+#: Texts that may not be names as `name_of` writes them.
+_ODD: Final = r"^$|^[\x00-\x20]|[\x00-\x20]$|\.0+$|\r|[^\x00-\x7f]"
 
 
 def names_in(column: Any) -> pa.Array | None:
@@ -314,64 +254,29 @@ def names_in(column: Any) -> pa.Array | None:
         Of texts (by a dictionary or not), whole numbers or nothing.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if column is None or column.null_count == len(column):
         return None
     array = column.cast(pa.string())
-    if (odd := _odd(array)).any():
-        names = array.to_pylist()
-        for row in np.flatnonzero(odd).tolist():
-            names[row] = name_of(names[row])
-        array = string_array(names)
+    if pc.any(pc.match_substring_regex(array, _ODD)).as_py():
+        array = string_array(list(map(name_of, array.to_pylist())))
     return None if array.null_count == len(array) else array
 
 
-def joined_names(blocks: list[pa.Array]) -> pa.Array:
-    """Return the names of all blocks, which are given up; a large string array beyond 2 GiB."""
+def joined_names(blocks: Sequence[pa.Array]) -> pa.Array:
+    """Return the names of all blocks."""
     import pyarrow as pa
 
-    large = sum(block.nbytes for block in blocks) >= 1 << 31
-    kind = pa.large_string() if large else pa.string()
-    whole = pa.concat_arrays([block.cast(kind) for block in blocks] or [pa.nulls(0, kind)])
-    blocks.clear()
-    return whole
+    return pa.concat_arrays(blocks or [pa.nulls(0, pa.string())])
 
 
-def _odd(array: pa.Array) -> NDArray[np.bool_]:
-    """Return which texts may not be names as `name_of` writes them."""
-    offsets, data = offsets_of(array)
-    octets = np.frombuffer(data, np.uint8)
-    filled = np.diff(offsets) > 0
-    odd = ~filled
-    starts, ends = offsets[:-1][filled], offsets[1:][filled]
-    odd[filled] = (octets[starts] <= 0x20) | (octets[ends - 1] <= 0x20)
-    if b"." in data:
-        odd[filled] |= octets[ends - 1] == 0x30
-    if not data.isascii() or b"\r" in data:
-        strange = np.append(0, np.cumsum((octets >= 0x80) | (octets == 0x0D)))
-        odd |= strange[offsets[1:]] > strange[offsets[:-1]]
-    return odd & present(array)
-
-
-def _flags(mask: NDArray[np.bool_]) -> pa.Array:
-    import pyarrow as pa
-
-    bits = np.packbits(mask, bitorder="little")
-    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])
-
-
-_Digests = NDArray[np.uint64]
-
-
-def id_digests(ids: pa.Array) -> _Digests:
+def id_digests(ids: pa.Array) -> NDArray[np.uint64]:
     """Return the digests of rows that are known by their ids, shape (n,)."""
-    offsets, data = offsets_of(ids)
-    ends = offsets.tolist()
-    heads = {size: _head(b"id", size) for size in np.unique(np.diff(offsets)).tolist()}
-    return _hashed(heads[stop - start] + data[start:stop] for start, stop in pairwise(ends))
+    return _hashed(b"id", ids.cast("binary").to_pylist())
 
 
-def content_digests(columns: Sequence[Any], n: int) -> tuple[_Digests, NDArray[np.bool_]]:
+def content_digests(columns: Sequence[Any], n: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Return the digests of rows that are known by what they hold, and which hold nothing.
 
     Parameters
@@ -384,89 +289,41 @@ def content_digests(columns: Sequence[Any], n: int) -> tuple[_Digests, NDArray[n
     (ndarray of uint64, ndarray of bool)
         Shapes (n,); the digest of a row that holds nothing means nothing.
     """
-    floats: list[NDArray[np.float64]] = []
-    words: list[tuple[list[str], NDArray[np.int64]]] = []
-    for column in columns:
-        kind = kind_of(column.type)
-        if kind == "null":
-            continue
-        if kind == "float":
-            floats.append(numbers_of(column, n))
-        else:
-            values, codes = coded(column)
-            words.append((list(map(spelling, values)), codes))
-    digests = np.zeros(n, np.uint64)
+    columns = [column for column in columns if kind_of(column.type) != "null"]
+    floats = [numbers_of(item, n) for item in columns if kind_of(item.type) == "float"]
+    words = [coded(item) for item in columns if kind_of(item.type) != "float"]
+    digests, empty = np.zeros(n, np.uint64), np.zeros(n, np.bool_)
     matrix = np.array(floats).reshape(len(floats), n).T
     with np.errstate(invalid="ignore"):
-        # Numbers that are written as the four bytes of a float32.
+        # Numbers that `spelling` writes as the four bytes of a float32.
         in_bytes = ~np.isnan(matrix) & ((matrix != np.floor(matrix)) | np.isinf(matrix))
-    quick = in_bytes.all(axis=1) & (len(floats) > 0)
-    word = np.zeros(n, np.int64)
-    if len(words) == 1 and len(words[0][0]) <= 64:
-        word = words[0][1]
-        kinds = words[0][0]
-        quick &= np.array([not text.endswith("\0") for text in kinds], np.bool_)[word]
-    elif words:
-        quick[:] = False
-    else:
-        kinds = [""]
+    quick = in_bytes.all(axis=1) & bool(floats) & (not words)
     if quick.any():
-        bits = np.sort(matrix[quick].astype(">f4").view(">u4").astype(np.uint32), axis=1)
-        digests[quick] = _of_numbers(bits, kinds, word[quick])
-    rest = np.flatnonzero(~quick)
-    empty = np.zeros(n, np.bool_)
-    if len(rest):
-        cells = [
-            [spelling(value) for value in matrix[rest, i].tolist()] for i in range(len(floats))
-        ]
-        cells += [[texts[code] for code in codes[rest].tolist()] for texts, codes in words]
-        held = (
-            "\x1f".join(sorted(filter(None, row))).encode("utf-8", "surrogatepass")
-            for row in (zip(*cells, strict=True) if cells else [()] * len(rest))
+        bits = np.sort(matrix[quick].astype(">f4").view(">u4"), axis=1)
+        text, width = bits.tobytes().hex(bytes_per_sep=4, sep="\x1f"), 9 * len(floats)
+        content = text.encode()
+        digests[quick] = _hashed(
+            b"content", [content[at : at + width - 1] for at in range(0, len(content), width)]
         )
-        contents = list(held)
-        empty[rest] = [not content for content in contents]
-        digests[rest] = _hashed(_head(b"content", len(text)) + text for text in contents)
+    rest = np.flatnonzero(~quick)
+    cells = [list(map(spelling, matrix[rest, i].tolist())) for i in range(len(floats))]
+    for values, codes in words:
+        spelt = list(map(spelling, values))
+        cells.append([spelt[code] for code in codes[rest].tolist()])
+    held = [
+        "\x1f".join(sorted(filter(None, row))).encode("utf-8", "surrogatepass")
+        for row in (zip(*cells, strict=True) if cells else [()] * len(rest))
+    ]
+    empty[rest] = [not content for content in held]
+    digests[rest] = _hashed(b"content", held)
     return digests, empty
 
 
-def _of_numbers(
-    bits: NDArray[np.uint32], words: Sequence[str], word: NDArray[np.int64]
-) -> _Digests:
-    """Return the digests of rows that hold numbers, rising, and at most one text beside them."""
-    n, k = bits.shape
-    digests = np.empty(n, np.uint64)
-    digits = np.frombuffer(bits.astype(">u4").tobytes().hex().encode(), np.uint8).reshape(n, k, 8)
-    spelled = np.full((n, k, 9), 0x1F, np.uint8)
-    spelled[:, :, 1:] = digits
-    numbers = digits.reshape(n, k * 8).view("S8")
-    for code in np.unique(word).tolist():
-        text = words[code].encode("utf-8", "surrogatepass")
-        rows = word == code
-        # How many numbers stand before the text; UTF-8 sorts as what it spells.
-        before = (numbers[rows] < text).sum(axis=1) if text else np.zeros(rows.sum(), np.int64)
-        for place in np.unique(before).tolist():
-            chosen = np.flatnonzero(rows)[before == place]
-            parts = [spelled[chosen, :place].reshape(len(chosen), place * 9)]
-            if text:
-                piece = np.frombuffer(b"\x1f" + text, np.uint8)
-                parts.append(np.broadcast_to(piece, (len(chosen), len(piece))))
-            parts.append(spelled[chosen, place:].reshape(len(chosen), (k - place) * 9))
-            content = np.concatenate(parts, axis=1)[:, 1:]
-            head = np.frombuffer(_head(b"content", content.shape[1]), np.uint8)
-            whole = np.empty((len(chosen), len(head) + content.shape[1]), np.uint8)
-            whole[:, : len(head)], whole[:, len(head) :] = head, content
-            digests[chosen] = _hashed(whole.view(f"S{whole.shape[1]}").ravel().tolist())
-    return digests
-
-
-def _head(kind: bytes, size: int) -> bytes:
-    """Return what stands before a text of so many bytes in what is hashed."""
-    return len(kind).to_bytes(8, "big") + kind + size.to_bytes(8, "big")
-
-
-def _hashed(messages: Iterable[bytes]) -> _Digests:
-    whole = b"".join([sha256(message).digest() for message in messages])
+def _hashed(kind: bytes, texts: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Return the digests of texts as `Example.digest` takes them, after what they are."""
+    head = len(kind).to_bytes(8, "big") + kind
+    heads = {size: head + size.to_bytes(8, "big") for size in set(map(len, texts))}
+    whole = b"".join([sha256(heads[len(text)] + text).digest() for text in texts])
     return np.frombuffer(whole, ">u8")[::4].astype(np.uint64)
 
 
@@ -510,22 +367,6 @@ class Block:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def only(self, rows: NDArray[np.bool_]) -> Block:
-        """Return some of the rows."""
-        if rows.all():
-            return self
-        chosen = _flags(rows)
-        return Block(
-            self.ids.filter(chosen),
-            self.groups.filter(chosen),
-            self.labels[rows],
-            {name: values[rows] for name, values in self.numbers.items()},
-            {name: cells[rows] for name, cells in self.kept.items()},
-            self.digests[rows],
-            self.by_content[rows],
-            self.by_nothing[rows],
-        )
-
 
 class ColumnReader:
     """Turns batches into blocks, and what is not usable into what stands in the way.
@@ -536,8 +377,6 @@ class ColumnReader:
         Of the reading.
     scores : collection of str
         Which of the columns that are kept are scores.
-    repeated : ndarray of uint64, optional
-        Digests, rising, of which a row may be no other than an earlier one, by its id.
 
     Raises
     ------
@@ -551,21 +390,16 @@ class ColumnReader:
         needs: Needs,
         interpreter: RowParser,
         scores: Collection[str],
-        repeated: NDArray[np.uint64] | None = None,
     ) -> None:
-        texts = {columns.by_field[field] for field in (*TEXT_FIELDS, "samples")}
-        if needs.require or needs.expect or needs.allow_none:
-            raise NotPlainError
-        if {ALL_COLUMNS, CHARACTERS} & {*needs.keep}:
-            raise NotPlainError
-        if len(columns.label_columns) > 1 or columns.labels.spans or columns.marks is not None:
+        by_row = needs.require or needs.expect or needs.allow_none or columns.labels.spans
+        by_row = by_row or len(columns.label_columns) > 1 or columns.marks is not None
+        if by_row or {ALL_COLUMNS, CHARACTERS} & {*needs.keep}:
             raise NotPlainError
         self._columns, self._needs, self._interpreter = columns, needs, interpreter
+        texts = (columns.by_field[field] for field in (*TEXT_FIELDS, "samples"))
         self._texts = {name.partition(".")[0] for name in texts}
         self._scores = frozenset(scores)
         self._kept = [name for name in needs.keep if name not in self._scores]
-        self._repeated, self._seen = repeated, SourceIds()
-        self._seen_schema: Any = None
 
     def __call__(self, batch: RowBatch) -> tuple[Block, list[RowProblem | Filtered]]:
         """Return the usable rows, and the others in their order.
@@ -578,51 +412,22 @@ class ColumnReader:
         rows = batch.rows
         try:
             validated(rows)
+            labels, odd = self._labels(rows)
+            usable, left_out = np.flatnonzero(~odd), list[RowProblem | Filtered]()
+            if odd.any():
+                places = np.flatnonzero(odd)
+                odd_rows = rows.take(number_array(places)).to_pylist()
+                for number, values in zip(batch.start + places, odd_rows, strict=True):
+                    result = self._interpreter(SourceRow(int(number), values, batch.file))
+                    if not isinstance(result, RowProblem | Filtered):
+                        raise NotPlainError
+                    left_out.append(result)
+                rows = rows.take(number_array(usable))
+            block = self._block(rows, labels[usable], batch.start + usable, batch.file)
         except DAMAGE as error:
+            # Texts that are not UTF-8 or of more than 2 GiB; a date that Python does not have.
             raise NotPlainError from error
-        labels, odd = self._labels(rows)
-        try:
-            block = self._block(rows, labels, batch)
-        except (ValueError, OverflowError) as error:
-            # A date that Python does not have; texts of more than 2 GiB.
-            raise NotPlainError from error
-        left_out: list[RowProblem | Filtered] = []
-        if odd.any():
-            places = np.flatnonzero(odd)
-            odd_rows = rows.take(whole_array(places)).to_pylist()
-            for place, values in zip(places.tolist(), odd_rows, strict=True):
-                result = self._interpreter(SourceRow(batch.start + place, values, batch.file))
-                if not isinstance(result, RowProblem | Filtered):
-                    raise NotPlainError
-                left_out.append(result)
-        if self._repeated is not None:
-            block, again = self._once(block, ~odd & among(block.digests, self._repeated), batch)
-            odd[[problem.row - batch.start for problem in again]] = True
-            left_out = sorted([*left_out, *again], key=lambda result: result.row)
-        return block.only(~odd), left_out
-
-    def _once(
-        self, block: Block, suspects: NDArray[np.bool_], batch: RowBatch
-    ) -> tuple[Block, list[RowProblem]]:
-        """Return the rows by names of their own, and those whose id their file has already."""
-        names, again, renamed = block.ids, list[RowProblem](), dict[int, str]()
-        for row in np.flatnonzero(suspects).tolist():
-            name = names[row].as_py()
-            unique = self._seen.unique(name, batch.file)
-            if unique is None:
-                again.append(duplicate(batch.start + row, name, batch.file))
-            elif unique != name:
-                renamed[row] = unique
-        if not renamed:
-            return block, again
-        listed = names.to_pylist()
-        for row, name in renamed.items():
-            listed[row] = name
-        ids = string_array(listed)
-        by_id = ~block.by_content & suspects
-        digests = block.digests.copy()
-        digests[by_id] = id_digests(ids.filter(_flags(by_id)))
-        return replace(block, ids=ids, digests=digests), again
+        return block, left_out
 
     def check(self, schema: Any) -> None:
         """Refuse columns of which a cell is more than one value, and texts; count nothing.
@@ -632,27 +437,21 @@ class ColumnReader:
         NotPlainError
             The rows of a file with these columns must be read one by one.
         """
-        if self._seen_schema is not None and schema.equals(self._seen_schema):
-            return
-        names = set(schema.names)
-        by_field = self._columns.by_field
-        used = [*self._columns.label_columns, by_field["id"], by_field["group"], *self._needs.keep]
-        paths = [name for name in used if name not in names and "." in name]
+        names, by_field = set(schema.names), self._columns.by_field
+        labels, named = self._columns.label_columns, (by_field["id"], by_field["group"])
+        paths = [name for name in (*labels, *named, *self._needs.keep) if name not in names]
         if self._texts & names or any(name.partition(".")[0] in names for name in paths):
             raise NotPlainError
         kinds = {name: kind_of(schema.field(name).type) for name in schema.names}
-        for name in (by_field["id"], by_field["group"]):
-            if kinds.get(name, "null") not in ("text", "whole", "null"):
-                raise NotPlainError
-        for name in self._scores:
-            if kinds.get(name, "null") not in ("whole", "float", "flag", "null"):
-                raise NotPlainError
-        for name in (*self._columns.label_columns, *self._kept):
-            if kinds.get(name, "null") not in ("text", "whole", "float", "flag", "null"):
+        for columns, plain in (
+            (named, "text whole null"),
+            (self._scores, "whole float flag null"),
+            ((*labels, *self._kept), "text whole float flag null"),
+        ):
+            if any(kinds.get(name, "null") not in plain.split() for name in columns):
                 raise NotPlainError
         if self._interpreter.whole and "" in kinds.values():
             raise NotPlainError
-        self._seen_schema = schema
 
     def _labels(self, rows: Any) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
         """Return the labels, and which rows have none though they need one."""
@@ -672,30 +471,28 @@ class ColumnReader:
         ]
         return np.array(of_value, np.int8)[codes], np.array(odd_value, np.bool_)[codes]
 
-    def _block(self, rows: Any, labels: NDArray[np.int8], batch: RowBatch) -> Block:
+    def _block(
+        self, rows: Any, labels: NDArray[np.int8], numbers: NDArray[np.int64], file: str
+    ) -> Block:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         by_field, n = self._columns.by_field, rows.num_rows
         ids: Any = names_in(_column(rows, by_field["id"]))
         unnamed = np.ones(n, np.bool_) if ids is None else ~present(ids)
-        if unnamed.any():
-            numbered = row_names(batch.file, batch.start, n)
-            ids = numbered if ids is None else pc.coalesce(ids, numbered)
+        if ids is None or unnamed.any():
+            names = row_names(file, numbers)
+            ids = names if ids is None else pc.coalesce(ids, names)
         by_content = np.zeros(n, np.bool_)
         digests = np.zeros(n, np.uint64)
         if unnamed.any() and self._interpreter.whole:
             passed_over = {*self._columns.label_columns, *NUMBERING}
-            held = [
-                rows.column(place)
-                for place, name in enumerate(rows.schema.names)
-                if name not in passed_over
-            ]
-            digests, empty = content_digests(held, n)
+            held = (name for name in rows.schema.names if name not in passed_over)
+            digests, empty = content_digests([rows.column(name) for name in held], n)
             by_content = unnamed & ~empty
-        by_id = ~by_content
-        if by_id.any():
-            digests[by_id] = id_digests(ids if by_id.all() else ids.filter(_flags(by_id)))
+        by_id = np.flatnonzero(~by_content)
+        if len(by_id):
+            digests[by_id] = id_digests(ids.take(number_array(by_id)))
         groups = names_in(_column(rows, by_field["group"]))
         return Block(
             ids,
@@ -707,13 +504,6 @@ class ColumnReader:
             by_content,
             unnamed & ~by_content,
         )
-
-
-def among(numbers: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return which numbers are among others, which rise."""
-    places = np.minimum(np.searchsorted(known, numbers), max(0, len(known) - 1))
-    found: NDArray[np.bool_] = known[places] == numbers if len(known) else numbers != numbers
-    return found
 
 
 def _cells(column: Any, n: int) -> NDArray[np.object_]:
@@ -729,42 +519,11 @@ def _column(rows: Any, name: str) -> Any:
     return rows.column(name) if name in rows.schema.names else None
 
 
-#: Digests that become texts at a time.
-_AT_A_TIME: Final = 1 << 14
+def hex_digests(numbers: NDArray[np.uint64]) -> list[str]:
+    """Return digests as `Example.digest` writes them.
 
-
-class Digests(Sequence[str]):
-    """Digests as `Example.digest` writes them, of numbers of 8 bytes each.
-
-    >>> digests = Digests(np.array([1, 255], np.uint64))
-    >>> digests[1], list(digests)
-    ('00000000000000ff', ['0000000000000001', '00000000000000ff'])
+    >>> hex_digests(np.array([1, 255], np.uint64))
+    ['0000000000000001', '00000000000000ff']
     """
-
-    def __init__(self, numbers: NDArray[np.uint64]) -> None:
-        self._numbers = numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> Digests: ...
-    def __getitem__(self, place: int | slice) -> Any:
-        """Return one of them, or some."""
-        if isinstance(place, slice):
-            return Digests(self._numbers[place])
-        return f"{self._numbers[place]:016x}"
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield all of them."""
-        for start in range(0, len(self), _AT_A_TIME):
-            text = self._numbers[start : start + _AT_A_TIME].astype(">u8").tobytes().hex()
-            yield from (text[place : place + 16] for place in range(0, len(text), 16))
-
-    def __eq__(self, other: object) -> bool:
-        """Say whether another sequence holds the same."""
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
+    text = numbers.astype(">u8").tobytes().hex()
+    return [text[place : place + 16] for place in range(0, len(text), 16)]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from calibrail.data.example import Example, n_repeated
+from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import Groups, group_numbers
 from calibrail.errors import InputError
 from calibrail.serialization import Record
@@ -41,7 +41,6 @@ SHINGLE: Final = 2
 
 _WORD: Final = re.compile(r"\w+")
 _BATCH_BYTES: Final = 1 << 19
-_SKETCHES_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 # Fixed, so that sketches of different runs can be compared.
 _rng = np.random.default_rng(20_231_107)
@@ -105,12 +104,9 @@ class Sketcher:
     def __init__(self) -> None:
         self._texts: list[tuple[bytes, bytes, bytes]] = []
         self._held = 0
-        # Bytes grow in place, where a list of arrays would be held twice while it is joined.
-        self._exact = bytearray()
-        self._minhash = bytearray()
-        self._parts = bytearray()
         self._anchors = array("Q")
-        self._contexts = bytearray()
+        # What becomes of each batch: the fields of `Sketches` but for the anchors.
+        self._batches: list[tuple[NDArray[Any], ...]] = []
 
     def add(self, example: Example) -> None:
         """Remember the texts of one example."""
@@ -127,24 +123,19 @@ class Sketcher:
     def finish(self) -> Sketches:
         """Return the sketches of everything added, in order; nothing can be added after."""
         self._flush()
-        exact = np.frombuffer(self._exact, dtype=np.uint64)
-        minhash = np.frombuffer(self._minhash, dtype=np.uint16).reshape(-1, N_HASHES)
-        parts = np.frombuffer(self._parts, dtype=np.uint16).reshape(-1, 2, N_OF_PART)
-        anchors = np.array(self._anchors, dtype=np.uint64)
-        contexts = np.frombuffer(self._contexts, dtype=np.uint8).reshape(-1, N_OF_CONTEXTS)
-        return Sketches(exact, minhash, parts, anchors, contexts)
+        exact, minhash, parts, contexts = map(np.concatenate, zip(*self._batches, strict=True))
+        return Sketches(exact, minhash, parts, np.array(self._anchors, np.uint64), contexts)
 
     def _flush(self) -> None:
-        if not self._texts:
+        if self._batches and not self._texts:
             return
         whole = [b" ".join(filter(None, texts[:2])) for texts in self._texts]
-        self._exact += np.array([_hash(text) if text else 0 for text in whole], np.uint64).tobytes()
+        exact = np.array([_hash(text) if text else 0 for text in whole], np.uint64)
         values = _minhash([text for texts in self._texts for text in texts[:2]])
         values = values.reshape(-1, 2, N_HASHES)
         # The least of both parts is the least of the whole.
-        self._minhash += _kept(values.min(axis=1)).tobytes()
-        self._parts += _kept(values[:, :, :N_OF_PART]).tobytes()
-        self._contexts += _binned([texts[2] for texts in self._texts]).tobytes()
+        minhash, parts = _kept(values.min(axis=1)), _kept(values[:, :, :N_OF_PART])
+        self._batches.append((exact, minhash, parts, _binned([texts[2] for texts in self._texts])))
         self._texts, self._held = [], 0
 
 
@@ -170,6 +161,8 @@ def _kept(values: NDArray[np.uint64]) -> NDArray[np.uint16]:
 
 def _minhash(texts: list[bytes]) -> NDArray[np.uint64]:
     """Return MinHash values, shape (n, 64), of normalised texts; the largest for an empty one."""
+    if not texts:
+        return np.zeros((0, N_HASHES), np.uint64)
     # A closing mark makes every text, even of one word, end in a shingle of its own.
     joined = b"".join(text + b" \x00 " if text else b"\x00 " for text in texts)
     octets = np.frombuffer(joined, dtype=np.uint8)
@@ -178,7 +171,7 @@ def _minhash(texts: list[bytes]) -> NDArray[np.uint64]:
     closing = octets[ends - 1] == 0
     # Shingle i starts at word i; those that start at a closing mark belong to no text.
     following = np.append(words[1:], words[:1])
-    shingles = _mix(words * _SKETCHES_ODD + (following ^ (following >> np.uint64(29))))
+    shingles = _mix(words * _ODD + (following ^ (following >> np.uint64(29))))
     owner_ends = np.flatnonzero(closing)
     starts = np.append(0, owner_ends[:-1] + 1)
     # A text's closing mark would begin a shingle with the next text's first word: hide it behind
@@ -206,13 +199,13 @@ def _binned(texts: list[bytes]) -> NDArray[np.uint8]:
     lengths = np.diff(ends, prepend=7) - 1
     last = np.ndarray(len(joined) - 7, np.dtype("<u8"), joined, strides=(1,))[ends - 8]
     shift = (8 * (8 - np.clip(lengths, 1, 8))).astype(np.uint64)
-    words = _mix((last >> shift) ^ (lengths.astype(np.uint64) * _SKETCHES_ODD))
+    words = _mix((last >> shift) ^ (lengths.astype(np.uint64) * _ODD))
     closing = np.cumsum([len(text) + 1 for text in texts]) + 7
     owner = np.searchsorted(closing, ends)
     following = np.append(words[1:], words[:1])
     # What follows the last word of a text belongs to another one; an empty text is no word.
     following[np.searchsorted(ends, closing)] = 0
-    pairs = _mix(words * _SKETCHES_ODD + (following ^ (following >> np.uint64(29))))[lengths > 0]
+    pairs = _mix(words * _ODD + (following ^ (following >> np.uint64(29))))[lengths > 0]
     bins = owner[lengths > 0] * N_OF_CONTEXTS + (pairs >> np.uint64(58)).astype(np.intp)
     least = np.full(result.size, np.iinfo(np.uint64).max)
     np.minimum.at(least, bins, pairs & np.uint64((1 << 58) - 1))
@@ -229,12 +222,12 @@ def _word_hashes(octets: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[n
     2^64, where every odd number has an inverse.
     """
     n = len(octets)
-    powers = _powers(_SKETCHES_ODD, n)
+    powers = _powers(_ODD, n)
     running = np.cumsum((octets.astype(np.uint64) + np.uint64(1)) * powers, dtype=np.uint64)
     starts = np.append(0, ends[:-1] + 1)
     upto = running[ends - 1]
     before = np.where(starts > 0, running[starts - 1], np.uint64(0))
-    inverse = np.uint64(pow(int(_SKETCHES_ODD), -1, 2**64))
+    inverse = np.uint64(pow(int(_ODD), -1, 2**64))
     return _mix((upto - before) * _powers(inverse, n)[starts])
 
 
@@ -246,12 +239,7 @@ def _powers(base: np.uint64, n: int) -> NDArray[np.uint64]:
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return splitmix64's finaliser of each value: every input bit reaches every output bit."""
-    values = values ^ (values >> np.uint64(30))
-    values = values * np.uint64(0xBF58476D1CE4E5B9)
-    values = values ^ (values >> np.uint64(27))
-    values = values * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
-    return mixed
+    return mix64(values - _ODD)
 
 
 #: Estimated Jaccard similarity of word pairs from which two texts count as near-duplicates.
@@ -445,14 +433,8 @@ _DOZEN: Final = 12
 _MIXED: Final = 0.1
 _TELLING_EVEN: Final = 0.8
 
-#: Rows that are looked up at a time, and rows from which group numbers need 64 bits.
-_AT_A_TIME: Final = 1 << 20
-_INT32: Final = 1 << 31
 
-
-def score_copies(
-    columns: Sequence[_Floats], labels: NDArray[np.int8]
-) -> NDArray[np.signedinteger[Any]]:
+def score_copies(columns: Sequence[_Floats], labels: NDArray[np.int8]) -> NDArray[np.int64]:
     """Find the groups of rows that are copies of one another by their scores alone.
 
     Rows are copies where they have the same number in every column, and at least one of these
@@ -472,7 +454,7 @@ def score_copies(
 
     Returns
     -------
-    ndarray of int32 or int64, shape (n,)
+    ndarray of int64, shape (n,)
         0, 1, ... for the groups; -1 for a row without a copy.
 
     Examples
@@ -481,27 +463,17 @@ def score_copies(
     >>> score_copies([scores], np.array([1, 0, 1, 0, 0], np.int8)).tolist()
     [0, -1, 0, -1, -1]
     """
-    n = len(labels)
-    kind: type[np.signedinteger[Any]] = np.int32 if n < _INT32 else np.int64
-    found: NDArray[np.signedinteger[Any]] = np.full(n, -1, kind)
-    if n < 2 or not columns:
-        return found
+    found = np.full(len(labels), -1, np.int64)
     ties = [_ties(column, labels) for column in columns]
     # Rows that are alike share the value of every column, and one that is telling.
     if not (all(len(tie.values) for tie in ties) and any(tie.telling.any() for tie in ties)):
         return found
-    for start in range(0, n, _AT_A_TIME):
-        part = slice(start, start + _AT_A_TIME)
-        places = [tie.places(column[part]) for tie, column in zip(ties, columns, strict=True)]
-        shared = np.all([place >= 0 for place in places], axis=0)
-        found[part][shared] = 0
-    rows = np.flatnonzero(found == 0)
-    found[rows] = -1
+    places = [tie.places(column) for tie, column in zip(ties, columns, strict=True)]
+    rows = np.flatnonzero(np.all([place >= 0 for place in places], axis=0))
     together, telling = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-    for tie, column in zip(ties, columns, strict=True):
-        place = tie.places(column[rows])
-        telling |= tie.telling[place]
-        _, together = np.unique(together * len(tie.values) + place, return_inverse=True)
+    for tie, place in zip(ties, places, strict=True):
+        telling |= tie.telling[place[rows]]
+        _, together = np.unique(together * len(tie.values) + place[rows], return_inverse=True)
     telling &= np.bincount(together, minlength=1)[together] > 1
     found[rows[telling]] = np.unique(together[telling], return_inverse=True)[1]
     return found
@@ -523,23 +495,16 @@ class _Ties:
 
 def _ties(column: _Floats, labels: NDArray[np.int8]) -> _Ties:
     """Return which values of a column chance does not explain where rows share them."""
-    ordered = np.sort(column)
-    n_defined = len(ordered) - int(np.count_nonzero(np.isnan(column)))
-    # Nothing is equal to NaN; all of them are one value.
-    again = np.zeros(len(ordered) + 1, np.int8)
-    np.equal(ordered[1:], ordered[:-1], out=again[1:-1].view(np.bool_))
-    again[n_defined + 1 : -1] = 1
-    edges = np.flatnonzero(np.diff(again))
-    begins, counts = edges[::2], edges[1::2] - edges[::2] + 1
-    ties = _Ties(ordered[begins], np.zeros(len(begins), np.bool_))
-    counted = begins < n_defined
-    if counted.any():
-        # The place of each among different values, which lie in between.
-        rows = begins - np.append(0, np.cumsum(counts - 1))[:-1]
-        values = ordered[:n_defined][again[:n_defined] == 0]
-        del ordered, again
-        ties.telling[counted] = _telling(values, rows[counted], counts[counted], column, labels)
-    return ties
+    undefined = np.isnan(column)
+    values, counts = np.unique(column[~undefined], return_counts=True)
+    rows = np.flatnonzero(counts > 1)
+    shared, telling = values[rows], np.zeros(len(rows), np.bool_)
+    if len(rows):
+        telling = _telling(values, rows, counts[rows], column, labels)
+    if np.count_nonzero(undefined) > 1:
+        # Nothing is equal to NaN; all of them are one value.
+        shared, telling = np.append(shared, np.nan), np.append(telling, False)
+    return _Ties(shared, telling)
 
 
 def _telling(
@@ -562,13 +527,11 @@ def _telling(
     telling[telling] = _met_by_chance(values, rows[telling]) <= limit
     if not telling.any():
         return telling
-    ties, n_of = _Ties(values[rows], telling), np.zeros((2, len(rows)), np.int64)
-    for start in range(0, len(column), _AT_A_TIME):
-        part = slice(start, start + _AT_A_TIME)
-        place, classes = ties.places(column[part]), labels[part]
-        for label in (0, 1):
-            members = place[(place >= 0) & (classes == label)]
-            n_of[label] += np.bincount(members, minlength=len(rows))
+    place = _Ties(values[rows], telling).places(column)
+    n_of = [
+        np.bincount(place[(place >= 0) & (labels == label)], minlength=len(rows))
+        for label in (0, 1)
+    ]
     mixed = telling & (np.minimum(*n_of) > 0)
     if np.count_nonzero(mixed) > _MIXED * np.count_nonzero(telling):
         # Answers that several people have labelled stand there equally often.

@@ -32,8 +32,8 @@ SUFFIXES: Final = {
 #: Suffixes that say how a file is compressed; its beginning decides.
 _SQUEEZED: Final = (".gz", ".zst", ".zstd")
 
-#: Bytes of a file, unpacked, whose lines are counted one by one.
-COUNTED: Final = 64 << 20
+#: Bytes of a file whose lines are counted one by one.
+COUNTED: Final = 4 << 20
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -116,10 +116,6 @@ class _Unpacked(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def n_packed(self) -> int:
-        """Return how many bytes of the file have been taken."""
-        return self._stream.tell()
-
     def readinto(self, buffer: Any) -> int:
         try:
             raw = self._inner.read(len(buffer))
@@ -157,11 +153,11 @@ def table_kind(path: Path) -> str:
 def count_rows(paths: Sequence[Path]) -> int | None:
     """Return about how many rows files hold, by their lines or what Parquet says of itself.
 
-    Exact for Parquet, and for lines up to `COUNTED` bytes of each file; of what is larger, that
-    much is read, and the rest taken to be like it, as are the last ones of many files. None where
-    it cannot be told at once: one JSON value over several lines.
+    Exact for Parquet, and for files of up to `COUNTED` bytes; what is larger is taken to go on as
+    it begins. None where it cannot be told at once: one JSON value over several lines, or a large
+    file that is compressed.
     """
-    total = n_lines = n_bytes = 0
+    total = 0
     for path in paths:
         try:
             kind = table_kind(path)
@@ -170,47 +166,34 @@ def count_rows(paths: Sequence[Path]) -> int | None:
 
                 total += pq.read_metadata(path).num_rows
                 continue
-            size = path.stat().st_size
-            if n_bytes > 4 * COUNTED:
-                rows: int | None = round(size * n_lines / n_bytes)
-            else:
-                rows = _count_lines(path, kind, size) if kind in ("jsonl", "csv") else None
+            rows = _count_lines(path, kind) if kind in ("jsonl", "csv") else None
         except (OSError, ValueError, DataError):
             return None
         if rows is None:
             return None
-        total, n_lines, n_bytes = total + rows, n_lines + rows, n_bytes + size
+        total += rows
     return total if paths else None
 
 
-def _count_lines(path: Path, kind: str, size: int) -> int | None:
+def _count_lines(path: Path, kind: str) -> int | None:
     """Return about how many lines with a row of its own a file has; see `count_rows`."""
     with open_bytes(path) as stream:
-        head = stream.read(4096)
-        begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-        first = begins.partition(b"\n")[0]
-        # Of objects over several lines, lines tell nothing; a first row may be a long one.
-        spread = kind == "jsonl" and first != begins and not first.rstrip().endswith(b"}")
-        if spread or begins.startswith(b"["):
-            return None
-        raw = getattr(stream, "raw", None)
-        packed = raw if isinstance(raw, _Unpacked) else None
-        lines = n_read = stored = quotes = 0
-        last, block = b"", head
-        while block and n_read < COUNTED:
-            if kind == "csv":
-                # A line break within quotes ends no row.
-                parts = block.split(b'"')
-                lines += sum(part.count(b"\n") for part in parts[quotes % 2 :: 2])
-                quotes += len(parts) - 1
-            else:
-                lines += block.count(b"\n")
-            last, n_read = block[-1:], n_read + len(block)
-            stored = n_read if packed is None else packed.n_packed()
-            block = stream.read(1 << 20)
-        if block:
-            return round(lines * size / max(1, stored)) - (kind == "csv")
-    return lines + (last not in (b"\n", b"")) - (kind == "csv")
+        head, goes_on = stream.read(COUNTED), bool(stream.read(1))
+        unpacked = isinstance(getattr(stream, "raw", None), _Unpacked)
+    begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    first = begins.partition(b"\n")[0]
+    # Of objects over several lines, lines tell nothing.
+    spread = kind == "jsonl" and first != begins and not first.rstrip().endswith(b"}")
+    if spread or begins.startswith(b"[") or (goes_on and unpacked):
+        return None
+    # A line break within quotes ends no row of CSV.
+    parts = head.split(b'"')[::2] if kind == "csv" else [head]
+    lines = sum(part.count(b"\n") for part in parts)
+    if goes_on:
+        lines = round(lines * path.stat().st_size / len(head))
+    else:
+        lines += not head.endswith(b"\n") and head != b""
+    return lines - (kind == "csv")
 
 
 def data_files(folder: Path) -> tuple[Path, ...]:
@@ -255,26 +238,17 @@ def file_labels(files: Sequence[Path]) -> tuple[str, ...]:
     return tuple(path.name if names[path.name] == 1 else str(path) for path in files)
 
 
-class _StandardInput:
-    """A copy of what came in through standard input, since data is read more than once."""
-
-    stream: object = None
-    path: Path | None = None
-
-    def copied(self) -> Path:
-        if self.path is None or self.stream is not sys.stdin:
-            with tempfile.NamedTemporaryFile(prefix="standard_input_", delete=False) as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
-            self.stream, self.path = sys.stdin, Path(file.name)
-            atexit.register(self.path.unlink, missing_ok=True)
-        return self.path
-
-
-_INPUT: Final = _StandardInput()
+#: Copies of what came in through standard input, by its stream, since data is read more than once.
+_COPIES: Final[dict[object, Path]] = {}
 
 
 def standard_input() -> Path:
     """Return a file with what came in through standard input; removed when the process ends."""
     if sys.stdin is None or sys.stdin.isatty():
         raise DataError("- stands for standard input, and nothing is piped into it")
-    return _INPUT.copied()
+    if sys.stdin not in _COPIES:
+        with tempfile.NamedTemporaryFile(prefix="standard_input_", delete=False) as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        _COPIES[sys.stdin] = Path(file.name)
+        atexit.register(Path(file.name).unlink, missing_ok=True)
+    return _COPIES[sys.stdin]

@@ -12,10 +12,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
-from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
+from calibrail.data import tables
+from calibrail.data.benchmarks import FOLDERS, NATIVES, folder_of
+from calibrail.data.benchmarks._base import Folder
 from calibrail.data.example import Example
 from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
-from calibrail.data.json_files import json_rows, list_start
+from calibrail.data.json_files import find_list, json_rows
 from calibrail.data.rows import (
     Filtered,
     Item,
@@ -28,18 +30,8 @@ from calibrail.data.rows import (
     TableItem,
     own_values,
 )
-from calibrail.data.source_reader import OpenColumns, Opened, numbered_batches, peek
-from calibrail.data.tables import (
-    InMemory,
-    MemoryRows,
-    csv_rows,
-    describe,
-    parquet_batches,
-    parquet_rows,
-    saved_batches,
-    saved_files,
-    saved_rows,
-)
+from calibrail.data.source_reader import Opened, peek
+from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._export import Export, ExportNotes
 from calibrail.errors import DataError, InputError, file_errors
@@ -51,25 +43,34 @@ ENTRY_POINTS: Final = "calibrail.readers"
 
 #: Reads a folder that `calibrail label` wrote: it is met by name, as a plug-in's reader is, since
 #: that room builds on this one.
-_LABELS: Final = "calibrail.labelling.source:labelled_answers"
+_LABELS: Final = "calibrail.labelling.replay:labelled_answers"
 #: The file of such a folder that says so, and how.
 _PLAN, _SCHEMA = "session.json", "calibrail.labels/"
+
+#: Tables of which single columns, and whole ones, can be read.
+_COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
+    "parquet": tables.parquet_batches,
+    "saved": tables.saved_batches,
+}
+
+
+def _batches_of(table: str, path: Path, **how: Any) -> Iterator[RowBatch]:
+    return tables.numbered(_COLUMNAR[table](path, **how))
+
+
+def _rows_of(table: str, path: Path, **how: Any) -> Iterator[TableItem]:
+    return tables.batch_rows(_batches_of(table, path, **how))
+
 
 #: How the rows of a kind of table are read, and the reader options that some take.
 _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
     "json": json_rows,
-    "csv": csv_rows,
-    "parquet": parquet_rows,
-    "saved": saved_rows,
+    "csv": tables.csv_rows,
+    **{name: partial(_rows_of, name) for name in _COLUMNAR},
 }
 #: Tables whose first row has all columns of the file.
 _RECTANGULAR: Final = ("csv", "parquet", "saved")
-#: Those among them of which single columns, and whole ones, can be read.
-_COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
-    "parquet": parquet_batches,
-    "saved": saved_batches,
-}
 _OPTIONS: Final = {
     "jsonl": ("list",),
     "json": ("list",),
@@ -134,7 +135,11 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         files = tuple(sorted(p for p in path.rglob("*") if p.is_file())) or (path,)
         return Opened(format, False, False, files, _numbered(readers[format](path, options)))
     names = {file.name for file in path.iterdir()} if path.is_dir() else set()
-    if format == "labels" or (format is None and _PLAN in names and _holds_labels(path / _PLAN)):
+    is_labels = format == "labels"
+    if format is None and _PLAN in names:
+        with file_errors(f"cannot read {path / _PLAN}"), (path / _PLAN).open("rb") as stream:
+            is_labels = f'"{_SCHEMA}'.encode() in stream.read(4096)
+    if is_labels:
         return _labels(path, options)
     if (folder := folder_of(format, names)) is not None:
         return _folder(folder, path, reading)
@@ -152,18 +157,18 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
             f"name it with {spell_option(ReadOptions, 'format')} ({', '.join(format_names())})"
         )
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
-    if table == "jsonl" and list_start(path, fixed.get("list")) is not None:
+    if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"
     open_table = partial(_TABLES[table], path, **fixed)
-    files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)
+    files = tables.saved_files(path, fixed.get("split")) if table == "saved" else (path,)
     begun = _begin(open_table, table)
     for folder in FOLDERS if _guesses(reading) else ():
         if any(names <= begun[0].keys() for names in folder.signatures):
             return _folder(folder, path, reading)
     opened = open_rows(open_table, files, table, reading, begun)
-    if opened.only is None:
-        return opened
-    return replace(opened, batches=numbered_batches(partial(_COLUMNAR[table], path, **fixed)))
+    if table in _COLUMNAR and opened.format == table:
+        return replace(opened, batches=partial(_batches_of, table, path, **fixed))
+    return opened
 
 
 def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
@@ -195,32 +200,16 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
         )
         return _exported(whole, parts, read, opened[0].cells)
 
-    def rows(columns: Collection[str] | None = None) -> Iterator[ParsedItem]:
-        for label, item in zip(file_labels(files), opened, strict=True):
-            items = item.items
-            if item.only is not None and columns is not None:
-                items = item.only(columns=columns)
-            for row in items:
-                yield replace(row, file=label)
+    labelled = list(zip(file_labels(files), opened, strict=True))
 
     def batches(**how: Any) -> Iterator[RowBatch]:
-        for label, item in zip(file_labels(files), opened, strict=True):
-            assert item.batches is not None
-            for batch in item.batches(**how):
+        for label, item in labelled:
+            for batch in item.batches(**how) if item.batches else ():
                 yield replace(batch, file=label)
 
-    only = None if opened[0].only is None else rows
-    # Two rows of one file, named twice, have one name.
-    whole_columns = all(item.batches for item in opened) and len(set(file_labels(files))) == len(
-        files
-    )
-    return replace(
-        opened[0],
-        files=read,
-        items=rows(),
-        only=only,
-        batches=batches if whole_columns else None,
-    )
+    items = (replace(row, file=label) for label, item in labelled for row in item.items)
+    by_columns = batches if all(item.batches for item in opened) else None
+    return replace(opened[0], files=read, items=items, batches=by_columns)
 
 
 def open_rows(
@@ -245,8 +234,7 @@ def open_rows(
             _refuse_unknown(export.name, options, known)
             return _exported(export, cast(Iterator[TableItem], rows), files, table == "csv")
     _refuse_unknown(table, options, known)
-    only = cast(OpenColumns, open_table) if table in _COLUMNAR else None
-    return Opened(table, True, table == "csv", files, rows, None, table in _RECTANGULAR, only)
+    return Opened(table, True, table == "csv", files, rows, None, table in _RECTANGULAR)
 
 
 def _exported(
@@ -278,22 +266,17 @@ def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
 
 def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:
     _refuse_unknown(folder.name, reading.options or {}, folder.options)
-    files, rows = folder.files(path), folder.rows(path, reading)
-    return Opened(folder.name, False, folder.cells, files, rows)
-
-
-def _holds_labels(plan: Path) -> bool:
-    """Say whether a file is the plan of a folder of labels."""
-    with file_errors(f"cannot read {plan}"), plan.open("rb") as stream:
-        return f'"{_SCHEMA}'.encode() in stream.read(4096)
+    files = folder.files(path)
+    return Opened(folder.name, False, folder.cells, files, folder.read(*files, reading))
 
 
 def _labels(folder: Path, options: Mapping[str, object]) -> Opened:
     _refuse_unknown("labels", options, ())
     items, origin = resolve_name(_LABELS)(folder)
     files = tuple(folder / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
-    there = tuple(file for file in files if file.exists())
-    return Opened("labels", False, False, there, items, origin=origin)
+    return Opened(
+        "labels", False, False, tuple(f for f in files if f.exists()), items, origin=origin
+    )
 
 
 def _guesses(reading: ReadOptions) -> bool:
@@ -342,7 +325,7 @@ def spoken(source: Source) -> str:
     ('standard input', 'a, b, c and 2 more', 'rows in memory')
     """
     if not is_named(source):
-        return describe(source)
+        return tables.describe(source)
     if isinstance(source, str | os.PathLike):
         return "standard input" if str(source) == STANDARD_INPUT else str(source)
     rest = f" and {len(source) - 3} more" if len(source) > 3 else ""
@@ -371,7 +354,12 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
         which loads what is on the hub, is not installed or cannot load it.
     """
     if not is_named(source):
-        return _open_memory(MemoryRows(source), reading)
+        rows = tables.MemoryRows(source)
+        if rows.format == "examples":
+            # They have calibrail's names already.
+            return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
+        opened = open_rows(rows, (), rows.format, reading)
+        return replace(opened, digest=rows.digest, n_rows=rows.n)
     if not isinstance(source, str | os.PathLike):
         if len(source) > 1:
             return open_files([_file(item) for item in source], reading)
@@ -385,13 +373,6 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
             lambda: starmap(SourceRow, enumerate(table, start=1)), cached, "hf", guessed
         )
     return open_path(_file(source), reading)
-
-
-def _open_memory(rows: MemoryRows, reading: ReadOptions) -> Opened:
-    """Open rows in memory; what comes as examples has calibrail's names already."""
-    if rows.format == "examples":
-        return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
-    return replace(open_rows(rows, (), rows.format, reading), digest=rows.digest, n_rows=rows.n)
 
 
 def _file(name: str | os.PathLike[str]) -> Path:

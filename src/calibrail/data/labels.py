@@ -4,9 +4,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 
-from calibrail.data.aliases import aliases_of
+from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.rows import FieldError
 from calibrail.data.traces._export import ANNOTATION
@@ -15,45 +15,17 @@ from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
 from calibrail.options.fields import spell_option
 
-YES: Final = frozenset({"1", "true", "yes", "y", "t"})
-NO: Final = frozenset({"0", "false", "no", "n", "f"})
-#: Those of them that a column need not explain by its name.
-PLAIN: Final = frozenset({"0", "1", "true", "false"})
-
-
-def _words(words: str) -> frozenset[str]:
-    return frozenset(word.replace("_", " ") for word in words.split())
-
-
-_HALLUCINATED: Final = _words(
-    "hallucinated hallucination hallucinations hallucinatory unfaithful not_faithful ungrounded"
-    " not_grounded unsupported not_supported inconsistent not_consistent contradiction contradicted"
-    " contradictory refuted refutes incorrect not_correct wrong nonfactual non_factual not_factual"
-    " unfactual fail failed inaccurate not_accurate minor_inaccurate major_inaccurate not_entailed"
-    " unattributable not_attributable contains_hallucination"
+YES, NO, PLAIN = (frozenset(NAMES["labels"][kind].split()) for kind in ("yes", "no", "plain"))
+_HALLUCINATED, _FAITHFUL, _OF_ANYTHING = (
+    frozenset(word.replace("_", " ") for word in NAMES["labels"][kind].split())
+    for kind in ("hallucinated", "faithful", "of_anything")
 )
-_FAITHFUL: Final = _words(
-    "faithful grounded supported supports fully_supported consistent entailment entailed correct"
-    " right factual pass passed accurate attributable not_hallucinated non_hallucinated"
-    " no_hallucination no_hallucinations hallucination_free"
-)
-
-_NAME: Final = (
-    r"(?:(?:is|has|label|gold|human|sent|sentence|answer|response|summary|overall)_)*(?:{})"
-    r"(?:_(?:label|gold|human|score|flag))?"
-)
-_NAMED_FAITHFUL: Final = re.compile(
-    _NAME.format(
-        "faithful|faithfulness|consistent|consistency|supported|grounded|groundedness|factual|"
-        "factuality|correct|correctness|entailed|entailment|attributable|adherence|adherent|"
-        "accurate|hallucination_free"
+_NAMED_FAITHFUL, _NAMED_HALLUCINATED = (
+    re.compile(
+        r"(?:(?:is|has|label|gold|human|sent|sentence|answer|response|summary|overall)_)*"
+        rf"(?:{'|'.join(NAMES['labels'][kind].split())})(?:_(?:label|gold|human|score|flag))?"
     )
-)
-_NAMED_HALLUCINATED: Final = re.compile(
-    _NAME.format(
-        "hallucinated|hallucination|hallucinations|unfaithful|ungrounded|unsupported|inconsistent|"
-        "nonfactual|non_factual|incorrect|inaccurate|contradicted|contradiction"
-    )
+    for kind in ("named_faithful", "named_hallucinated")
 )
 
 
@@ -84,7 +56,12 @@ def parse_label(value: object) -> int | None:
     (1, 0, 0, None)
     """
     key = label_key(value)
-    return plain(key, HALLUCINATED) if key in PLAIN else _word(key)
+    if key in PLAIN:
+        return plain(key, HALLUCINATED)
+    word = re.sub(r"[\s_-]+", " ", key)
+    if word in _HALLUCINATED:
+        return HALLUCINATED
+    return FAITHFUL if word in _FAITHFUL else None
 
 
 def meaning_of_one(column: str) -> int | None:
@@ -100,11 +77,6 @@ def meaning_of_one(column: str) -> int | None:
     return HALLUCINATED if _NAMED_HALLUCINATED.fullmatch(name) else None
 
 
-#: Words that are said of an answer's tone or length just as well as of its truth.
-_OF_ANYTHING: Final = _words(
-    "correct incorrect not_correct right wrong pass passed fail failed accurate inaccurate"
-    " not_accurate consistent inconsistent not_consistent"
-)
 #: Names of a label that say nothing about what it is about: the one label that there is.
 _ANY_LABEL: Final = re.compile(
     r"(?:.*_)?(?:verdict|truth|human|label|labels|annotation|judg[e]?ment|gold|correctness|accuracy)"
@@ -123,25 +95,14 @@ def is_of_truth(column: str, values: Iterable[object]) -> bool:
     name = re.sub(r"[\W_]+", "_", column.rpartition(".")[2]).lower()
     if meaning_of_one(column) is not None or _ANY_LABEL.fullmatch(name):
         return True
-    words = (value for given in values for value in (given if _listed(given) else (given,)))
+    words = (v for given in values for v in (given if isinstance(given, list | tuple) else [given]))
     telling = (_HALLUCINATED | _FAITHFUL) - _OF_ANYTHING
     return any(re.sub(r"[\s_-]+", " ", str(word)).strip().lower() in telling for word in words)
-
-
-def _listed(value: object) -> TypeGuard[Iterable[object]]:
-    return isinstance(value, list | tuple)
 
 
 def plain(key: str, meaning_of_one: int) -> int:
     """Return the class of a yes or no, by what a yes means."""
     return meaning_of_one if key in YES else 1 - meaning_of_one
-
-
-def _word(key: str) -> int | None:
-    word = re.sub(r"[\s_-]+", " ", key)
-    if word in _HALLUCINATED:
-        return HALLUCINATED
-    return FAITHFUL if word in _FAITHFUL else None
 
 
 #: A class, the mark of a label that is left out on request, or None where a value says neither.
@@ -186,7 +147,6 @@ class LabelReader:
         self._unsaid = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
         self.seen: Counter[tuple[str, Any]] = Counter()
         self.others: Counter[str] = Counter()
-        self._known: dict[tuple[type, object], tuple[str, Meaning]] = {}
         self.n_several = self.n_divided = self.n_others = 0
         self.is_explicit = reading.label_map is not None or reading.positive is not None
         self._positive = None if reading.positive is None else label_key(reading.positive)
@@ -208,19 +168,8 @@ class LabelReader:
             return self._combine(votes)
         if isinstance(value, (list, tuple)) and (value or "[]" not in (self._map or {})):
             return self._combine([(self._of_one_person(item), 1) for item in value])
-        if not isinstance(value, str | int | float):
-            label = None if value != [] and self.is_missing(value) else self._one(value)
-            return self._count(value, label) if isinstance(label, int) else label
-        # Labels are few, and there is one a row.
-        known = self._known.get((type(value), value))
-        if known is None:
-            label = None if self.is_missing(value) else self._one(value)
-            known = (str(value).strip()[:40], label)
-            if len(self._known) < _COUNTED:
-                self._known[type(value), value] = known
-        if isinstance(known[1], int) and (known in self.seen or len(self.seen) < _COUNTED):
-            self.seen[known] += 1
-        return known[1]
+        label = None if value != [] and self.is_missing(value) else self._one(value)
+        return self._count(value, label) if isinstance(label, int) else label
 
     def of_many(self, values: Sequence[tuple[object, int]]) -> list[Meaning] | None:
         """Return what single values mean that so many rows hold each, in their order.

@@ -1,7 +1,6 @@
 """Profile of a file for doctor: what it holds and supports, and what is wrong with it."""
 
 import shlex
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
@@ -24,9 +23,6 @@ from calibrail.data.spans import MarkLook, Support, WideMarks
 from calibrail.data.splits import group_numbers
 from calibrail.data.suggestions import ColumnLook
 from calibrail.formatting import Shown
-from calibrail.formatting import count as said
-from calibrail.options import ReadOptions
-from calibrail.options.fields import cli_or_python, spell_option
 from calibrail.serialization import Record
 
 
@@ -280,41 +276,38 @@ class Survey:
     """
 
     def __init__(self, examples: Iterable[Example], columns: Sequence[str]) -> None:
-        labels, all_sizes, digests, copied = array("b"), array("Q"), array("Q"), array("b")
-        numbers = {name: array("d") for name in columns}
-        textual, sketcher = set(), Sketcher()
         self.groups: list[str | None] = []
         self.ids: list[str] = []
+        labels, sizes, digests, places = list[int](), list[list[int]](), list[int](), list[int]()
+        cells: dict[str, list[Any]] = {name: [] for name in columns}
+        sketcher = Sketcher()
         for example in examples:
             labels.append(UNLABELLED if example.label is None else example.label)
             self.groups.append(example.group)
             self.ids.append(example.id)
             texts = ((example.question,), example.contexts, (example.response,))
-            all_sizes.extend(sum(map(len, parts)) for parts in texts)
-            all_sizes.extend(sum(len(part.split()) for part in parts) for parts in texts)
-            all_sizes.append(len(example.contexts))
-            copied.append(_copied(example))
+            words = (sum(len(part.split()) for part in parts) for parts in texts)
+            chars = (sum(map(len, parts)) for parts in texts)
+            sizes.append([*chars, *words, len(example.contexts)])
+            places.append(_copied(example))
             digests.append(int(example.digest(), 16))
-            for name, values in numbers.items():
-                value = example.columns.get(name)
-                if isinstance(value, str):
-                    textual.add(name)
-                values.append(value if isinstance(value, float) else float("nan"))
+            for name, values in cells.items():
+                values.append(example.columns.get(name))
             sketcher.add(example)
-        self.labels = np.array(labels, dtype=np.int8)
-        places = np.array(copied, dtype=np.int8)
-        self.copies, self.quotes = places == _COPY, places > 0
-        sizes = np.array(all_sizes, dtype=np.int64).reshape(-1, 7)
-        self.chars, self.words, self.chunks = sizes[:, :3], sizes[:, 3:6], sizes[:, 6]
-        self.digests = np.array(digests, dtype=np.uint64)
+        self.labels, where = np.array(labels, np.int8), np.array(places, np.int8)
+        self.copies, self.quotes = where == _COPY, where > 0
+        table = np.array(sizes, np.int64).reshape(-1, 7)
+        self.chars, self.words, self.chunks = table[:, :3], table[:, 3:6], table[:, 6]
+        self.digests = np.array(digests, np.uint64)
         self.texts = np.where((self.chars > 0).any(axis=1), self.digests, np.uint64(0))
         self.columns = {
-            name: np.array(values) for name, values in numbers.items() if name not in textual
+            name: np.array([v if isinstance(v, float) else np.nan for v in values], np.float64)
+            for name, values in cells.items()
+            if not any(isinstance(value, str) for value in values)
         }
-        self.empty_columns = tuple(
-            name for name, values in self.columns.items() if np.isnan(values).all()
-        )
-        for name in self.empty_columns:
+        empty = [name for name, values in self.columns.items() if np.isnan(values).all()]
+        self.empty_columns = tuple(empty)
+        for name in empty:
             del self.columns[name]
         self.sketches = sketcher.finish()
 
@@ -388,45 +381,25 @@ _SHARES: Final = (0.1, 0.2, 0.3)
 _NEARLY_ALL: Final = 0.9
 
 
-class WideMarkLook:
-    """Counts sentences that are unsupported by the edge of a mark of their neighbour alone."""
+def wide_marks(touched: Sequence[float], others: Sequence[float]) -> WideMarks | None:
+    """Return how many sentences are unsupported by the edge of a mark of their neighbour alone.
 
-    def __init__(self) -> None:
-        self._touched, self._others = array("d"), array("d")
+    Parameters
+    ----------
+    touched, others : sequence of float
+        Which share is marked of each sentence that such an edge touches, and of all others that
+        spans make unsupported. Without any of either nothing is known.
+    """
+    if not touched and not others:
+        return None
 
-    def add(self, example: Example, labels: Sequence[int | None]) -> None:
-        """Take an answer whose sentences have these labels."""
-        if not example.spans:
-            return
-        for item, label in zip(sentences_of(example), labels, strict=True):
-            if label != 1 or item.label is not None:
-                continue
-            marked, n = marked_letters(example, item.start, item.end)
-            # Of signs alone: whatever is marked is all that it says.
-            share = marked / n if n else 1.0
-            (self._touched if _is_touched(example, item, marked) else self._others).append(share)
+    def below(shares: Iterable[float], share: float) -> int:
+        return sum(value < share for value in shares)
 
-    def finish(self) -> WideMarks | None:
-        """Return what was seen; None where no sentence is unsupported by marks."""
-        n = len(self._touched)
-        if not n and not self._others:
-            return None
-
-        def below(shares: Iterable[float], share: float) -> int:
-            return sum(value < share for value in shares)
-
-        share = next(
-            (share for share in _SHARES if below(self._touched, share) >= _NEARLY_ALL * n),
-            _SHARES[-1],
-        )
-        return WideMarks(
-            n=n,
-            of=n + len(self._others),
-            letters=MOST,
-            share=share,
-            taken_back=below(self._touched, share),
-            others=below(self._others, share),
-        )
+    enough = _NEARLY_ALL * len(touched)
+    share = next((share for share in _SHARES if below(touched, share) >= enough), _SHARES[-1])
+    n, taken_back, also = len(touched), below(touched, share), below(others, share)
+    return WideMarks(n, n + len(others), MOST, share, taken_back, also)
 
 
 def _is_touched(example: Example, item: GivenSentence, marked: int) -> bool:
@@ -471,7 +444,7 @@ class MarkSurvey:
         What tells answers apart.
     columns : SentenceColumns
         What the further columns say of sentences.
-    wide : WideMarkLook
+    wide : WideMarks or None
         Marks that touch neighbours.
     numbers : NumberLook
         Columns that number sentences.
@@ -480,9 +453,9 @@ class MarkSurvey:
     def __init__(
         self, examples: Iterable[Example], share: float, columns: Sequence[str] = ()
     ) -> None:
-        self.columns, self.wide = SentenceColumns(columns), WideMarkLook()
-        self.numbers = NumberLook(columns)
-        sentences, unsupported, digests = array("Q"), array("Q"), array("Q")
+        self.columns, self.numbers = SentenceColumns(columns), NumberLook(columns)
+        n_sentences, n_unsupported, digests = list[int](), list[int](), list[int]()
+        shares: dict[bool, list[float]] = {True: [], False: []}
         self.groups: list[str | None] = []
         self.marked = self.outside = 0
         for read in examples:
@@ -490,23 +463,28 @@ class MarkSurvey:
             example = replace(read, sentences=sentences_of(read))
             labels = sentence_labels(example, share)
             self.columns.add(example, labels)
-            self.wide.add(example, labels)
             self.numbers.add(example)
-            sentences.append(len(labels))
-            unsupported.append(sum(label == 1 for label in labels))
+            n_sentences.append(len(labels))
+            n_unsupported.append(sum(label == 1 for label in labels))
             digests.append(int(read.digest(), 16))
             self.groups.append(example.group)
             marked, _ = marked_characters(example, 0, len(example.response))
-            inside = (
-                marked_characters(example, item.start, item.end)[0]
-                for item in (sentences_of(example) if marked else ())
-            )
             self.marked += marked
-            self.outside += marked - sum(inside)
-        self.sentences: NDArray[np.int64] = np.array(sentences, dtype=np.int64)
-        self.unsupported: NDArray[np.int64] = np.array(unsupported, dtype=np.int64)
+            if not marked:
+                continue
+            self.outside += marked
+            for item, label in zip(sentences_of(example), labels, strict=True):
+                self.outside -= marked_characters(example, item.start, item.end)[0]
+                if label == 1 and item.label is None:
+                    letters, n = marked_letters(example, item.start, item.end)
+                    # Of signs alone: whatever is marked is all that it says.
+                    touched = _is_touched(example, item, letters)
+                    shares[touched].append(letters / n if n else 1.0)
+        self.wide = wide_marks(shares[True], shares[False])
+        self.sentences: NDArray[np.int64] = np.array(n_sentences, np.int64)
+        self.unsupported: NDArray[np.int64] = np.array(n_unsupported, np.int64)
         self.labels = (self.unsupported > 0).astype(np.int8)
-        self.digests = np.array(digests, dtype=np.uint64)
+        self.digests = np.array(digests, np.uint64)
 
 
 # An AUROC as far from one half as this is no accident with a hundred examples of each class
@@ -525,242 +503,102 @@ _MANY_WIDE: Final = 0.05
 ENOUGH: Final = 40
 
 
-#: A column of scores as a detector, in Python.
-SCORE_COLUMN: Final = "score='column:column=NAME,higher=hallucinated'"
-
-
-def findings(facts: Diagnosis) -> Diagnosis:
-    """Return the diagnosis with its warnings, the gravest first."""
-    content = (_classes, _texts) if facts.usable else ()
-    parts = (_usability, _labels, *content, _copies, _columns, _marks)
-    return replace(facts, warnings=tuple(finding for part in parts for finding in part(facts)))
-
-
-def _usability(facts: Diagnosis) -> Iterator[DataFinding]:
+def findings(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the code of each warning, the gravest first, with what its message says."""
     if not facts.rows:
-        yield DataFinding("empty", "the file holds no row")
+        yield "empty", {}
     elif not facts.usable:
-        yield DataFinding("nothing_usable", f"none of {said(facts.rows, 'row')} can be used")
+        yield "nothing_usable", {}
     if facts.quarantined:
-        field, reason, count = facts.reasons[0]
-        yield DataFinding(
-            "quarantined",
-            f"{said(facts.quarantined, 'answer')} cannot be used; the most frequent reason is "
-            f"{field}: {reason} ({count})",
-        )
+        yield "quarantined", {}
+    yield from _of_labels(facts)
+    if facts.usable:
+        yield from _of_classes(facts)
+        yield from _of_texts(facts)
+    yield from _of_copies(facts)
+    for column in facts.numeric_columns:
+        if column.tells_label:
+            yield "column_tells_label", {"column": column.name}
+    if facts.empty_columns:
+        yield "empty_columns", {}
+    if facts.marks is not None:
+        yield from _of_marks(facts, facts.marks)
 
 
-def _labels(facts: Diagnosis) -> Iterator[DataFinding]:
+def _of_labels(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
     if facts.inverted is not None:
-        areas = ", ".join(f"{name} {area:.3f}" for name, area in facts.inverted.items())
-        turned = shlex.join(facts.reading["turned"])
-        remedy = f"{turned} reads them the other way round" if turned else "turn them around"
-        yield DataFinding(
-            "labels_look_inverted",
-            f"the labels look inverted: answers read as faithful share less with their contexts "
-            f"than those read as hallucinated (AUROC {areas}, each below 0.5 with 99.9% "
-            f"confidence). Nothing was turned around. Where they are inverted, {remedy}; they may "
-            "be right where hallucinated answers copy and faithful ones paraphrase",
-        )
+        yield "labels_look_inverted", {"turned": shlex.join(facts.reading["turned"])}
     labels = facts.reading["labels"]
+    if not labels:
+        return
     n_read = facts.usable + facts.filtered
-    if labels and holds_others(labels, n_read):
-        yield DataFinding("labels_unclear", what_is_held(labels, n_read))
-    if labels and labels["by_name"]:
+    if holds_others(labels, n_read):
+        yield "labels_unclear", {"held": what_is_held(labels, n_read)}
+    if labels["by_name"]:
         ones = [item["value"] for item in labels["values"] if item["class"] == FAITHFUL]
-        otherwise = spell_option(ReadOptions, "positive", "VALUE")
-        yield DataFinding(
-            "label_by_name",
-            f"column {labels['column']!r} is named after faithfulness, so {ones[0] if ones else 1} "
-            f"in it is read as faithful; {otherwise} says otherwise",
-        )
-    if labels and labels["several"]:
-        several = labels["several"]
-        yield DataFinding(
-            "annotators_divided",
-            f"the annotators of {said(several['n'], 'row')} disagree on {several['n_divided']}; "
-            f"{spell_option(ReadOptions, 'annotators', several['annotators'])} decides",
-        )
+        yield "label_by_name", {"labels": labels, "one": ones[0] if ones else 1}
+    if labels["several"]:
+        yield "annotators_divided", {"several": labels["several"]}
 
 
-def _classes(facts: Diagnosis) -> Iterator[DataFinding]:
+def _of_classes(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
     labelled = facts.n_faithful + facts.n_hallucinated
     if not labelled:
-        yield DataFinding(
-            "unlabelled",
-            "no example has a label: the file can be checked with a guardrail, not used to "
-            "calibrate; a label column under another name is given with "
-            f"{spell_option(ReadOptions, 'label_column')}",
-        )
+        yield "unlabelled", {}
         return
     for count, name in ((facts.n_faithful, "faithful"), (facts.n_hallucinated, "hallucinated")):
         if not count:
-            yield DataFinding("one_class", f"no example is {name}: both classes are needed")
-    marginal = [s for s in facts.supports if s.guarantee == "marginal"]
-    short = [s for s in marginal if not s.possible]
+            yield "one_class", {"name": name}
+    marginal = [item for item in facts.supports if item.guarantee == "marginal"]
+    short = [item for item in marginal if not item.possible]
     if facts.n_hallucinated and len(short) > 1:
-        best = min((s.alpha for s in marginal if s.possible), default=None)
-        reach = "no listed alpha is possible" if best is None else f"alpha {best:g} is the smallest"
-        noun: tuple[str, ...] = ("hallucinated example",)
-        if facts.groups.largest > 1:
-            noun = ("group with a hallucinated example", "groups with a hallucinated example")
-        needed = ", ".join(f"{s.needed} for alpha {s.alpha:g}" for s in short)
-        yield DataFinding(
-            "too_few",
-            f"half of the file leaves {said(short[0].available, *noun)} for calibration; {reach} "
-            f"(needed: {needed})",
-        )
+        best = min((item.alpha for item in marginal if item.possible), default=None)
+        yield "too_few", {"short": short, "best": best}
     if facts.groups.largest > max(1, labelled // 10):
-        yield DataFinding(
-            "large_group",
-            f"one group holds {facts.groups.largest} of {facts.usable} examples: a group is never "
-            "split, so the halves may be uneven",
-        )
+        yield "large_group", {}
 
 
-def _texts(facts: Diagnosis) -> Iterator[DataFinding]:
+def _of_texts(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
     if not any(length.n for length in facts.lengths):
-        yield DataFinding(
-            "no_texts",
-            "no question, context or response was found: only scores in a column can be used "
-            f"({cli_or_python('--score-column', SCORE_COLUMN)}); text columns under other names "
-            f"are given "
-            f"with {spell_option(ReadOptions, 'mapping')}",
-        )
+        yield "no_texts", {}
         return
     for length in facts.lengths:
         if length.empty:
-            yield DataFinding(
-                f"empty_{length.field}",
-                f"without a {length.field}: {length.empty} of {said(facts.usable, 'example')}; "
-                "scores that read it cannot be computed on them",
-            )
+            yield f"empty_{length.field}", {"length": length}
     value = facts.length_auroc
     if value is not None and abs(value - 0.5) >= _SEPARATES:
-        direction = "longer" if value > 0.5 else "shorter"
-        yield DataFinding(
-            "length_separates",
-            f"the response's length alone separates the classes: AUROC {value:.3f} "
-            f"(hallucinated answers are {direction}); a detector must beat "
-            f"{max(value, 1 - value):.3f} to have shown anything",
-        )
+        yield "length_separates", {"value": value}
 
 
-def _contexts() -> str:
-    return spell_option(ReadOptions, "mapping", {"contexts": "COLUMN"})
-
-
-def _copies(facts: Diagnosis) -> Iterator[DataFinding]:
-    n = {"faithful": facts.n_faithful, "hallucinated": facts.n_hallucinated}
+def _of_copies(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
     copied, quoted = sum(facts.context_is_answer.values()), facts.context_holds_answer
     if copied >= _MANY_COPIES * max(1, facts.usable) and copied:
-        yield DataFinding(
-            "context_is_answer",
-            f"{copied} of {facts.usable} answers are their own context, word for word: whatever "
-            "compares an answer with its contexts then finds every answer supported. Was the wrong "
-            f"column taken as contexts ({_contexts()})?",
-        )
-    elif n["hallucinated"] >= _FEW and quoted["hallucinated"] >= 0.9 * n["hallucinated"]:
-        yield DataFinding(
-            "context_holds_answer",
-            f"{quoted['hallucinated']} of {n['hallucinated']} hallucinated answers stand word for "
-            "word in their own contexts, which then support what people called hallucinated. Are "
-            f"the contexts the text that was judged ({_contexts()})?",
-        )
+        yield "context_is_answer", {"copied": copied}
+    elif facts.n_hallucinated >= _FEW and quoted["hallucinated"] >= 0.9 * facts.n_hallucinated:
+        yield "context_holds_answer", {"quoted": quoted["hallucinated"]}
     if facts.contradictory:
-        yield DataFinding(
-            "contradictory_labels",
-            f"{said(facts.contradictory, 'text occurs', 'texts occur')} with both labels: "
-            "at least one label of each is wrong, or depends on something that the texts do not "
-            "show",
-        )
+        yield "contradictory_labels", {}
     if facts.repeated:
-        yield DataFinding(
-            "repeated", f"texts of an earlier example, again: {said(facts.repeated, 'example')}"
-        )
+        yield "repeated", {}
     if facts.copies["n"]:
-        yield DataFinding(
-            "copies",
-            f"{facts.copies['n']} examples are copies, the same or nearly the same texts, in "
-            f"{said(facts.copies['n_groups'], 'group')}: copies of an answer stay on one "
-            "side of a split, and one of each class counts",
-        )
-    twins = facts.cross_split
-    if twins is not None and twins.count:
-        yield DataFinding(
-            "cross_split_duplicates",
-            f"{said(twins.count, 'example has', 'examples have')} a near-duplicate on the "
-            "other side of the default split (estimated Jaccard similarity >= "
-            f"{twins.threshold:g}; {twins.exact} identical): give "
-            "them a common group",
-        )
+        yield "copies", {}
+    if facts.cross_split is not None and facts.cross_split.count:
+        yield "cross_split_duplicates", {"twins": facts.cross_split}
 
 
-def _columns(facts: Diagnosis) -> Iterator[DataFinding]:
-    for column in facts.numeric_columns:
-        if column.tells_label:
-            yield DataFinding(
-                "column_tells_label",
-                f"column {column.name!r} separates the classes without a mistake: it was probably "
-                "made from the label, and is no detector's score",
-            )
-    if facts.empty_columns:
-        names = ", ".join(map(repr, facts.empty_columns[:10]))
-        noun, verb = ("column", "holds") if len(facts.empty_columns) == 1 else ("columns", "hold")
-        yield DataFinding("empty_columns", f"{noun} {names} {verb} no value in any usable row")
-
-
-def _marks(facts: Diagnosis) -> Iterator[DataFinding]:
-    marks = facts.marks
-    if marks is None:
-        return
+def _of_marks(facts: Diagnosis, marks: MarkLook) -> Iterator[tuple[str, dict[str, Any]]]:
     # Where sentences say what an answer is, what is wrong with them was said of the answers.
     n = sum(count for _, _, count in marks.set_aside)
     if n and marks.set_aside != facts.reasons:
-        field, reason, count = marks.set_aside[0]
-        yield DataFinding(
-            "marks_unclear",
-            f"{said(n, 'answer')} cannot be used sentence by sentence; the most frequent reason is "
-            f"{field}: {reason} ({count})",
-        )
+        yield "marks_unclear", {"n": n}
     if marks.outside_chars:
-        yield DataFinding(
-            "marked_outside",
-            f"{marks.outside_chars:,} of {said(marks.marked_chars, 'marked character')} are in no "
-            "sentence (in list marks, or words without a letter): no threshold can remove them",
-        )
+        yield "marked_outside", {}
     for numbered in marks.numbered:
-        wrong = (
-            (numbered.unsorted, "with rows in another order (sort the file by it)"),
-            (numbered.gaps, "without one of the numbers (add the rows that are missing)"),
-            (numbered.twice, "with a number twice (remove the copies)"),
-        )
-        if which := [f"{n:,} {what}" for n, what in wrong if n]:
-            yield DataFinding(
-                "sentences_out_of_order",
-                f"column {numbered.name!r} numbers the sentences of an answer, and an answer is "
-                f"read as its rows in the order of the file: of {said(numbered.n, 'answer')} there "
-                f"are {', '.join(which)}",
-            )
+        if numbered.unsorted or numbered.gaps or numbered.twice:
+            yield "sentences_out_of_order", {"numbered": numbered}
     for column in marks.columns:
         if column.set_aside:
-            yield DataFinding(
-                "column_lengths",
-                f"{said(column.set_aside, 'answer')} of {marks.n:,} cannot be used with column "
-                f"{column.name!r}: it lists more or fewer numbers than the answer has sentences. "
-                "Where another program parted the sentences, list their texts, too "
-                f"({spell_option(ReadOptions, 'mapping', {'sentences': 'COLUMN'})})",
-            )
+            yield "column_lengths", {"column": column}
     wide = marks.wide
     if wide is not None and wide.n >= max(_FEW_WIDE, _MANY_WIDE * wide.of):
-        verb = "is" if wide.n == 1 else "are"
-        also = f", and {wide.others:,} more of which as little is marked" if wide.others else ""
-        yield DataFinding(
-            "marks_too_wide",
-            f"{wide.n:,} of {said(wide.of, 'unsupported sentence')} {verb} touched by no more than "
-            f"{wide.letters} letters of a mark that lies in a neighbour: marks are a little too "
-            f"wide, and make neighbours unsupported. "
-            f"{spell_option(ReadOptions, 'span_share', wide.share)} takes {wide.taken_back:,} of "
-            f"them "
-            f"as supported{also}",
-        )
+        yield "marks_too_wide", {"wide": wide}

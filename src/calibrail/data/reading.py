@@ -5,44 +5,42 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b, sha256
-from itertools import chain
+from itertools import chain, groupby
 from math import sqrt
 from os import PathLike
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
 from calibrail.data.formats import Source, digest_files, file_digests, open_source, spoken
-from calibrail.data.labels import LabelReader, another_column
+from calibrail.data.labels import another_column
 from calibrail.data.row_parser import (
     Gatherer,
     RowParser,
     answers_of,
-    describe,
     duplicate,
-    nobody_marked,
-    nothing_usable,
 )
 from calibrail.data.rows import Filtered, ParsedItem, Quarantine, RowBatch, RowProblem, SourceRow
 from calibrail.data.sentences import UNMARKED
 from calibrail.data.source_reader import Opened, peek
+from calibrail.data.tables import batch_rows
 from calibrail.data.traces._export import ANNOTATION
 from calibrail.data.values import value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from calibrail.options.data import Annotators
-from calibrail.options.fields import changed, flags, optional, spell_option
+from calibrail.options.fields import changed, cli_or_python, flags, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.serialization import plain
 
 _SLACK: Final = 1000
+#: Rows, each with what was made of it.
+_Rows: TypeAlias = Iterator[list[ParsedItem]]
 
 
 class Subsample:
@@ -64,12 +62,15 @@ class Subsample:
         self.grouped = self._left = False
 
     def __call__(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
-        """Return the items of the rows that are wanted, in their order."""
+        """Yield the items of the rows that are wanted, in their order."""
+        rows: _Rows = (list(row) for _, row in groupby(items, key=_place))
         if self._reading.limit is not None:
-            items = self._first(items, self._reading.limit)
+            rows = self._first(rows, self._reading.limit)
         if self._reading.sample is not None:
-            items = self._drawn(items, self._reading.sample)
-        return self._counted(items)
+            rows = self._drawn(rows, self._reading.sample)
+        for row in rows:
+            self.n_taken += 1
+            yield from row
 
     def of_batches(self, batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
         """Return the rows that are wanted, many at a time, where none are drawn by lot."""
@@ -101,55 +102,44 @@ class Subsample:
             "whole_groups": self.grouped if drawn else None,
         }
 
-    def _counted(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
-        last = ("", 0)
-        for item in items:
-            self.n_taken += _place(item) != last
-            last = _place(item)
-            yield item
-
-    def _first(self, items: Iterator[ParsedItem], limit: int) -> Iterator[ParsedItem]:
-        n, last = 0, ("", 0)
-        for item in items:
-            n, last = n + (_place(item) != last), _place(item)
-            if n > limit:
+    def _first(self, rows: _Rows, limit: int) -> _Rows:
+        for n, row in enumerate(rows):
+            if n == limit:
                 self._left = True
                 return
-            yield item
+            yield row
 
-    def _drawn(self, items: Iterator[ParsedItem], n: int) -> Iterator[ParsedItem]:
+    def _drawn(self, rows: _Rows, n: int) -> _Rows:
         """Draw rows; where rows have groups, each group by lot, whatever its size.
 
         Every row or group draws a number in [0, 1). A group is in where its number lies below the
         share that is wanted, so that large groups are as likely as small ones and about ``n`` rows
         come of it; without groups, the ``n`` rows with the lowest numbers are.
         """
-        kept: list[tuple[float, ParsedItem]] = []
-        last, allowed = ("", 0), 2 * n + _SLACK
-        for item in items:
-            self.n_passed += _place(item) != last
-            last = _place(item)
-            group = self._group_of(item) if isinstance(item, SourceRow) else None
-            self.grouped |= group not in (None, "")
-            unit = ("row", *last) if group in (None, "") else ("group", group)
-            kept.append((self._lot(unit), item))
-            if len(kept) > allowed:
+        held: list[tuple[float, list[ParsedItem]]] = []
+        allowed = 2 * n + _SLACK
+        for row in rows:
+            self.n_passed += 1
+            groups = (self._group_of(item) for item in row if isinstance(item, SourceRow))
+            group = next(groups, None)
+            unit = ("row", *_place(row[0])) if group in (None, "") else ("group", group)
+            self.grouped |= unit[0] == "group"
+            drawn = f"sample\x1f{self._reading.sample_seed}\x1f{unit!r}".encode("utf-8", "replace")
+            lot = int.from_bytes(blake2b(drawn, digest_size=8).digest(), "big") / 2.0**64
+            held.append((lot, row))
+            if len(held) > allowed:
                 # More than can be in, but for a chance of one in a thousand million.
                 edge = (n + 6.0 * sqrt(n) + 20.0) / self.n_passed
-                kept = [pair for pair in kept if pair[0] < edge]
-                allowed = 2 * len(kept) + _SLACK
+                held = [pair for pair in held if pair[0] < edge]
+                allowed = 2 * len(held) + _SLACK
         if self.grouped:
             edge = n / max(1, self.n_passed)
         else:
-            lots = sorted({lot for lot, _ in kept})
+            lots = sorted(lot for lot, _ in held)
             edge = lots[n] if n < len(lots) else 1.0
-        drawn = [item for lot, item in kept if lot < edge]
-        self.n_drawn = len(set(map(_place, drawn)))
-        yield from drawn
-
-    def _lot(self, unit: tuple[object, ...]) -> float:
-        drawn = f"sample\x1f{self._reading.sample_seed}\x1f{unit!r}".encode("utf-8", "replace")
-        return int.from_bytes(blake2b(drawn, digest_size=8).digest(), "big") / 2.0**64
+        chosen = [row for lot, row in held if lot < edge]
+        self.n_drawn = len(chosen)
+        yield from chosen
 
 
 def _place(item: ParsedItem) -> tuple[str, int]:
@@ -256,19 +246,6 @@ def _is_number(value: str) -> bool:
 _OF: Final = {FAITHFUL: "0", HALLUCINATED: "1"}
 
 
-def reject_non_binary_labels(source: str, labels: LabelReader, n_read: int) -> None:
-    """Refuse a source whose column of labels holds other values, more than are slips.
-
-    Raises
-    ------
-    DataError
-        It does; the message names the values and how they are read.
-    """
-    described = labels.described()
-    if holds_others(described, n_read):
-        raise DataError(f"{source}: {what_is_held(described, n_read)}")
-
-
 class Reading:
     """The examples of one source: a single pass, in constant memory, counting as it goes.
 
@@ -310,27 +287,24 @@ class Reading:
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
+        self._codes: set[str] = set()
         self.origin, self.export = opened.origin, opened.export
         self._digest = opened.digest or partial(digest_files, opened.files)
-        self._strict, self._allow_none = reading.strict, needs.allow_none
-        self._repeats = needs.repeats
-        self._files, self._in_memory = opened.files, opened.n_rows
-        self._n_stored: int | None = None
-        self._reading, self._quarantine = reading, reading.quarantine
+        self._opened, self._reading = opened, reading
         needs = needs.keeping(fields, self.columns)
         # Rows with neither answers nor ids are known by all that they hold.
         named = bool({"response", "id"} & self.columns.present)
-        narrow = opened.only if named else None
+        narrow = opened.batches if named else None
         # Without a column of ids the rows of a table are called by their numbers: no two alike.
         self._numbered = opened.rectangular and "id" not in self.columns.present
-        interpreter = RowParser(self.columns, needs, opened.cells, whole=narrow is None)
-        self._needs, self._interpreter, self._batches = needs, interpreter, opened.batches
+        self._interpreter = RowParser(self.columns, needs, opened.cells, whole=narrow is None)
+        self._needs = needs
         self._names: set[str] | None = None
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if narrow is not None:
             names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
             self._names = {*names} - {CHARACTERS}
-            items = narrow(columns=self._names)
+            items = batch_rows(narrow(columns=self._names))
         self._gatherer: Gatherer | None = None
         if self.columns.marked.answer_id is not None:
             self._gatherer = Gatherer(self.columns.by_field, self.columns.label_columns)
@@ -338,16 +312,7 @@ class Reading:
         self._part = Subsample(
             reading, lambda row: value_at(row.values, self.columns.by_field["group"])
         )
-        answers = (
-            answer
-            for item in self._part(items)
-            for answer in (
-                answers_of(item, self.columns, opened.cells)
-                if isinstance(item, SourceRow)
-                else (item,)
-            )
-        )
-        self._stream = self._run(answers, interpreter)
+        self._stream = self._run(self._part(items))
         self._done = self.begun = False
         self._first: RowProblem | None = None
 
@@ -373,16 +338,17 @@ class Reading:
             return None
         n_rows = self._part.n_drawn
         if n_rows is None:
-            if self._n_stored is None:
-                # Once: it costs a look at the files.
-                stored = count_rows(self._files) if self._files else self._in_memory
-                self._n_stored = -1 if stored is None else stored
-            wanted = (self._reading.limit, self._reading.sample)
-            known = [n for n in (self._n_stored, *wanted) if n is not None and n >= 0]
+            wanted = (self._stored_rows, self._reading.limit, self._reading.sample)
+            known = [n for n in wanted if n is not None]
             if not known:
                 return None
             n_rows = min(known)
         return round(max(n_rows, self.n_rows) * self.n_examples / self.n_rows)
+
+    @cached_property
+    def _stored_rows(self) -> int | None:
+        # Once: it costs a look at the files.
+        return count_rows(self._opened.files) if self._opened.files else self._opened.n_rows
 
     def digest(self) -> str | None:
         """Return the SHA-256 of the file, or of the names and digests of several files.
@@ -392,7 +358,7 @@ class Reading:
         memory is the digest of its rows, and is None until they are read.
         """
         digest, name = self._digest(), (self._reading.options or {}).get("list")
-        if digest is None or name is None or not self._files:
+        if digest is None or name is None or not self._opened.files:
             return digest
         return sha256(f"{digest}\0{name}".encode()).hexdigest()
 
@@ -418,7 +384,7 @@ class Reading:
 
     def how(self) -> dict[str, object]:
         """Return how the source was read, JSON-able; what labels meant is final after the pass."""
-        files = file_digests(self._files) if len(self._files) > 1 else []
+        files = file_digests(self._opened.files) if len(self._opened.files) > 1 else []
         said = replace(self._reading, strict=False)
         return {
             "columns": {
@@ -435,52 +401,57 @@ class Reading:
             "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 
-    def _run(self, rows: Iterator[ParsedItem], interpreter: RowParser) -> Iterator[Example]:
+    def _run(self, items: Iterator[ParsedItem]) -> Iterator[Example]:
         seen, last = SourceIds(), ("", 0)
-        with closing(Quarantine(self._quarantine)) as quarantine:
+        rows = (
+            row
+            for item in items
+            for row in (
+                answers_of(item, self.columns, self._opened.cells)
+                if isinstance(item, SourceRow)
+                else (item,)
+            )
+        )
+        with closing(Quarantine(self._reading.quarantine)) as quarantine:
             for row in rows:
                 self.begun = True
-                number = row.number if isinstance(row, SourceRow) else row.row
-                self.n_rows += (row.file, number) != last
-                last = (row.file, number)
+                self.n_rows += _place(row) != last
+                last = _place(row)
                 if self._gatherer is not None:
                     self.n_rows = self._gatherer.n_rows
-                result = interpreter(row) if isinstance(row, SourceRow) else row
+                result = self._interpreter(row) if isinstance(row, SourceRow) else row
                 if isinstance(result, Example):
-                    known = self._repeats or (self._numbered and not row.file)
+                    known = self._needs.repeats or (self._numbered and not row.file)
                     unique = result.id if known else seen.unique(result.id, row.file)
                     if unique is not None:
                         self.n_examples += 1
                         yield result if unique == result.id else replace(result, id=unique)
                         continue
-                    result = duplicate(number, result.id, row.file)
+                    result = duplicate(last[1], result.id, row.file)
                 self._leave_out(result, quarantine)
         self.end()
 
-    def blocks(
-        self, scores: Collection[str], repeated: NDArray[np.uint64] | None = None
-    ) -> Iterator[Block]:
+    def blocks(self, scores: Collection[str]) -> Iterator[Block]:
         """Yield the examples many at a time, as columns; `end` is to be called after the last.
+
+        Ids are taken to be unique: whoever meets one twice reads again, row by row.
 
         Parameters
         ----------
         scores : collection of str
             Which of the columns that are kept are scores.
-        repeated : ndarray of uint64, optional
-            The digests, rising, that several rows have where rows have ids. Without it ids are
-            taken to be unique: whoever meets a digest twice reads again.
 
         Raises
         ------
         NotPlainError
             Rows must be read one by one, from the beginning.
         """
-        strict = self._strict and self.has_ids
-        if self._batches is None or self._reading.sample is not None or strict:
+        strict = self._reading.strict and self.has_ids
+        if self._opened.batches is None or self._reading.sample is not None or strict:
             raise NotPlainError
-        reader = ColumnReader(self.columns, self._needs, self._interpreter, scores, repeated)
-        with closing(Quarantine(self._quarantine)) as quarantine:
-            batches = self._batches(columns=self._names, rows=ROWS)
+        reader = ColumnReader(self.columns, self._needs, self._interpreter, scores)
+        with closing(Quarantine(self._reading.quarantine)) as quarantine:
+            batches = self._opened.batches(columns=self._names, rows=ROWS)
             for batch in self._part.of_batches(batches):
                 reader.check(batch.rows.schema)
                 self.begun = True
@@ -502,27 +473,75 @@ class Reading:
             self.n_filtered += 1
             self.filtered[result.reason] += 1
             return
-        if self._strict:
+        if self._reading.strict:
             raise DataError(describe(result, self.source))
         self.n_quarantined += 1
         self._first = self._first or result
         self.reasons[result.field, result.reason] += 1
+        self._codes.add(result.code)
         quarantine.add(result)
 
     def end(self) -> None:
         """Refuse a source whose rows are all read, and of no use."""
         self._done = True
-        if self._allow_none:
+        if self._needs.allow_none:
             return
         marks = self.columns.marks if self._needs.by_sentence and self._needs.labelled else None
-        only = {reason for _, reason in self.reasons} == {UNMARKED}
+        only = self._codes == {UNMARKED}
         if marks is not None and not marks.n_marked and (self.n_examples or only):
             raise DataError(nobody_marked(self))
         if not self.n_examples:
-            raise DataError(nothing_usable(self, self._first, self._quarantine))
-        reject_non_binary_labels(
-            self.source, self.columns.labels, self.n_examples + self.n_filtered
-        )
+            raise DataError(nothing_usable(self, self._first, self._reading.quarantine))
+        described, n_read = self.columns.labels.described(), self.n_examples + self.n_filtered
+        if holds_others(described, n_read):
+            raise DataError(f"{self.source}: {what_is_held(described, n_read)}")
+
+
+def describe(problem: RowProblem, source: str) -> str:
+    """Say what is wrong with a row, and what to do about it."""
+    seen = f", got {problem.value}" if problem.value else ""
+    remedy = f". {problem.remedy[0].upper()}{problem.remedy[1:]}" if problem.remedy else ""
+    reason = problem.entry()["reason"]
+    where = problem.file or source
+    return f"{where}, row {problem.row}, field {problem.field}: {reason}{seen}{remedy}"
+
+
+def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | None) -> str:
+    """Say why no row of a source is of use, and how its columns are named."""
+    if not read.n_rows:
+        return f"{read.source} is empty: it holds no row"
+    reasons = sorted(read.reasons.items(), key=lambda item: -item[1])[:5]
+    kinds = [f"{field}: {reason} ({n})" for (field, reason), n in reasons]
+    left_out = sorted(read.filtered.items(), key=lambda item: -item[1])[:3]
+    kinds += [f"left out: {reason} ({n})" for reason, n in left_out]
+    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
+    example = f" The first: {describe(first, read.source)}." if first else ""
+    where = f" Every problem is in {quarantine}." if quarantine else ""
+    *some, last = (
+        spell_option(ReadOptions, name)
+        for name in ("mapping", "label_column", "group_column", "id_column")
+    )
+    columns = f"{', '.join(some)} and {last}"
+    return (
+        f"{read.source}, read as {read.format}, has no usable row among {read.n_rows}: "
+        f"{'; '.join(kinds)}.{example}{seen}{where} Columns are named with {columns}; "
+        f"{cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} lists them all"
+    )
+
+
+def nobody_marked(read: Reading) -> str:
+    """Say that a source says of no sentence whether it is supported, and how it could."""
+    spans, answer_id = (
+        spell_option(ReadOptions, "mapping", {field: "COLUMN"}) for field in ("spans", "answer_id")
+    )
+    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
+    return (
+        f"{read.source} says of no sentence whether it is supported: a hallucinated answer needs "
+        f"spans ([[start, end], ...]; {spans} where the column has another name) or sentences with "
+        f"a label each; where every row is a sentence, {answer_id} names the column of its answer."
+        f"{seen} {cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} says what is "
+        f"there"
+    )
 
 
 #: Who is told of everything that is read; see `telling_readings`.

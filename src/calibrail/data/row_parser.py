@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
 from calibrail.data.example import Example
-from calibrail.data.labels import Meaning, read_label
+from calibrail.data.labels import read_label
 from calibrail.data.rows import FieldError, Filtered, ParsedItem, RowProblem, SourceRow
 from calibrail.data.sentences import GATHERED, SentenceCell, joined
 from calibrail.data.values import (
@@ -21,7 +20,7 @@ from calibrail.data.values import (
 )
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
-from calibrail.options.fields import cli_or_python, spell_option
+from calibrail.options.fields import spell_option
 
 _T = TypeVar("_T")
 #: Names of columns that only number the rows, as pandas writes them.
@@ -61,7 +60,10 @@ class RowParser:
             said, marks = value_at(values, by_field["response"]), self.columns.marks
             given = None if marks is None else marks.given(values)
             response = self._text("response", joined(given) if given and said is None else said)
-            label = self._label(values)
+            of_answer = marks is None or not marks.gives_labels
+            stored = self.columns.label_of(values) if of_answer else None
+            labels, needed = self.columns.labels, self.needs.labelled and of_answer
+            label = read_label(labels, stored, by_field["label"], needed=needed)
             sentences = None if marks is None else marks.sentences(given, response)
             if isinstance(label, str) or sentences == SKIP:
                 return Filtered(row.number, f"label left out on request ({SKIP})", row.file)
@@ -73,7 +75,10 @@ class RowParser:
                 group=_name("group", value_at(values, by_field["group"])),
                 id=name or row.name,
                 samples=self._samples(value_at(values, by_field["samples"])),
-                columns=self._kept(values, response),
+                columns={
+                    key: len(response) if key == CHARACTERS else column_value(value_at(values, key))
+                    for key in self.needs.keep
+                },
                 content=None if name else self._content(response, values),
                 spans=None if marks is None else marks.spans(values, response),
                 sentences=None if isinstance(sentences, str) else sentences,
@@ -81,18 +86,6 @@ class RowParser:
             return example if marks is None else marks.checked(example)
         except FieldError as bad:
             return bad.problem(row.number, row.file)
-
-    def _label(self, values: Mapping[str, object]) -> Meaning:
-        if self.columns.marks is not None and self.columns.marks.gives_labels:
-            return None
-        column, needed = self.columns.by_field["label"], self.needs.labelled
-        return read_label(self.columns.labels, self.columns.label_of(values), column, needed=needed)
-
-    def _kept(self, values: Mapping[str, object], response: str) -> dict[str, float | str | None]:
-        return {
-            key: len(response) if key == CHARACTERS else column_value(value_at(values, key))
-            for key in self.needs.keep
-        }
 
     def _content(self, response: str, values: Mapping[str, object]) -> str:
         """Return what the row holds beside its label; nothing where its answer is known."""
@@ -253,71 +246,9 @@ def _beside(
 _DUPLICATE: Final = "give every row its own id, or name another id column"
 
 
-class _Read(Protocol):
-    """What is known of a source, as `calibrail.data.reading.Reading` knows it."""
-
-    source: str
-    format: str
-    fields: tuple[str, ...]
-    n_rows: int
-
-    @property
-    def reasons(self) -> Mapping[tuple[str, str], int]: ...
-
-    @property
-    def filtered(self) -> Mapping[str, int]: ...
-
-
 def duplicate(number: int, id: str, file: str) -> RowProblem:
     """Return what is wrong with a row whose id stood there before."""
     return RowProblem(number, "id", "duplicate", repr(id), "", _DUPLICATE, file)
-
-
-def describe(problem: RowProblem, source: str) -> str:
-    """Say what is wrong with a row, and what to do about it."""
-    seen = f", got {problem.value}" if problem.value else ""
-    remedy = f". {problem.remedy[0].upper()}{problem.remedy[1:]}" if problem.remedy else ""
-    reason = problem.entry()["reason"]
-    where = problem.file or source
-    return f"{where}, row {problem.row}, field {problem.field}: {reason}{seen}{remedy}"
-
-
-def nothing_usable(read: _Read, first: RowProblem | None, quarantine: Path | None) -> str:
-    """Say why no row of a source is of use, and how its columns are named."""
-    if not read.n_rows:
-        return f"{read.source} is empty: it holds no row"
-    reasons = sorted(read.reasons.items(), key=lambda item: -item[1])[:5]
-    kinds = [f"{field}: {reason} ({n})" for (field, reason), n in reasons]
-    left_out = sorted(read.filtered.items(), key=lambda item: -item[1])[:3]
-    kinds += [f"left out: {reason} ({n})" for reason, n in left_out]
-    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
-    example = f" The first: {describe(first, read.source)}." if first else ""
-    where = f" Every problem is in {quarantine}." if quarantine else ""
-    *some, last = (
-        spell_option(ReadOptions, name)
-        for name in ("mapping", "label_column", "group_column", "id_column")
-    )
-    columns = f"{', '.join(some)} and {last}"
-    return (
-        f"{read.source}, read as {read.format}, has no usable row among {read.n_rows}: "
-        f"{'; '.join(kinds)}.{example}{seen}{where} Columns are named with {columns}; "
-        f"{cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} lists them all"
-    )
-
-
-def nobody_marked(read: _Read) -> str:
-    """Say that a source says of no sentence whether it is supported, and how it could."""
-    spans, answer_id = (
-        spell_option(ReadOptions, "mapping", {field: "COLUMN"}) for field in ("spans", "answer_id")
-    )
-    seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
-    return (
-        f"{read.source} says of no sentence whether it is supported: a hallucinated answer needs "
-        f"spans ([[start, end], ...]; {spans} where the column has another name) or sentences with "
-        f"a label each; where every row is a sentence, {answer_id} names the column of its answer."
-        f"{seen} {cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} says what is "
-        f"there"
-    )
 
 
 #: Fields of an answer, which all of its sentences share.

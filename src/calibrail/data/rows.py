@@ -80,6 +80,8 @@ class RowProblem:
         What to do about it.
     file : str
         Which of several files it comes from; empty where there is one.
+    code : str
+        Stable name of the kind of problem, where something depends on it.
     """
 
     row: int
@@ -89,6 +91,7 @@ class RowProblem:
     detail: str = ""
     remedy: str = ""
     file: str = ""
+    code: str = ""
 
     def entry(self) -> dict[str, object]:
         """Return the JSON object that a quarantine file holds for this problem."""
@@ -135,24 +138,30 @@ class FieldError(Exception):
 
     Parameters
     ----------
-    field, reason, value, remedy
-        As a `Problem` has them; the value is not shortened yet.
+    field, reason, value, remedy, code
+        As a `RowProblem` has them; the value is not shortened yet.
     row : int or None
         Which row it is, where an answer is made of several.
     """
 
     def __init__(
-        self, field: str, reason: str, value: object, remedy: str, row: int | None = None
+        self,
+        field: str,
+        reason: str,
+        value: object,
+        remedy: str,
+        row: int | None = None,
+        code: str = "",
     ) -> None:
         super().__init__(reason)
         self.field, self.reason, self.value, self.remedy = field, reason, value, remedy
-        self.row = row
+        self.row, self.code = row, code
 
     def problem(self, row: int, file: str = "") -> RowProblem:
         """Return what is wrong with the row."""
         value = "" if self.reason == "missing" else shorten(self.value)
         at = row if self.row is None else self.row
-        return RowProblem(at, self.field, self.reason, value, "", self.remedy, file)
+        return RowProblem(at, self.field, self.reason, value, "", self.remedy, file, self.code)
 
 
 #: What the reader of a table yields.

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -197,18 +196,20 @@ def marked_characters(example: Example, start: int, end: int) -> tuple[int, int]
 
     White space is not counted; without spans nothing is marked.
     """
-    return _covered(example, start, end, _written)
+    return _covered(example, start, end, lambda character: not character.isspace())
 
 
 def marked_letters(example: Example, start: int, end: int) -> tuple[int, int]:
     """Return how many letters and digits of a part of the response are marked, and how many are."""
-    return _covered(example, start, end, _letters)
+    return _covered(example, start, end, str.isalnum)
 
 
-def _covered(example: Example, start: int, end: int, size: Callable[[str], int]) -> tuple[int, int]:
+def _covered(
+    example: Example, start: int, end: int, counts: Callable[[str], bool]
+) -> tuple[int, int]:
     text, spans = example.response, example.spans or ()
-    marked = sum(size(text[max(start, first) : min(end, last)]) for first, last in spans)
-    return marked, size(text[start:end])
+    parts = (text[max(start, first) : min(end, last)] for first, last in spans)
+    return sum(sum(map(counts, part)) for part in parts), sum(map(counts, text[start:end]))
 
 
 def sentence_labels(example: Example, share: float = 0.0) -> list[int | None]:
@@ -231,14 +232,6 @@ def _label(example: Example, item: GivenSentence, share: float) -> int | None:
     return HALLUCINATED if marked and marked >= share * n else FAITHFUL
 
 
-def _written(text: str) -> int:
-    return sum(not character.isspace() for character in text)
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
-
-
 def _numbers(cell: Any, n: int) -> list[Any] | None:
     """Return the numbers of a cell that holds a list of n, None of any other cell.
 
@@ -248,15 +241,11 @@ def _numbers(cell: Any, n: int) -> list[Any] | None:
     if numbers is None or len(numbers) != n:
         return None
     return [
-        item if _is_number(item) else f"number {place} of {n}: {item}"
+        item
+        if item is None or (type(item) in (int, float) and math.isfinite(item))
+        else f"number {place} of {n}: {item}"
         for place, item in enumerate(numbers, start=1)
     ]
-
-
-def _is_number(value: Any) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _columns(
@@ -443,11 +432,6 @@ def _one(item: object) -> SentenceCell | None:
     )
 
 
-def shape_error(value: object) -> FieldError:
-    """Return what is wrong with a value that is no list of sentences."""
-    return FieldError("sentences", "wrong type", value, _SHAPE)
-
-
 _UNDEFINED: Final = math.nan
 
 
@@ -478,38 +462,29 @@ class SentenceColumns:
     set_aside : dict of str to int
         Answers of which a column lists another number of values than they have sentences; they
         cannot be used with it.
-    labels : array of int
-        1 for each unsupported sentence, 0 for a supported one.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.set_aside = dict.fromkeys(names, 0)
-        self.labels = array("b")
-        self._numbers = {name: array("d") for name in names}
-        self._usable = {name: array("b") for name in names}
+        #: The number and the label of each sentence of the answers that a column is for.
+        self._cells: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
         self._of_sentences: set[str] = set()
 
     def add(self, example: Example, labels: Sequence[int | None]) -> None:
         """Take the cells of an answer, whose sentences have these labels."""
-        n = len(labels)
-        self.labels.extend(int(label == 1) for label in labels)
+        sentences = sentence_examples(example) if self._cells else []
+        told = [int(label == 1) for label in labels]
         own = {name for item in sentences_of(example) for name in item.columns}
-        sentences: list[Example] | None = None
-        for name, numbers in self._numbers.items():
-            cell, usable = example.columns.get(name), True
-            if listed(cell) is None and name not in own:
-                numbers.extend([_number(cell)] * n)
-                self._usable[name].extend([1] * n)
-                continue
-            self._of_sentences.add(name)
-            try:
-                require_judgeable(example, (name,))
-            except FieldError:
-                self.set_aside[name] += 1
-                usable = False
-            sentences = sentences or sentence_examples(example)
-            numbers.extend(_number(item.columns.get(name)) for item in sentences)
-            self._usable[name].extend([usable] * n)
+        for name, cells in self._cells.items():
+            if listed(example.columns.get(name)) is not None or name in own:
+                self._of_sentences.add(name)
+                try:
+                    require_judgeable(example, (name,))
+                except FieldError:
+                    self.set_aside[name] += 1
+                    continue
+            numbers = (_number(item.columns.get(name)) for item in sentences)
+            cells.extend(zip(numbers, told, strict=True))
 
     def values(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int8]]]:
         """Return the numbers of each column and the labels beside them, of the answers it is for.
@@ -517,12 +492,11 @@ class SentenceColumns:
         Columns that say nothing of single sentences, or hold no number, are left out; NaN stands
         for a sentence without a number.
         """
-        labels, result = np.array(self.labels, dtype=np.int8), {}
-        for name in (name for name in self._numbers if name in self._of_sentences):
-            usable = np.array(self._usable[name], dtype=bool)
-            numbers = np.array(self._numbers[name], dtype=np.float64)[usable]
-            if not np.isnan(numbers).all():
-                result[name] = numbers, labels[usable]
+        result = {}
+        for name, cells in self._cells.items():
+            numbers = np.array([number for number, _ in cells], np.float64)
+            if name in self._of_sentences and not np.isnan(numbers).all():
+                result[name] = numbers, np.array([label for _, label in cells], np.int8)
         return result
 
 
@@ -543,43 +517,38 @@ class NumberLook:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        # Answers, those that it counts, and those unsorted, with a gap, with a number twice.
-        self._seen = {name: [0, 0, 0, 0, 0] for name in names}
+        self._numbers: dict[str, list[list[float]]] = {name: [] for name in names}
 
     def add(self, example: Example) -> None:
         """Take an answer with the cells of its sentences."""
         places = sentences_of(example)
-        if len(places) < 2:
-            return
-        for name in list(self._seen):
+        for name in list(self._numbers) if len(places) > 1 else ():
             cells = [item.columns.get(name) for item in places]
-            numbers = [cell for cell in cells if isinstance(cell, float) and cell.is_integer()]
-            if len(numbers) < len(cells) or min(numbers) < 0:
-                del self._seen[name]
-                continue
-            n_different = len(set(numbers))
-            whole = n_different == len(numbers)
-            seen = self._seen[name]
-            seen[0] += 1
-            seen[1] += whole and min(numbers) <= 1 and max(numbers) - min(numbers) < len(numbers)
-            seen[2] += numbers != sorted(numbers)
-            seen[3] += min(numbers) > 1 or max(numbers) - min(numbers) >= n_different
-            seen[4] += not whole
+            numbers = [n for n in cells if isinstance(n, float) and n.is_integer() and n >= 0]
+            if len(numbers) == len(cells):
+                self._numbers[name].append(numbers)
+            else:
+                del self._numbers[name]
 
     def finish(self) -> tuple[NumberedRows, ...]:
         """Return the columns that number sentences, and how many answers are out of order."""
-        return tuple(
-            NumberedRows(name, n, unsorted, gaps, twice)
-            for name, (n, counted, unsorted, gaps, twice) in self._seen.items()
-            if counted and 2 * counted >= n
-        )
+        made = []
+        for name, answers in self._numbers.items():
+            sizes = [(len(a), len(set(a)), min(a), max(a) - min(a)) for a in answers]
+            counted = sum(n == k and low <= 1 and width < n for n, k, low, width in sizes)
+            if counted and 2 * counted >= len(answers):
+                unsorted = sum(numbers != sorted(numbers) for numbers in answers)
+                gaps = sum(low > 1 or width >= k for _, k, low, width in sizes)
+                twice = sum(k < n for n, k, _, _ in sizes)
+                made.append(NumberedRows(name, len(answers), unsorted, gaps, twice))
+        return tuple(made)
 
 
 #: Where the sentences of rows that were gathered to an answer are.
 GATHERED: Final = "sentences"
 
-#: What is wrong with answers of which nobody said where; they are all that there are, or some.
-UNMARKED: Final = "hallucinated, and nobody marked what"
+#: Code of the problem of a hallucinated answer in which nobody marked anything.
+UNMARKED: Final = "unmarked"
 
 _MARK: Final = (
     "mark what is unsupported (spans: [[start, end], ...], or a label for each sentence), or leave "
@@ -657,7 +626,7 @@ class MarkReader:
             return given
         alone = given_in(value, None)
         if alone is None or self.columns.sentence_labels is None:
-            raise shape_error(value)
+            raise FieldError("sentences", "wrong type", value, _SHAPE)
         if not self._labelled:
             return alone
         seen = f"{listed!r:.60} for {len(alone)} sentences"
@@ -732,7 +701,8 @@ class MarkReader:
                 return replace(example, spans=())
             if example.label is None:
                 raise FieldError("label", "missing", None, _ALL)
-            raise FieldError("spans", UNMARKED, None, _MARK)
+            reason = "hallucinated, and nobody marked what"
+            raise FieldError("spans", reason, None, _MARK, code=UNMARKED)
         self.n_marked += 1
         if example.spans is None and not all(labelled):
             seen = f"{labelled.count(False)} of {len(labelled)}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from calibrail.data.rows import LabelOrigin, ParsedItem, RowBatch, SourceRow, TableItem
 from calibrail.data.traces._export import ExportNotes
@@ -13,7 +13,6 @@ from calibrail.data.traces._export import ExportNotes
 PEEKED: Final = 100
 _PEEKED_VALUES: Final = 100_000
 
-OpenColumns: TypeAlias = Callable[..., Iterator[ParsedItem]]
 OpenBatches: TypeAlias = Callable[..., Iterator[RowBatch]]
 
 
@@ -37,10 +36,9 @@ class Opened:
         What identifies rows that are in no file; None where the files do.
     rectangular : bool
         Whether the first row has all columns.
-    only : callable or None
-        ``only(columns=...)`` gives the rows with these columns alone, where that costs less.
     batches : callable or None
-        ``batches(columns=..., rows=...)`` gives the rows many at a time, as Arrow has them.
+        ``batches(columns=..., rows=...)`` gives the rows many at a time, as Arrow has them, with
+        these columns alone where some are named.
     origin : Origin or None
         How its labels came about, where the source says so itself.
     export : ExportNotes or None
@@ -58,24 +56,11 @@ class Opened:
     items: Iterator[ParsedItem]
     digest: Callable[[], str | None] | None = None
     rectangular: bool = False
-    only: OpenColumns | None = None
     batches: OpenBatches | None = None
     origin: LabelOrigin | None = None
     export: ExportNotes | None = None
     parts: Iterator[TableItem] | None = None
     n_rows: int | None = None
-
-
-def numbered_batches(read: Callable[..., Iterator[Any]]) -> OpenBatches:
-    """Return what reads record batches as batches whose rows are numbered from 1."""
-
-    def batches(**how: Any) -> Iterator[RowBatch]:
-        start = 1
-        for batch in read(**how):
-            yield RowBatch(batch, start)
-            start += batch.num_rows
-
-    return batches
 
 
 def peek(
@@ -95,10 +80,6 @@ def peek(
             fields |= dict.fromkeys(item.values)
         values = len(head) * len(fields) if rectangular else 0
         enough = len(head) >= PEEKED or values >= _PEEKED_VALUES
-        if fields and enough and (not until or any(map(_begins(until), fields))):
+        if fields and enough and (not until or any(name.startswith(until) for name in fields)):
             break
     return head, fields
-
-
-def _begins(prefix: str) -> Callable[[str], bool]:
-    return lambda name: name.startswith(prefix)

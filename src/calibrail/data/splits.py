@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.data.example import identities, lexicographic_order
+from calibrail.data.example import identities
 from calibrail.errors import DataError, InputError
 
 FIT: Final = 0
@@ -96,7 +96,7 @@ def split(
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0; got {seed!r}")
     n = len(classes)
-    members = None if _all_alone(groups, n) else group_numbers(groups, n)
+    members = None if groups is None else group_numbers(groups, n)
     if not n:
         return np.empty(0, dtype=np.int8)
     if ids is not None and len(ids) != n:
@@ -109,7 +109,7 @@ def split(
         identity = np.full(n_groups, np.iinfo(np.uint64).max)
         np.minimum.at(identity, members, names)
         hallucinated = np.bincount(members[classes == 1], minlength=n_groups) > 0
-    order = lexicographic_order(identity)
+    order = np.argsort(identity, kind="stable")
     rng = np.random.default_rng(seed)
     sides = np.empty(n_groups, dtype=np.int8)
     in_order = hallucinated[order]
@@ -118,13 +118,6 @@ def split(
         parts = np.repeat(np.arange(3, dtype=np.int8), _apportioned(len(stratum), shares))
         sides[stratum] = rng.permutation(parts)
     return sides if members is None or n_groups == n else sides[members]
-
-
-def _all_alone(groups: Groups, n: int) -> bool:
-    """Say whether groups are told to be of one example each, and numbered as these stand."""
-    if not isinstance(groups, np.ndarray) or len(groups) != n:
-        return groups is None
-    return bool((groups[1:] > groups[:-1]).all())
 
 
 def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
@@ -196,7 +189,10 @@ def split_from_column(
     >>> split_from_column(["calibration", "Test"]).tolist()
     [1, 2]
     """
-    codes = _codes(values)
+    code_of = {name: code for code, name in enumerate(SPLIT_NAMES)}
+    # There may be millions of rows, and few different values.
+    known = {value: code_of.get(str(value).strip().lower(), -1) for value in set(values)}
+    codes = np.fromiter(map(known.__getitem__, values), np.int8, len(values))
     if (unknown := np.flatnonzero(codes < 0)).size:
         value = values[int(unknown[0])]
         seen = "nothing" if value is None else repr(value)
@@ -212,14 +208,6 @@ def split_from_column(
             "column if its examples share no text"
         )
     return codes
-
-
-def _codes(values: Sequence[object]) -> NDArray[np.int8]:
-    """Return the side that each value says, -1 for one that says none."""
-    sides = {name: code for code, name in enumerate(SPLIT_NAMES)}
-    # There may be millions of rows, and few different values.
-    known = {value: sides.get(str(value).strip().lower(), -1) for value in set(values)}
-    return np.fromiter(map(known.__getitem__, values), np.int8, len(values))
 
 
 def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str, tuple[str, ...]]]:

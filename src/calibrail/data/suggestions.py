@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from calibrail.data.aliases import aliases_of
+from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.columns import ColumnMapping
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
 from calibrail.data.labels import label_key, parse_label, votes_in
@@ -26,22 +26,7 @@ _SHOWN: Final = 50
 _CELLS: Final = 300_000
 
 #: What names of columns speak of.
-_FIELD_WORDS: Final = {
-    "question": ("question", "query", "prompt", "request", "user", "frage"),
-    "contexts": (
-        *("context", "doc", "source", "passage", "evidence", "retriev", "chunk", "snippet"),
-        *("knowledge", "reference", "kontext"),
-    ),
-    "response": (
-        *("answer", "response", "reply", "repl", "output", "completion", "generat", "summar"),
-        *("claim", "antwort"),
-    ),
-}
-
-_LABEL_WORDS: Final = (
-    *("label", "annotation", "verdict", "judg", "human", "gold", "halluc", "faith", "consist"),
-    *("support", "factual", "correct", "ground", "entail", "vote", "truth"),
-)
+_WORDS: Final = {field: words.split() for field, words in NAMES["parts_of_names"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +219,7 @@ def _by_length(
 def _speaks_of(column: str, field: str, depth: int) -> bool:
     """Say whether the last so many names of a path speak of a field."""
     path = ".".join(column.lower().split(".")[-depth:])
-    return any(word in path for word in _FIELD_WORDS[field])
+    return any(word in path for word in _WORDS[field])
 
 
 def _is_free(column: str, taken: set[str]) -> bool:
@@ -305,7 +290,7 @@ def _labels(
 def _is_named(column: str) -> bool:
     """Say whether a column's own name, not that of the object around it, speaks of labels."""
     own = column.rpartition(".")[2].lower()
-    return any(word in own for word in _LABEL_WORDS)
+    return any(word in own for word in _WORDS["label"])
 
 
 _OF: Final = {FAITHFUL: "0", HALLUCINATED: "1", None: "?"}

@@ -10,17 +10,26 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.files import SUFFIXES, open_bytes, seekable, suffix_of
-from calibrail.data.rows import WHOLE_ROW, RowProblem, SourceRow, TableItem, own_values, shorten
+from calibrail.data.rows import (
+    WHOLE_ROW,
+    RowBatch,
+    RowProblem,
+    SourceRow,
+    TableItem,
+    own_values,
+    shorten,
+)
 from calibrail.data.values import DEPTH
 from calibrail.errors import DataError, InputError
 
@@ -42,8 +51,10 @@ DAMAGE: Final = (
 )
 
 
-def parquet_rows(path: Path, columns: Collection[str] | None = None) -> Iterator[TableItem]:
-    """Yield the rows of a Parquet file, numbered from 1.
+def parquet_batches(
+    path: Path, columns: Collection[str] | None = None, rows: int = _BATCH
+) -> Iterator[Any]:
+    """Yield the record batches of a Parquet file.
 
     Parameters
     ----------
@@ -52,19 +63,14 @@ def parquet_rows(path: Path, columns: Collection[str] | None = None) -> Iterator
     columns : collection of str or None
         The columns to read; a name such as ``metadata.label`` stands for its ``metadata``. None
         reads all.
+    rows : int
+        How many a batch has at most.
 
     Raises
     ------
     DataError
         The file is not Parquet, is damaged, or names a column twice.
     """
-    return _batched(parquet_batches(path, columns))
-
-
-def parquet_batches(
-    path: Path, columns: Collection[str] | None = None, rows: int = _BATCH
-) -> Iterator[Any]:
-    """Yield the record batches of a Parquet file, so many rows at a time; see `parquet_rows`."""
     import pyarrow.parquet as pq
 
     number = 0
@@ -141,35 +147,33 @@ def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
         ) from error
 
 
-def saved_rows(
-    folder: Path, split: object = None, columns: Collection[str] | None = None
-) -> Iterator[TableItem]:
-    """Yield the rows of a folder written by ``save_to_disk``, numbered from 1 over its files.
-
-    Parameters
-    ----------
-    folder, split
-        As `saved_files` takes them.
-    columns : collection of str or None
-        As `parquet_rows` takes them.
-    """
-    return _batched(saved_batches(folder, split, columns))
-
-
 def saved_batches(
     folder: Path,
     split: object = None,
     columns: Collection[str] | None = None,
     rows: int = _BATCH,
 ) -> Iterator[Any]:
-    """Yield the record batches of such a folder, so many rows at a time; see `saved_rows`."""
-    for batch in _stream_batches(saved_files(folder, split), columns):
-        for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
+    """Yield the record batches of such a folder; see `saved_files` and `parquet_batches`."""
+    import pyarrow as pa
+
+    for path in saved_files(folder, split):
+        number = 0
+        try:
+            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+                chosen = _chosen(path, reader.schema, columns)
+                for batch in reader:
+                    # What is mapped is read when it is used: damage must show here.
+                    batch.validate()
+                    batch = widened(batch.select(chosen))
+                    for start in range(0, batch.num_rows, rows):
+                        yield batch.slice(start, rows)
+                    number += batch.num_rows
+        except DAMAGE as error:
+            raise DataError(_unreadable(path, "Arrow", number, error)) from error
 
 
 def table_rows(source: object) -> Iterator[TableItem]:
-    """Yield the rows of a table in memory that offers itself to Arrow or for interchange.
+    """Yield the rows of a table in memory that offers itself to Arrow.
 
     Raises
     ------
@@ -179,20 +183,14 @@ def table_rows(source: object) -> Iterator[TableItem]:
     import pyarrow as pa
 
     try:
-        if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-            table = pa.table(source)
-        else:
-            from pyarrow.interchange import from_dataframe
-
-            table = from_dataframe(source)
+        table = pa.table(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(
             f"a {type(source).__name__} cannot be read as an Arrow table: {_first_line(error)}"
         ) from error
-    names = table.column_names
-    if twice := _twice(names):
+    if twice := _twice(table.column_names):
         raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
-    yield from _batched(map(widened, table.to_batches(max_chunksize=_BATCH)))
+    yield from batch_rows(numbered(map(widened, table.to_batches(max_chunksize=_BATCH))))
 
 
 def widened(batch: Any) -> Any:
@@ -202,21 +200,15 @@ def widened(batch: Any) -> Any:
     """
     import pyarrow as pa
 
-    columns, kinds = list(batch.columns), [field.type for field in batch.schema]
-    for place, kind in enumerate(kinds):
-        listed = pa.types.is_list(kind) and kind.value_type == pa.float32()
+    columns = list(batch.columns)
+    for place, (column, kind) in enumerate(zip(columns, batch.schema.types, strict=True)):
         if kind == pa.float16():
-            valid = np.array(batch.column(place).is_valid().to_pylist(), np.bool_)
-            data = np.frombuffer(batch.column(place).buffers()[1] or b"", np.float16)
-            offset = batch.column(place).offset
-            columns[place] = number_array(doubles(data[offset : offset + len(valid)]), valid)
-        elif listed:
-            texts = columns[place].cast(pa.list_(pa.string()))
-            columns[place] = texts.cast(pa.list_(pa.float64()))
+            texts = [None if item is None else str(np.float16(item)) for item in column.to_pylist()]
+            columns[place] = string_array(texts).cast(pa.float64())
         elif kind == pa.float32():
-            columns[place] = columns[place].cast(pa.string()).cast(pa.float64())
-    if all(column is kept for column, kept in zip(columns, batch.columns, strict=True)):
-        return batch
+            columns[place] = column.cast(pa.string()).cast(pa.float64())
+        elif pa.types.is_list(kind) and kind.value_type == pa.float32():
+            columns[place] = column.cast(pa.list_(pa.string())).cast(pa.list_(pa.float64()))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
@@ -268,7 +260,8 @@ def byte_array(values: Sequence[str | None], surrogates: str = "surrogatepass") 
 
 
 def number_array(
-    values: NDArray[np.float64] | NDArray[np.int8], valid: NDArray[np.bool_]
+    values: NDArray[np.float64] | NDArray[np.int8] | NDArray[np.int64],
+    valid: NDArray[np.bool_] | None = None,
 ) -> pa.Array:
     """Return an Arrow array of the same type, null where ``valid`` is False.
 
@@ -277,54 +270,41 @@ def number_array(
     """
     import pyarrow as pa
 
-    kept = np.ascontiguousarray(np.where(valid, values, np.zeros(1, values.dtype)))
-    kind = pa.from_numpy_dtype(kept.dtype)
-    return pa.Array.from_buffers(kind, len(kept), [_bitmap(valid), pa.py_buffer(kept)])
+    held = values if valid is None else np.where(valid, values, np.zeros(1, values.dtype))
+    held, bits = np.ascontiguousarray(held), None if valid is None else _bitmap(valid)
+    kind = pa.from_numpy_dtype(held.dtype)
+    return pa.Array.from_buffers(kind, len(held), [bits, pa.py_buffer(held)])
 
 
 def _twice(names: Iterable[str]) -> list[str]:
     return sorted(name for name, n in Counter(names).items() if n > 1)
 
 
-def _stream_batches(paths: Iterable[Path], columns: Collection[str] | None) -> Iterator[Any]:
-    import pyarrow as pa
-
-    for path in paths:
-        number = 0
-        try:
-            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
-                chosen = _chosen(path, reader.schema, columns)
-                for batch in reader:
-                    # What is mapped is read when it is used: damage must show here.
-                    batch.validate()
-                    yield widened(batch.select(chosen))
-                    number += batch.num_rows
-        except DAMAGE as error:
-            raise DataError(_unreadable(path, "Arrow", number, error)) from error
-
-
-def _batched(batches: Iterable[Any]) -> Iterator[TableItem]:
-    number = 0
+def numbered(batches: Iterable[Any]) -> Iterator[RowBatch]:
+    """Yield record batches with the numbers of their first rows, from 1 on."""
+    start = 1
     for batch in batches:
-        size = max(1, min(_BATCH, _CONVERTED // max(1, batch.num_columns)))
-        for start in range(0, batch.num_rows, size):
-            for values in _values(batch.slice(start, size)):
-                number += 1
+        yield RowBatch(batch, start)
+        start += batch.num_rows
+
+
+def batch_rows(batches: Iterable[RowBatch]) -> Iterator[TableItem]:
+    """Yield the rows of numbered batches."""
+    for batch in batches:
+        size = max(1, _CONVERTED // max(1, batch.rows.num_columns))
+        for start in range(0, batch.rows.num_rows, size):
+            rows = batch.rows.slice(start, size)
+            try:
+                # Texts that are not UTF-8, and places of texts that lie outside their buffer.
+                held: list[Any] = validated(rows).to_pylist()
+            except DAMAGE:
+                # A value of the batch cannot be read: find it, and lose no other row.
+                held = [_single(rows.slice(i, 1)) for i in range(rows.num_rows)]
+            for number, values in enumerate(held, batch.start + start):
                 if isinstance(values, dict):
-                    yield SourceRow(number, values)
+                    yield SourceRow(number, values, batch.file)
                 else:
-                    yield RowProblem(number, WHOLE_ROW, *values)
-
-
-def _values(batch: Any) -> list[Any]:
-    """Return the values of every row, or why a row has none: reason, value, detail, remedy."""
-    try:
-        # Texts that are not UTF-8, and places of texts that lie outside their buffer.
-        rows: list[Any] = validated(batch).to_pylist()
-    except DAMAGE:
-        # A value of the batch cannot be read: find it, and lose no other row.
-        rows = [_single(batch.slice(i, 1)) for i in range(batch.num_rows)]
-    return rows
+                    yield replace(RowProblem(number, WHOLE_ROW, *values), file=batch.file)
 
 
 def _single(row: Any) -> dict[str, object] | tuple[str, str, str, str]:
@@ -367,9 +347,6 @@ def _bitmap(valid: NDArray[np.bool_]) -> pa.Buffer | None:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
 
 
-#: Rows of a frame that are turned into Python's own values at a time.
-_BLOCK: Final = 1024
-
 #: What every function that reads data takes, in words.
 ACCEPTED: Final = (
     "a path, a pandas or polars DataFrame, an Arrow table, a dict of columns, or a list of dicts "
@@ -380,15 +357,6 @@ ACCEPTED: Final = (
 _ABSENT: Final = ("NAType", "NaTType")
 
 
-@runtime_checkable
-class Interchanged(Protocol):
-    """A data frame that offers itself by the interchange protocol alone."""
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> object:
-        """Return what the protocol asks for."""
-
-
-@runtime_checkable
 class ArrowStream(Protocol):
     """What offers its rows to Arrow: a pyarrow or polars table, a query's result."""
 
@@ -415,7 +383,9 @@ class MemoryRows:
 
     def __init__(self, source: object) -> None:
         self.format, self._open = _opened(source)
-        self.n = _length(source)
+        held = next(iter(source.values()), ()) if isinstance(source, Mapping) else source
+        n = getattr(held, "num_rows", None)
+        self.n = n if isinstance(n, int) else len(held) if isinstance(held, Sized) else None
         self._digest: str | None = None
 
     def __call__(self) -> Iterator[TableItem]:
@@ -424,7 +394,9 @@ class MemoryRows:
         for item in self._open():
             if isinstance(item, SourceRow):
                 item = SourceRow(item.number, {str(k): native(v) for k, v in item.values.items()})
-                hasher.update(_canonical(item.values))
+                cells = {name: cell for name, cell in item.values.items() if cell is not None}
+                text = json.dumps(cells, sort_keys=True, ensure_ascii=False, default=str) + "\n"
+                hasher.update(text.encode("utf-8", "surrogatepass"))
             yield item
         self._digest = hasher.hexdigest()
 
@@ -573,16 +545,10 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
     return kind, lambda: _item_rows(rows)
 
 
-def _length(source: object) -> int | None:
-    if isinstance(source, Mapping):
-        source = next(iter(source.values()), ())
-    if (n := getattr(source, "num_rows", None)) is not None:
-        return int(n) if isinstance(n, int) else None
-    return len(source) if isinstance(source, Sized) else None
-
-
 def _is_table(source: object) -> bool:
-    return _of_pandas(source) or isinstance(source, ArrowStream | Interchanged)
+    return _of_pandas(source) or any(
+        hasattr(source, f"__arrow_c_{kind}__") for kind in ("stream", "array")
+    )
 
 
 def _of_pandas(source: object) -> bool:
@@ -609,18 +575,13 @@ def _column_rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[TableItem]:
 def _frame_rows(frame: Any) -> Iterator[TableItem]:
     """Yield the rows of a pandas DataFrame; Arrow would refuse a column of mixed types."""
     names = [str(name) for name in frame.columns]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := _twice(names):
         raise DataError(
             f"the DataFrame has several columns {twice[0]!r}; give every column its own name"
         )
-    number = 0
-    for start in range(0, len(frame), _BLOCK):
-        part = frame.iloc[start : start + _BLOCK]
-        columns = [part.iloc[:, place] for place in range(len(names))]
-        cells = [(doubles(held) if _is_small(held) else held).tolist() for held in columns]
-        for row in zip(*cells, strict=True):
-            number += 1
-            yield SourceRow(number, dict(zip(names, row, strict=True)))
+    columns = [frame.iloc[:, place] for place in range(len(names))]
+    cells = [(doubles(held) if _is_small(held) else held).tolist() for held in columns]
+    yield from _column_rows(dict(zip(names, cells, strict=True)))
 
 
 def _column(name: str, values: Any) -> Sequence[Any]:
@@ -649,12 +610,6 @@ def _given(value: object) -> str:
     if kind.__module__ in ("builtins", "__main__"):
         return f"a {kind.__name__}"
     return f"a {kind.__module__.partition('.')[0]} {kind.__name__}"
-
-
-def _canonical(values: Mapping[str, object]) -> bytes:
-    cells = {name: cell for name, cell in values.items() if cell is not None}
-    text = json.dumps(cells, sort_keys=True, ensure_ascii=False, default=str)
-    return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
 #: Characters that one cell may hold. An unclosed quote would swallow the rest of the file; past
@@ -724,7 +679,7 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         raise DataError(f"{path} has no readable header: {error}") from error
     if not any(header):
         raise DataError(f"{path} is empty: its first line must name the columns")
-    if twice := sorted(name for name, n in Counter(header).items() if name and n > 1):
+    if twice := _twice(filter(None, header)):
         raise DataError(f"{path} names columns twice in its header: {', '.join(twice)}; rename one")
     return [name or f"column_{i}" for i, name in enumerate(header, start=1)]
 

@@ -38,14 +38,14 @@ def load_json(text: str) -> object:
     """
     try:
         value = json.loads(text)
-    except RecursionError:
-        value = _TOO_DEEP
+    except RecursionError as error:
+        raise JsonLimitError(_TOO_DEEP) from error
     except json.JSONDecodeError:
         raise
     except ValueError as error:
         digits = sys.get_int_max_str_digits()
         raise JsonLimitError(f"a number of more than {digits:,} digits") from error
-    value = _shallow(text, value)
+    _require_shallow(text, value)
     if _SURROGATE.search(text):
         escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
         return json.loads(escaped.decode("utf-16", "replace"))
@@ -58,38 +58,30 @@ def load_literal(text: str) -> object:
         value = ast.literal_eval(text)
     except (SyntaxError, TypeError) as error:
         raise ValueError(str(error)) from error
-    except (RecursionError, MemoryError):
-        value = _TOO_DEEP
-    value = _shallow(text, value)
+    except (RecursionError, MemoryError) as error:
+        raise JsonLimitError(_TOO_DEEP) from error
+    _require_shallow(text, value)
     if "\\" in text:
         # Refuses half of a surrogate pair, with a ValueError.
         json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
     return value
 
 
-def _shallow(text: str, value: object) -> object:
+_TOO_DEEP: Final = f"lists or objects nested more than {DEPTH} deep"
+
+
+def _require_shallow(text: str, value: object) -> None:
     # Counting characters is quick; few rows have as many brackets.
-    brackets = text.count("[") + text.count("{") + text.count("(")
-    if value is _TOO_DEEP or (brackets > DEPTH and _deep(value)):
-        raise JsonLimitError(f"lists or objects nested more than {DEPTH} deep")
-    return value
-
-
-def _deep(value: object) -> bool:
+    if text.count("[") + text.count("{") + text.count("(") <= DEPTH:
+        return
     level = [value]
     for _ in range(DEPTH + 1):
         nested = [item for item in level if isinstance(item, (list, tuple, dict))]
+        held = (item.values() if isinstance(item, dict) else item for item in nested)
+        level = [inner for items in held for inner in items]
         if not nested:
-            return False
-        level = [
-            inner
-            for item in nested
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-    return True
-
-
-_TOO_DEEP: Final = object()
+            return
+    raise JsonLimitError(_TOO_DEEP)
 
 
 # Names are listed this deep, and this many of one row: tables may be wide; and so many messages.

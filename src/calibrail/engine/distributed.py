@@ -17,23 +17,16 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
-from calibrail.engine.local import (
-    BLOCK,
-    concat_tables,
-    keys_of,
-    model_name,
-    score_blocks,
-    score_here,
-)
+from calibrail.engine.local import BLOCK, concat_tables, keys_of, model_name, score_here
 from calibrail.engine.shards import (
     Job,
     Shard,
     ShardRun,
     ShardStore,
     digest_of,
-    digests,
     opened_store,
     read_result,
+    shard_digest,
     shard_progress,
     to_examples,
     to_table,
@@ -95,17 +88,10 @@ class SerialisedScore:
         if self.state is not None:
             score = with_state(score, self.state)
         if (here := serialise_score(score)) != self:
-            differing = [
-                f"{what} here {ours}, there {theirs}"
-                for what, ours, theirs in (
-                    ("fingerprint", here.fingerprint, self.fingerprint),
-                    ("versions", here.versions, self.versions),
-                )
-                if ours != theirs
-            ]
             raise ModelError(
-                f"a worker would compute another {self.name} than this run: "
-                f"{'; '.join(differing) or 'its parameters differ'}; install the same there"
+                f"a worker would compute another {self.name} than this run: {here.fingerprint} of "
+                f"{here.versions}, and not {self.fingerprint} of {self.versions}; install the same "
+                "there"
             )
         return score
 
@@ -243,8 +229,9 @@ def _models(score: Score) -> dict[str, Any]:
 
 
 def _n_cut(models: Mapping[str, Any]) -> dict[str, int]:
-    pairs = ((name, model) for name, model in models.items() if isinstance(model, PairModel))
-    return {name: model.n_truncated for name, model in pairs}
+    return {
+        name: model.n_truncated for name, model in models.items() if isinstance(model, PairModel)
+    }
 
 
 @dataclass(slots=True, eq=False)
@@ -279,11 +266,8 @@ class ShardScores:
             if beside[name]["failed"] and not failures:
                 continue
             self.values[name] = table[name].combine_chunks().to_numpy()
-            why = (
-                table[reason].to_pylist()
-                if (reason := f"{name}__reason") in table.column_names
-                else ()
-            )
+            has_reasons = f"{name}__reason" in table.column_names
+            why = table[f"{name}__reason"].to_pylist() if has_reasons else []
             self.reasons[name] = {row: text for row, text in enumerate(why) if text is not None}
             self.beside[name] = beside[name]
 
@@ -294,14 +278,8 @@ class ShardScores:
             shared = tuple(names[other] for other in names if other in spent["shared_with"])
             # What was kept before openings were timed holds them in its seconds.
             opening = spent.get("seconds_opening", 0.0)
-            yield Cost(
-                key,
-                n,
-                spent["seconds"],
-                spent["passes"],
-                shared,
-                seconds_opening=opening,
-            )
+            seconds, passes = spent["seconds"], spent["passes"]
+            yield Cost(key, n, seconds, passes, shared, seconds_opening=opening)
 
     @property
     def cut(self) -> set[str]:
@@ -441,65 +419,34 @@ def score_parts(
     """
     keys_of(scores)
     options = engine()
-    plan = _ScoringPlan.for_scores(scores) if options.apart else None
-    if plan is None or not plan.sent:
-        return score_blocks(examples, scores, take, keep=keep, block=block, progress=progress)[0]
+    sent = _portable(scores) if options.apart else {}
+    if not sent:
+        made, _ = score_here(examples, scores, take=take, keep=keep, block=block, progress=progress)
+        return made
     with opened_store(options) as store:
-        scoring = _Scoring(plan, list(scores), tuple(keep), store, take)
-        what = [{"score": key, "digest": item.digest} for key, item in plan.sent.items()]
+        scoring = _Scoring(sent, list(scores), tuple(keep), store, take)
+        what = [{"score": key, "digest": item.digest} for key, item in sent.items()]
         scoring.run = ShardRun(store, options, what, progress, scoring.release)
         return scoring.score(examples)
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoringPlan:
-    """Which scores are computed where.
-
-    Attributes
-    ----------
-    sent : dict of str to Sent
-        By key, those that can be computed anywhere.
-    reading : frozenset of str
-        Those among them that may read more than texts: cells of the data, or the id.
-    here : list of Score
-        Those that are computed by this process.
-    """
-
-    sent: dict[str, SerialisedScore]
-    reading: frozenset[str]
-    here: list[Score]
-
-    @classmethod
-    def for_scores(cls, scores: Sequence[Score]) -> "_ScoringPlan":
-        reasons = [(score, local_only_reason(score)) for score in scores]
-        for score, why in reasons:
+def _portable(scores: Sequence[Score]) -> dict[str, SerialisedScore]:
+    """Return, by key, the scores that can be computed anywhere; say why others are not sent."""
+    sent = {}
+    options = engine()
+    given = {"engine": options.engine} if options.engine != "local" else {}
+    more = {} if options.shards is None else {"shards": str(options.shards)}
+    spelt = [spell_option(EngineOptions, *each) for each in (*given.items(), *more.items())]
+    for score in scores:
+        if (why := local_only_reason(score)) is None:
+            sent[key_of(score)] = serialise_score(score)
+        elif not isinstance(score, ColumnScore):
             # That a column is not computed needs no word.
-            if why is not None and not isinstance(score, ColumnScore):
-                say_once(
-                    f"{key_of(score)} is computed by the process that you started, and not kept, "
-                    f"despite {_engine_options(engine())}: {why}"
-                )
-        away = [score for score, why in reasons if why is None]
-        sent_by_key = {key_of(score): serialise_score(score) for score in away}
-        return cls(
-            sent_by_key,
-            frozenset(key_of(score) for score in away if not reads_texts_alone(score)),
-            [score for score in scores if key_of(score) not in sent_by_key],
-        )
-
-    def wanted(self, *, reading: bool) -> list[SerialisedScore]:
-        """Return the scores that may read more than texts, or those that read texts alone."""
-        return [item for key, item in self.sent.items() if (key in self.reading) == reading]
-
-
-def _engine_options(options: EngineOptions) -> str:
-    """Return the options by which scores are computed elsewhere, or kept."""
-    given = dict[str, str]()
-    if options.engine != "local":
-        given["engine"] = options.engine
-    if options.shards is not None:
-        given["shards"] = str(options.shards)
-    return " and ".join(spell_option(EngineOptions, name, value) for name, value in given.items())
+            say_once(
+                f"{key_of(score)} is computed by the process that you started, and not kept, "
+                f"despite {' and '.join(spelt)}: {why}"
+            )
+    return sent
 
 
 class _Scoring:
@@ -507,10 +454,10 @@ class _Scoring:
 
     Parameters
     ----------
-    plan : _Plan
-        Which scores are computed where.
+    sent : dict of str to SerialisedScore
+        By key, the scores that can be computed anywhere.
     scores : list of Score
-        All of them, in the order of the columns.
+        All scores, in the order of the columns.
     keep : tuple of str
         Columns of the examples that stay.
     store : ShardStore
@@ -523,17 +470,20 @@ class _Scoring:
 
     def __init__(
         self,
-        plan: _ScoringPlan,
+        sent: dict[str, SerialisedScore],
         scores: list[Score],
         keep: tuple[str, ...],
         store: ShardStore,
         take: Callable[[ScoreTable], None],
     ) -> None:
-        self._plan, self._scores, self._keep = plan, scores, keep
+        self._sent, self._scores, self._keep = sent, scores, keep
         self._store, self._take = store, take
-        self._keys = list(map(key_of, scores))
-        self._scales = dict(zip(self._keys, map(scale_of, scores), strict=True))
-        self._names = {item.digest: key for key, item in plan.sent.items()}
+        self._scales = {key_of(score): scale_of(score) for score in scores}
+        self._names = {item.digest: key for key, item in sent.items()}
+        self._here = [score for score in scores if key_of(score) not in sent]
+        away = (score for score in scores if key_of(score) in sent)
+        #: Whether some score may read more than texts: cells of the data, or the id.
+        self._reads_more = not all(map(reads_texts_alone, away))
         # What is known of the shards that were not handed over yet.
         self._parts: dict[int, tuple[ScoreTable, ShardScores]] = {}
         self._costs: dict[str, Cost] = {}
@@ -546,19 +496,29 @@ class _Scoring:
         """Score the examples; return what it cost."""
         self.run.run(self._jobs(examples))
         made, _ = score_here((), self._scores, keep=self._keep)
-        return replace(
-            made,
-            costs=tuple(self._costs.get(cost.score, cost) for cost in made.costs),
-            n_truncated=len(self._cut),
-            n_cut=self._n_cut,
-        )
+        costs = tuple(self._costs.get(cost.score, cost) for cost in made.costs)
+        return replace(made, costs=costs, n_truncated=len(self._cut), n_cut=self._n_cut)
 
     def release(self, number: int) -> None:
         """Hand over the part of the table that is a shard, and forget it."""
         shard = self.run.shards[number]
         part, known = self._parts.pop(number)
-        self._complete(shard, known)
-        self._take(self._shard_table(part, known))
+        for path in shard.results:
+            # What stood there before is known.
+            if path in self._made and known.values.keys() < self._names.keys():
+                if (result := read_result(path)) is None:
+                    raise DataError(
+                        f"{path} was damaged or removed while this ran; run the same command again"
+                    )
+                known.add(result, self._names, shard.n)
+        values, reasons = dict(part.columns), dict(part.reasons)
+        for name, key in self._names.items():
+            values[key], reasons[key] = known.values[name], known.reasons[name]
+        numbered = {
+            key: {self._n + row: why for row, why in reasons[key].items()} for key in self._scales
+        }
+        columns = {key: values[key] for key in self._scales}
+        self._take(replace(part, columns=columns, reasons=numbered, scales=self._scales))
         for cost in (*known.costs(self._names, shard.n), *part.costs):
             before = self._costs.get(cost.score)
             self._costs[cost.score] = cost if before is None else before + cost
@@ -570,69 +530,39 @@ class _Scoring:
         """Cut shards, compute here what is computed here, and yield what is not known yet."""
         for number, shard, batch in self.run.cut(examples):
             # Answers of endpoints are asked for once, in whichever shard the question stands.
-            part, cut = score_here(batch, self._plan.here, keep=self._keep, forget=not number)
+            part, cut = score_here(batch, self._here, keep=self._keep, forget=not number)
             self._cut |= cut
-            rows = to_table(batch, cells=bool(self._plan.reading))
-            by_texts, by_all = digests(rows)
-            shard.digest = by_texts
+            rows = to_table(batch, cells=self._reads_more)
+            shard.digest = shard_digest(rows, texts_alone=not self._reads_more)
             known = ShardScores()
             self._parts[number] = part, known
-            tasks = [
-                (digest, task)
-                for digest, reading in ((by_texts, False), (by_all, True))
-                if (task := self._missing(shard, known, digest, self._plan.wanted(reading=reading)))
-            ]
-            shard.waiting = len(tasks)
-            if not tasks:
+            task = self._missing(shard, known)
+            shard.waiting = int(task is not None)
+            if task is None:
                 self.run.finished(shard)
-            for digest, task in tasks:
-                path = self._store.put_input(f"{number}-{digest}", rows)
-                shard.results.append(result := self._store.result(digest, task.key))
-                yield Job(number, task, path, result, shard.n)
+                continue
+            path = self._store.put_input(f"{number}-{shard.digest}", rows)
+            shard.results.append(result := self._store.result(shard.digest, task.key))
+            yield Job(number, task, path, result, shard.n)
 
-    def _missing(
-        self, shard: Shard, known: ShardScores, digest: str, wanted: list[SerialisedScore]
-    ) -> ScoreTask | None:
+    def _missing(self, shard: Shard, known: ShardScores) -> ScoreTask | None:
         """Take what is known of a shard; return what computes the rest."""
-        names = [item.digest for item in wanted]
-        stood = self._store.results(digest) if wanted else []
+        stood = self._store.results(shard.digest)
         for path in stood:
             before = len(known.values)
             if (table := read_result(path)) is None or table.num_rows != shard.n:
                 path.unlink(missing_ok=True)
                 continue
             # What failed in an earlier run is tried again.
-            known.add(table, names, shard.n, failures=path in self._made)
+            known.add(table, self._names, shard.n, failures=path in self._made)
             if len(known.values) > before:
                 shard.results.append(path)
-        missing = tuple(item for item in wanted if item.digest not in known.values)
+        missing = [item for item in self._sent.values() if item.digest not in known.values]
         if not missing:
             return None
-        task = ScoreTask(missing)
-        result = self._store.result(digest, task.key)
+        task = ScoreTask(tuple(missing))
+        result = self._store.result(shard.digest, task.key)
         if result in stood and result not in self._made:
             result.unlink(missing_ok=True)
         self._made.add(result)
         return task
-
-    def _complete(self, shard: Shard, known: ShardScores) -> None:
-        """Read what was computed of a shard."""
-        names = [item.digest for item in self._plan.sent.values()]
-        for path in shard.results:
-            if any(name not in known.values for name in names):
-                if (table := read_result(path)) is None:
-                    raise DataError(
-                        f"{path} was damaged or removed while this ran; run the same command again"
-                    )
-                known.add(table, names, shard.n)
-
-    def _shard_table(self, part: ScoreTable, known: ShardScores) -> ScoreTable:
-        """Return one shard's part of the table, its rows numbered on from those before."""
-        digests = {key: item.digest for key, item in self._plan.sent.items()}
-        values = {**part.columns, **{key: known.values[name] for key, name in digests.items()}}
-        reasons = {**part.reasons, **{key: known.reasons[name] for key, name in digests.items()}}
-        numbered = {
-            key: {self._n + row: why for row, why in reasons[key].items()} for key in self._keys
-        }
-        columns = {key: values[key] for key in self._keys}
-        return replace(part, columns=columns, reasons=numbered, scales=self._scales)

@@ -82,13 +82,6 @@ class CostLedger:
         """Charge the time, and the passes made meanwhile, to one score."""
         return _charged(self._on_score[key], self._used[key])
 
-    def weights(self, models: Sequence[SharedModel]) -> list[float]:
-        """Return each model's share of the seconds so far; equal ones where one has none."""
-        seconds = [self._on_model[id(model)].seconds for model in models]
-        if not all(seconds):
-            seconds = [1.0] * len(models)
-        return [part / sum(seconds) for part in seconds]
-
     def n_cut(self) -> int:
         """Return how many pairs had a short side so long that its end was not read."""
         return self._cut_now() - self._cut_before
@@ -156,6 +149,7 @@ def score_here(
     examples: Iterable[Example],
     scores: Sequence[Score],
     *,
+    take: Callable[[ScoreTable], None] | None = None,
     keep: Sequence[str] = (),
     block: int = BLOCK,
     progress: Callable[[int], None] | None = None,
@@ -172,6 +166,8 @@ def score_here(
         Consumed once.
     scores : sequence of Score
         Each may be named once.
+    take : callable, optional
+        Gets the table of each block; what is returned has no rows then.
     keep : sequence of str
         Columns of the examples to return as they are.
     block : int
@@ -193,35 +189,11 @@ def score_here(
         If a score is named twice, ``block`` is not positive, or a score returns another number of
         values than it was given examples.
     """
-    tables: list[ScoreTable] = []
-    made, cut = score_blocks(
-        examples, scores, tables.append, keep=keep, block=block, progress=progress, forget=forget
-    )
-    return concat_tables(made, tables), cut
-
-
-def score_blocks(
-    examples: Iterable[Example],
-    scores: Sequence[Score],
-    take: Callable[[ScoreTable], None],
-    *,
-    keep: Sequence[str] = (),
-    block: int = BLOCK,
-    progress: Callable[[int], None] | None = None,
-    forget: bool = True,
-) -> tuple[ScoreTable, frozenset[str]]:
-    """Score examples as `score_here` does, and hand over the table of each block.
-
-    Returns
-    -------
-    (ScoreTable, frozenset of str)
-        A table without rows that holds what all blocks cost; what was cut.
-    """
     if block < 1:
         raise InputError(f"block must be at least 1; got {block!r}")
     keys = keys_of(scores)
     ledger, scales = CostLedger(keys, scores), dict(zip(keys, map(scale_of, scores), strict=True))
-    cut: set[str] = set()
+    cut, tables = set[str](), list[ScoreTable]()
     # What an earlier run left behind was computed in other batches: the same data must give the
     # same bytes whatever ran before.
     for model in ledger.models:
@@ -229,7 +201,7 @@ def score_blocks(
             model.forget()
     n = 0
     for batch in blocks(examples, characters, block, BLOCK_CHARACTERS):
-        within = _within(progress, n, len(batch))
+        within = share_of(progress, n, len(batch))
         cut |= _prepare(batch, scores, ledger, within)
         results: dict[str, Scores] = {}
         for key, score in zip(keys, scores, strict=True):
@@ -239,7 +211,9 @@ def score_blocks(
                 raise InputError(
                     f"the score {key} returned {given} values for {len(batch)} examples"
                 )
-        take(replace(_table(n, batch, results, keep), scales=scales))
+        (tables.append if take is None else take)(
+            replace(_table(n, batch, results, keep), scales=scales)
+        )
         n += len(batch)
         if progress is not None:
             progress(n)
@@ -250,7 +224,7 @@ def score_blocks(
         n_cut=ledger.n_cut(),
         scales=scales,
     )
-    return made, frozenset(cut)
+    return concat_tables(made, tables), frozenset(cut)
 
 
 def keys_of(scores: Sequence[Score]) -> list[str]:
@@ -273,7 +247,7 @@ def characters(example: Example) -> int:
     return len(example.question) + len(example.response) + beside
 
 
-def _within(
+def share_of(
     progress: Callable[[int], None] | None, start: int, size: int
 ) -> Callable[[float], None]:
     """Return what says how far a block is, of which a share is done; never less than before."""
@@ -300,14 +274,11 @@ def _prepare(
         for demand in score.demands(batch) if isinstance(score, Demanding) else ():
             by_model[id(demand.model)].append(demand)
     cut: set[str] = set()
-    done = 0.0
-    weights = ledger.weights([demands[0].model for demands in by_model.values()])
-    for weight, demands in zip(weights, by_model.values(), strict=True):
+    for done, demands in enumerate(by_model.values()):
 
-        def of_all(share: float, done: float = done, weight: float = weight) -> None:
-            report_share(done + share * weight)
+        def of_all(share: float, done: int = done) -> None:
+            report_share((done + share) / len(by_model))
 
-        done += weight
         with ledger.preparing(model := demands[0].model), progress_listener(of_all):
             prepare(demands)
         if isinstance(model, Encoder):
@@ -352,7 +323,7 @@ def _shared(cell: Any) -> Any:
 
 
 def concat_tables(made: ScoreTable, tables: list[ScoreTable]) -> ScoreTable:
-    """Return the tables of all blocks as one; they are given up, so that nothing is held twice.
+    """Return the tables of all blocks as one.
 
     Parameters
     ----------
@@ -361,43 +332,24 @@ def concat_tables(made: ScoreTable, tables: list[ScoreTable]) -> ScoreTable:
     tables : list of ScoreTable
         Of the blocks.
     """
-    tables.insert(0, made)
-    first = made
-    ids, groups = [table.ids for table in tables], [table.groups for table in tables]
-    labels, digests = [table.labels for table in tables], [table.digests for table in tables]
-    columns = {key: [table.columns[key] for table in tables] for key in first.columns}
+    tables = [made, *tables]
+
+    def joined(name: str) -> Any:
+        join = np.concatenate if name in ("labels", "digests") else pa.concat_arrays
+        return join([getattr(table, name) for table in tables])
+
+    columns = {key: np.concatenate([it.columns[key] for it in tables]) for key in made.columns}
     reasons = {
         key: {row: why for table in tables for row, why in table.reasons[key].items()}
-        for key in first.columns
+        for key in made.columns
     }
-    kept = {name: [cell for t in tables for cell in t.kept[name]] for name in first.kept}
-    tables.clear()
-    del first
-    return replace(
-        made,
-        ids=_joined(ids, pa.concat_arrays),
-        groups=_joined(groups, pa.concat_arrays),
-        labels=_joined(labels, np.concatenate),
-        columns={key: _joined(parts, np.concatenate) for key, parts in columns.items()},
-        reasons=reasons,
-        digests=_joined(digests, np.concatenate),
-        kept=kept,
-    )
-
-
-def _joined(parts: list[Any], join: Callable[[list[Any]], Any]) -> Any:
-    """Return the parts as one, and let go of them."""
-    whole = join(parts)
-    parts.clear()
-    return whole
-
-
-#: Rows of a column that are stored together while it grows.
-_CHUNK: Final = 1 << 23
+    kept = {name: [cell for table in tables for cell in table.kept[name]] for name in made.kept}
+    rows = {name: joined(name) for name in ("ids", "groups", "labels", "digests")}
+    return replace(made, columns=columns, reasons=reasons, kept=kept, **rows)
 
 
 class Growing:
-    """A column of which more and more rows are known; as a whole it is never held twice.
+    """A column of which more and more rows are known.
 
     >>> column = Growing(np.int8)
     >>> column.add(np.array([1, 0], np.int8))
@@ -406,33 +358,15 @@ class Growing:
     """
 
     def __init__(self, dtype: DTypeLike) -> None:
-        self._dtype, self._n, self._filled = dtype, 0, 0
-        self._chunks: list[NDArray[Any]] = []
+        self._parts: list[NDArray[Any]] = [np.empty(0, dtype)]
 
     def add(self, values: NDArray[Any]) -> None:
         """Add the next rows."""
-        while len(values):
-            if not self._chunks or self._filled == len(self._chunks[-1]):
-                # Pages that are not written yet take no memory.
-                size = max(len(values), min(self._n, _CHUNK))
-                self._chunks.append(np.empty(size, self._dtype))
-                self._filled = 0
-            rest = self._chunks[-1][self._filled :]
-            part, values = values[: len(rest)], values[len(rest) :]
-            rest[: len(part)] = part
-            self._filled += len(part)
-            self._n += len(part)
+        self._parts.append(values)
 
     def finish(self) -> NDArray[Any]:
-        """Return all rows; none can be added after."""
-        whole, start = np.empty(self._n, self._dtype), 0
-        self._chunks.reverse()
-        while self._chunks:
-            # Each is let go of before the next one is copied.
-            part = self._chunks.pop()[: self._n - start]
-            whole[start : start + len(part)] = part
-            start += len(part)
-        return whole
+        """Return all rows."""
+        return np.concatenate(self._parts, dtype=self._parts[0].dtype)
 
 
 def table_of_columns(

@@ -15,7 +15,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
 
-from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
+from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, error_line, perform
 from calibrail.errors import DataError
 from calibrail.models.hardware import cores
 from calibrail.options.fields import spell_option
@@ -92,7 +92,7 @@ def _one_pool(
                     pool = ProcessPoolExecutor(max(1, workers), context, *begin)
                 try:
                     with _no_interrupt(), threads_each(max(1, cores() // max(1, workers))):
-                        future = pool.submit(_perform, job.task, job.input, job.result)
+                        future = pool.submit(perform, job.task, job.input, job.result)
                 except BrokenProcessPool:
                     died.append(job)
                     break
@@ -129,10 +129,6 @@ def _one_pool(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _perform(task: ShardTask, input: Path, result: Path) -> str | None:
-    return perform(task, input, result)
-
-
 def _begin(parent: int, started: Event) -> None:
     """Prepare a worker: it leaves Ctrl-C to its parent, and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -148,27 +144,16 @@ def _begin(parent: int, started: Event) -> None:
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Start processes, within the block, to which Ctrl-C means nothing from their first step on.
-
-    This process hears of it afterwards: a process that is half started would say so at length.
-    """
-    came: list[int] = []
-    handler = signal.getsignal(signal.SIGINT)
-    heard = handler is not None and threading.current_thread() is threading.main_thread()
-    if heard:
-        signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    """Start processes, within the block, to which Ctrl-C means nothing from their first step on."""
+    if (mask := getattr(signal, "pthread_sigmask", None)) is None:
+        yield
+        return
     # What a thread blocks is blocked in the processes that it starts.
-    blocks = getattr(signal, "pthread_sigmask", None)
-    before = blocks(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else set()
+    before = mask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        if blocks:
-            blocks(signal.SIG_SETMASK, before)
-        if heard:
-            signal.signal(signal.SIGINT, handler)
-            if came:
-                signal.raise_signal(signal.SIGINT)
+        mask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

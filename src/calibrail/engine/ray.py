@@ -7,10 +7,11 @@ whoever takes up a shard that was finished finds its result.
 
 import logging
 import os
+import pickle
 import signal
 import socket
 import sys
-import threading
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
@@ -18,9 +19,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+
 from calibrail.engine.processes import threads_each
-from calibrail.engine.shard_actor import UNSEEN, ShardActor, is_visible
-from calibrail.engine.shards import Job, Outcome, ShardTask, error_line
+from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
 from calibrail.errors import DataError, InputError
 from calibrail.models.hardware import cores
 from calibrail.options.fields import spell_option
@@ -28,8 +30,6 @@ from calibrail.options.runtime import EngineOptions
 
 #: Logical CPUs of a cluster on this machine at least: Ray Data runs tasks of its own beside actors.
 _LEAST_CPUS: Final = 4
-#: Seconds until a node of the cluster has said whether it is fit.
-_LONGEST_EXAM: Final = 60.0
 #: Seconds until a cluster has answered that there is one.
 _LONGEST_KNOCK: Final = 10.0
 #: Shards that are handed over at a time: two million answers, whose rows lie in the folder until
@@ -78,41 +78,22 @@ def run_on_ray(jobs: Iterator[Job], options: EngineOptions) -> Generator[Outcome
             for job in wave:
                 by_task.setdefault(job.task.key, []).append(job)
             for alike in by_task.values():
-                inputs = [(job.number, job.input, job.result) for job in alike]
-                yield from _on_cluster(ray, n_cores, alike[0].task, inputs, options)
+                with closing(_on_cluster(ray, n_cores, alike[0].task, alike, options)) as outcomes:
+                    yield from outcomes
 
 
 def _on_cluster(
-    ray: Any,
-    n_cores: float,
-    task: ShardTask,
-    inputs: Sequence[tuple[int, Path, Path]],
-    options: EngineOptions,
-) -> Iterator[Outcome]:
-    for folder in {input.parent for _, input, _ in inputs}:
+    ray: Any, n_cores: float, task: ShardTask, jobs: Sequence[Job], options: EngineOptions
+) -> Generator[Outcome]:
+    """Let a pool of actors compute shards by the same task; tell how each ended."""
+    for folder in {job.input.parent for job in jobs}:
         for marker in folder.glob("*.attempt-*"):
             marker.unlink(missing_ok=True)
-    _examine_nodes(ray, inputs[0][1])
-    results = {number: result for number, _, result in inputs}
-    pool = _pool(ray, n_cores, options)
-    with closing(_answers(ray, task, inputs, pool, options.gpus)) as answers:
-        for answer in answers:
-            yield _outcome(answer, results)
-
-
-def _answers(
-    ray: Any,
-    task: ShardTask,
-    inputs: Sequence[tuple[int, Path, Path]],
-    pool: tuple[int, int],
-    gpus: float,
-) -> Generator[dict[str, Any], None, None]:
-    """Let a pool of actors compute shards; give what they answer, as they answer."""
-    least, most = (min(size, len(inputs)) for size in pool)
+    results = {job.number: job.result for job in jobs}
     rows = [
-        {"number": number, "input": str(input), "result": str(result)}
-        for number, input, result in inputs
+        {"number": job.number, "input": str(job.input), "result": str(job.result)} for job in jobs
     ]
+    least, most = (min(size, len(jobs)) for size in _pool(ray, n_cores, options))
     context = ray.data.DataContext.get_current().copy()
     context.enable_progress_bars = context.print_on_execution_start = False
     with ray.data.DataContext.current(context), _gives_up(ray):
@@ -125,12 +106,13 @@ def _answers(
             batch_format="pyarrow",
             compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
             num_cpus=1,
-            num_gpus=gpus or None,
+            num_gpus=options.gpus or None,
         )
         for block in answers.iter_batches(
             batch_size=None, batch_format="pyarrow", prefetch_batches=0
         ):
-            yield from block.to_pylist()
+            for answer in block.to_pylist():
+                yield _outcome(answer, results)
 
 
 def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:
@@ -159,7 +141,7 @@ def _cluster(options: EngineOptions) -> Iterator[tuple[Any, float]]:
 
     Whoever is connected already stays so: then this is the cluster.
     """
-    with _environment(_QUIET | {name: os.environ[name] for name in _QUIET if name in os.environ}):
+    with _environment({name: os.environ.get(name, value) for name, value in _QUIET.items()}):
         try:
             import ray
             import ray.data
@@ -172,8 +154,11 @@ def _cluster(options: EngineOptions) -> Iterator[tuple[Any, float]]:
         if ray.is_initialized():
             yield ray, ray.cluster_resources().get("CPU", 1.0)
             return
-        with _keeps_signals():
-            _connect(ray, options)
+        before = signal.getsignal(signal.SIGTERM)
+        _connect(ray, options)
+        # Ray puts an exit of its own there; only a main thread has signals.
+        with suppress(ValueError):
+            signal.signal(signal.SIGTERM, before)
         try:
             # Of a cluster that was started here, CPUs are a number that was given.
             own = options.ray_address is None
@@ -199,8 +184,7 @@ def _connect(ray: Any, options: EngineOptions) -> None:
         ray.shutdown()
         raise InputError(
             f"{spell_option(EngineOptions, 'gpus', options.gpus)}: this machine has no GPU that "
-            f"Ray "
-            "can see; leave it out, or name a cluster that has one"
+            "Ray can see; leave it out, or name a cluster that has one"
         )
 
 
@@ -209,8 +193,7 @@ def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
     if "//" in address or not (address == "auto" or (colon and port.isdigit())):
         raise InputError(
             f"{spell_option(EngineOptions, 'ray_address')} must be auto, or HOST:PORT, on a node "
-            f"of "
-            f"the cluster; got {address}. From elsewhere: ray job submit"
+            f"of the cluster; got {address}. From elsewhere: ray job submit"
         )
     try:
         if port != "auto":
@@ -231,38 +214,6 @@ def _pool(ray: Any, n_cores: float, options: EngineOptions) -> tuple[int, int]:
         shares = ray.cluster_resources().get("GPU", 0.0) / options.gpus if options.gpus else n_cores
         workers = max(1, int(min(n_cores, shares)))
     return workers if isinstance(workers, tuple) else (workers, workers)
-
-
-def _examine_nodes(ray: Any, file: Path) -> None:
-    """Ask each node whether it can compute shards, before any of them does."""
-
-    # Travels by value: a node without calibrail can answer, too.
-    def examined(wanted: str, file: Any) -> str | None:
-        try:
-            from calibrail.engine.shard_actor import UNSEEN, is_visible, other_version
-        except ImportError as error:
-            return (
-                f"cannot import calibrail ({error}); install calibrail[ray] {wanted} on all nodes"
-            )
-        return other_version(wanted) or (None if is_visible(file) else UNSEEN)
-
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    if len(nodes) < 2:
-        return
-    affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    exam = ray.remote(num_cpus=0, max_retries=0)(examined)
-    asked = {
-        exam.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote(
-            version("calibrail"), file
-        ): node["NodeManagerHostname"]
-        for node in nodes
-    }
-    told, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_LONGEST_EXAM)
-    for answer in told:
-        # A node that goes meanwhile says nothing, and an actor says what a later one is.
-        with suppress(ray.exceptions.RayError):
-            if why_not := ray.get(answer):
-                raise _unfit(asked[answer], why_not)
 
 
 @contextmanager
@@ -288,14 +239,89 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
         os.environ.update({name: before[name] for name in changes if name in before})
 
 
-@contextmanager
-def _keeps_signals() -> Iterator[None]:
-    """Keep what this process does on SIGTERM: Ray would put an exit of its own there."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+#: Seconds until every node of a network file system sees a file that the driver wrote.
+_PATIENCE: Final = 10.0
+#: What an actor says of a shard. ``unfit`` is why its node can compute none at all: one of the
+#: codes below, or what went wrong.
+_ANSWER: Final = pa.schema(
+    {
+        "number": pa.int64(),
+        "error": pa.string(),
+        "attempts": pa.int64(),
+        "node": pa.string(),
+        "unfit": pa.string(),
+    }
+)
+#: The node does not see the rows of a shard.
+UNSEEN: Final = "unseen"
+_DIED: Final = f"the process that computed it died {MOST_ATTEMPTS} times; is there memory enough?"
+
+
+class ShardActor:
+    """What holds a task, and its models, on a node of the cluster.
+
+    Parameters
+    ----------
+    pickled : bytes
+        The task.
+    wanted : str
+        The driver's version of calibrail.
+    """
+
+    def __init__(self, pickled: bytes, wanted: str) -> None:
+        self._unfit: str | None = None
+        if (here := version("calibrail")) != wanted:
+            self._unfit = (
+                f"has calibrail {here}, and the driver {wanted}; install the same on all nodes"
+            )
+            return
+        try:
+            self._task: ShardTask = pickle.loads(pickled)
+        except Exception as error:
+            self._unfit = f"cannot load what is to be computed ({error_line(error)})"
+
+    def __call__(self, shard: pa.Table) -> pa.Table:
+        """Compute the one shard of which the row holds the number and the paths."""
+        (row,) = shard.to_pylist()
+        input, result = Path(row["input"]), Path(row["result"])
+        unfit = self._unfit or (None if result.is_file() or is_visible(input) else UNSEEN)
+        error, attempts = (None, 0) if unfit else self._compute(input, result)
+        answer = [row["number"], error, attempts, socket.gethostname(), unfit]
+        return pa.table([[value] for value in answer], _ANSWER)
+
+    def _compute(self, input: Path, result: Path) -> tuple[str | None, int]:
+        try:
+            attempt = _begin_attempt(input)
+        except OSError as error:
+            return f"{socket.gethostname()} cannot write beside {input}: {error.strerror}", 1
+        given_up = attempt > MOST_ATTEMPTS
+        failure = _DIED if given_up else perform(self._task, input, result)
+        for marker in _markers(input)[:attempt]:
+            marker.unlink(missing_ok=True)
+        return failure, min(attempt, MOST_ATTEMPTS)
+
+
+def is_visible(file: Path) -> bool:
+    """Return whether this machine sees, after a while at last, a file that another one wrote."""
+    until = time.monotonic() + _PATIENCE
+    while not file.is_file():
+        if time.monotonic() > until:
+            return False
+        with suppress(OSError):
+            # A network file system looks again where a folder is listed.
+            os.listdir(file.parent)
+        time.sleep(0.2)
+    return True
+
+
+def _begin_attempt(input: Path) -> int:
+    """Leave a marker that outlives this process; return which attempt begins with it."""
+    for attempt, marker in enumerate(_markers(input), 1):
+        # The storage itself makes or refuses it, whatever this node remembers of the folder.
+        with suppress(FileExistsError), marker.open("x"):
+            return attempt
+    return MOST_ATTEMPTS + 1
+
+
+def _markers(input: Path) -> list[Path]:
+    return [input.with_name(f"{input.name}.attempt-{n + 1}") for n in range(MOST_ATTEMPTS)]

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from calibrail.atomic_files import own_folder, write_atomically
 from calibrail.data.example import Example
-from calibrail.engine.local import characters
+from calibrail.data.tables import byte_array
+from calibrail.engine.local import characters, share_of
 from calibrail.errors import CalibrailError, DataError, InputError, file_errors
 from calibrail.formatting import count
 from calibrail.models.batching import blocks
@@ -245,9 +246,8 @@ SHARD_CHARACTERS: Final = 8_000_000
 #: Failed shards after which a run ends where none was computed.
 _HOPELESS: Final = 3
 
-#: Seconds between two writings of the manifest, and how many times its time they are at least.
+#: Seconds between two writings of the manifest.
 _PAUSE: Final = 2.0
-_PART: Final = 50.0
 
 
 @dataclass(slots=True, eq=False)
@@ -330,11 +330,11 @@ class ShardRun:
             self._n_done += shard.n
             if self._progress is not None:
                 self._progress(self._n_done)
-        while self._n_released < len(self.shards) and (
-            self.shards[self._n_released].state == "done"
-        ):
+        for number in range(self._n_released, len(self.shards)):
+            if self.shards[number].state != "done":
+                break
             if self._release is not None:
-                self._release(self._n_released)
+                self._release(number)
             self._n_released += 1
         if time.monotonic() > self._next:
             self.write_manifest()
@@ -347,33 +347,29 @@ class ShardRun:
         DataError
             If a shard failed; all others are done, unless none of the first ones could be.
         """
-        inputs: dict[int, list[Path]] = {}
+        inputs: dict[int, Path] = {}
 
         def noted() -> Iterator[Job]:
             for job in jobs:
-                inputs.setdefault(job.number, []).append(job.input)
+                inputs[job.number] = job.input
                 yield job
 
         try:
             with closing(self._outcomes(noted())) as outcomes:
                 for outcome in outcomes:
                     shard = self.shards[outcome.number]
-                    shard.waiting -= 1
-                    shard.attempts = max(shard.attempts, outcome.attempts)
-                    if shard.error is None and outcome.error is not None:
-                        shard.error = outcome.error
+                    shard.waiting, shard.error, shard.attempts = 0, outcome.error, outcome.attempts
+                    inputs.pop(outcome.number).unlink(missing_ok=True)
+                    self._n_computed += shard.error is None
+                    if shard.error is not None:
                         self._failed.append(outcome.number)
-                    if not shard.waiting:
-                        for path in inputs.pop(outcome.number):
-                            path.unlink(missing_ok=True)
-                        self._n_computed += shard.state == "done"
                     self.finished(shard)
                     if len(self._failed) >= _HOPELESS and not self._n_computed:
                         self._given_up = True
                         break
             self._complete = not self._failed
         finally:
-            for path in (path for paths in inputs.values() for path in paths):
+            for path in inputs.values():
                 path.unlink(missing_ok=True)
             self.write_manifest()
         if self._failed:
@@ -393,18 +389,7 @@ class ShardRun:
                 return run_on_ray(jobs, self.options)
 
     def _here(self, job: Job) -> Outcome:
-        furthest = self._n_done
-
-        def tell(share: float) -> None:
-            nonlocal furthest
-            if (
-                self._progress is not None
-                and (done := self._n_done + round(share * job.n)) > furthest
-            ):
-                furthest = done
-                self._progress(done)
-
-        token = shard_progress.set(tell)
+        token = shard_progress.set(share_of(self._progress, self._n_done, job.n))
         try:
             return Outcome(job.number, perform(job.task, job.input, job.result))
         finally:
@@ -412,8 +397,19 @@ class ShardRun:
 
     def write_manifest(self) -> None:
         """Write the manifest."""
-        started = time.monotonic()
-        listed = [self._manifest_entry(number, shard) for number, shard in enumerate(self.shards)]
+        n_rows = dict.fromkeys(("done", "failed", "waiting"), 0)
+        entries = []
+        for number, shard in enumerate(self.shards):
+            n_rows[shard.state] += shard.n
+            entry = {
+                "number": number,
+                "rows": [shard.first, shard.first + shard.n - 1],
+                "digest": shard.digest,
+                "state": shard.state,
+                "results": [str(path.relative_to(self.store.folder)) for path in shard.results],
+                "attempts": shard.attempts,
+            }
+            entries.append(entry if shard.error is None else entry | {"error": shard.error})
         self.store.write_manifest(
             {
                 "schema": SCHEMA,
@@ -421,26 +417,13 @@ class ShardRun:
                 "what": self._what,
                 "shard_rows": self.options.shard_rows,
                 "complete": self._complete,
-                "n_rows": sum(shard.n for shard in self.shards),
-                "n_done": sum(shard.n for shard in self.shards if shard.state == "done"),
-                "n_failed": sum(shard.n for shard in self.shards if shard.state == "failed"),
-                "shards": listed,
+                "n_rows": sum(n_rows.values()),
+                "n_done": n_rows["done"],
+                "n_failed": n_rows["failed"],
+                "shards": entries,
             }
         )
-        # A long list takes long: it is written the less often.
-        self._next = time.monotonic() + max(_PAUSE, _PART * (time.monotonic() - started))
-
-    def _manifest_entry(self, number: int, shard: Shard) -> dict[str, Any]:
-        folder = self.store.folder
-        entry: dict[str, Any] = {
-            "number": number,
-            "rows": [shard.first, shard.first + shard.n - 1],
-            "digest": shard.digest,
-            "state": shard.state,
-            "results": [str(path.relative_to(folder)) for path in shard.results],
-            "attempts": shard.attempts,
-        }
-        return entry if shard.error is None else entry | {"error": shard.error}
+        self._next = time.monotonic() + _PAUSE
 
     def _failure_message(self) -> str:
         failed = sorted(self._failed)
@@ -472,8 +455,7 @@ def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
     if options.ray_address is not None:
         raise InputError(
             f"on a cluster {spell_option(EngineOptions, 'shards')} must name a folder that all "
-            f"nodes "
-            "share"
+            "nodes share"
         )
     with (
         own_folder(Path(tempfile.gettempdir()), "calibrail-shards-") as folder,
@@ -488,11 +470,6 @@ BESIDE: Final = ("id", "group", "content", "columns")
 #: What an answer says before the sentence that an example is; tables of answers lack the column.
 BEFORE: Final = "before"
 
-_NONE: Final = b"\xff"
-
-#: Bytes that an array of texts can hold.
-_LONGEST: Final = 2**31 - 1
-
 
 def to_table(examples: Sequence[Example], *, cells: bool = True) -> pa.Table:
     """Return examples as a table of bytes: every text as UTF-8, lone surrogates included.
@@ -502,8 +479,7 @@ def to_table(examples: Sequence[Example], *, cells: bool = True) -> pa.Table:
     Raises
     ------
     InputError
-        If a kept column holds what JSON cannot hold, such as a date, or all texts together are too
-        long.
+        If a kept column holds what JSON cannot hold, such as a date.
     """
     arrays = {
         "question": byte_array([item.question for item in examples]),
@@ -511,16 +487,13 @@ def to_table(examples: Sequence[Example], *, cells: bool = True) -> pa.Table:
         "response": byte_array([item.response for item in examples]),
         "samples": _lists([item.samples for item in examples]),
         "id": byte_array([item.id for item in examples]),
-        "group": _bytes([_NONE if item.group is None else _raw(item.group) for item in examples]),
-        "content": _bytes(
-            [_NONE if item.content is None else _raw(item.content) for item in examples]
-        ),
-        "columns": _bytes([_cells(item.columns) if cells else b"" for item in examples]),
+        "group": byte_array([item.group for item in examples]),
+        "content": byte_array([item.content for item in examples]),
+        "columns": byte_array([_cells(item.columns) if cells else "" for item in examples]),
     }
     # Sentences alone stand after a part of their answer.
     if any(item.before is not None for item in examples):
-        befores = [_NONE if item.before is None else _raw(item.before) for item in examples]
-        arrays[BEFORE] = _bytes(befores)
+        arrays[BEFORE] = byte_array([item.before for item in examples])
     return pa.table(arrays)
 
 
@@ -530,11 +503,8 @@ def to_examples(table: pa.Table) -> list[Example]:
     Texts may be strings or bytes, and ``contexts`` one text: what other engines hand over.
     """
     columns = {name: table[name].to_pylist() for name in table.column_names}
-    n = table.num_rows
-
-    def column(name: str) -> list[Any]:
-        return columns.get(name) or [None] * n
-
+    names = (*TEXTS, *BESIDE, BEFORE)
+    rows = zip(*(columns.get(name) or [None] * table.num_rows for name in names), strict=True)
     return [
         Example(
             question=text_of(question),
@@ -542,37 +512,30 @@ def to_examples(table: pa.Table) -> list[Example]:
             response=text_of(response),
             samples=_texts(samples),
             id=text_of(id),
-            group=None if group in (None, _NONE) else text_of(group),
+            group=None if group is None else text_of(group),
             columns=json.loads(cells) if cells else {},
-            content=None if content in (None, _NONE) else text_of(content),
-            before=None if before in (None, _NONE) else text_of(before),
+            content=None if content is None else text_of(content),
+            before=None if before is None else text_of(before),
         )
-        for question, contexts, response, samples, id, group, content, cells, before in zip(
-            *map(column, (*TEXTS, *BESIDE, BEFORE)), strict=True
-        )
+        for question, contexts, response, samples, id, group, content, cells, before in rows
     ]
 
 
-def digests(table: pa.Table) -> tuple[str, str]:
-    """Return what tells a shard from others: by its texts alone, and by all that a score may read.
+def shard_digest(table: pa.Table, *, texts_alone: bool = False) -> str:
+    """Return what tells a shard from others: by all that a score may read, or its texts alone.
 
-    Of examples that differ in their ids only, the first is the same: their scores are known.
+    Of examples that differ in their ids only, the texts are the same: their scores are known.
     """
-    texts = [name for name in (*TEXTS, BEFORE) if name in table.column_names]
-    by_texts = digest_of(_buffers(table.select(texts)))
-    return by_texts, digest_of([by_texts.encode(), *_buffers(table.select(BESIDE))])
+    names = [name for name in (*TEXTS, BEFORE) if name in table.column_names]
+    columns = table.select(names if texts_alone else [*names, *BESIDE]).columns
+    buffers = (it for column in columns for part in column.chunks for it in part.buffers())
+    return digest_of([str(names).encode(), *(memoryview(it or b"") for it in buffers)])
 
 
-def _buffers(table: pa.Table) -> Iterator[memoryview]:
-    for column in table.columns:
-        for part in column.chunks:
-            yield from (memoryview(buffer) for buffer in part.buffers() if buffer is not None)
-
-
-def _cells(columns: Mapping[str, Any]) -> bytes:
+def _cells(columns: Mapping[str, Any]) -> str:
     try:
         # In their order: who adds them up would else get other last digits.
-        return json.dumps(dict(columns)).encode() if columns else b""
+        return json.dumps(dict(columns)) if columns else ""
     except TypeError as error:
         raise InputError(
             f"a cell of the data cannot be kept in a shard: {error}; turn its column into texts or "
@@ -580,48 +543,18 @@ def _cells(columns: Mapping[str, Any]) -> bytes:
         ) from error
 
 
-def byte_array(texts: Sequence[str]) -> pa.Array:
-    """Return texts as an Arrow array of their bytes, from which `text_of` makes them again."""
-    return _bytes([_raw(text) for text in texts])
-
-
 def text_of(value: str | bytes | None) -> str:
     """Return the text that bytes or a string stand for; the empty one for None."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogatepass")
-    return value or ""
-
-
-def _raw(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value or ""
 
 
 def _texts(value: Sequence[str | bytes] | str | bytes | None) -> tuple[str, ...]:
-    if isinstance(value, str | bytes):
-        return (text_of(value),)
-    return tuple(text_of(item) for item in value or ())
-
-
-def _bytes(values: Sequence[bytes]) -> pa.Array:
-    """Return bytes as an Arrow array, made by hand: ``pyarrow.array`` would import pandas."""
-    return pa.BinaryArray.from_buffers(
-        pa.binary(), len(values), [None, _offsets(map(len, values)), pa.py_buffer(b"".join(values))]
-    )
+    return tuple(map(text_of, [value] if isinstance(value, str | bytes) else value or ()))
 
 
 def _lists(rows: Sequence[Sequence[str]]) -> pa.Array:
     values = byte_array([text for texts in rows for text in texts])
-    offsets = _offsets(map(len, rows))
-    return pa.ListArray.from_buffers(
-        pa.list_(pa.binary()), len(rows), [None, offsets], children=[values]
-    )
-
-
-def _offsets(lengths: Any) -> pa.Buffer:
-    ends = np.cumsum(np.fromiter(lengths, np.int64))
-    if len(ends) and ends[-1] > _LONGEST:
-        raise InputError(
-            f"the texts of one shard take {ends[-1]:,} bytes, and {_LONGEST:,} are the most; lower "
-            f"{spell_option(EngineOptions, 'shard_rows')}"
-        )
-    return pa.py_buffer(np.concatenate(([0], ends)).astype(np.int32))
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    # ``pyarrow.array`` would import pandas.
+    buffers = [None, pa.py_buffer(offsets)]
+    return pa.ListArray.from_buffers(pa.list_(values.type), len(rows), buffers, children=[values])

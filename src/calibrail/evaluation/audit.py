@@ -10,35 +10,13 @@ from numpy.typing import NDArray
 
 from calibrail.data.duplicates import THRESHOLD, Sketches, similar_pairs
 from calibrail.errors import InputError
-from calibrail.evaluation.audit_answers import (
-    AuditAnswers,
-    Components,
-    Pair,
-    components,
-    pair_agreement,
-)
-from calibrail.evaluation.confounds import (
-    Confound,
-    Division,
-    Reliability,
-    Stratification,
-    confound,
-    corrected,
-    prepare,
-    prepare_columns,
-    reliability,
-    stratify,
-)
+from calibrail.evaluation import audit_answers
+from calibrail.evaluation import confounds as surface
+from calibrail.evaluation.audit_answers import AuditAnswers, components
+from calibrail.evaluation.confounds import Confound, Division, Reliability, Stratification
 from calibrail.evaluation.sample import CLASSES
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import CLUSTERED
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Floats,
-    Ints,
-    Measure,
-    missing,
-    ranked_values,
-)
 from calibrail.evaluation.stats.tests import ClassMoments
 from calibrail.serialization import Record
 
@@ -118,7 +96,7 @@ class Giveaway(Record):
     n_values: int
     n_mixed: int
     n_alike: int
-    auroc: Measure
+    auroc: intervals.Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +125,7 @@ class Leakage(Record):
 
 
 def copies(
-    sketches: Sketches, sides: Mapping[str, Ints], ids: Sequence[str]
+    sketches: Sketches, sides: Mapping[str, intervals.Ints], ids: Sequence[str]
 ) -> tuple[SplitCopies, ...]:
     """Find near-duplicates that lie apart in a label, a group or a split.
 
@@ -171,7 +149,7 @@ def copies(
         np.concatenate([np.zeros(0, np.intp), *(pair[side] for pair in alike)]) for side in (0, 1)
     )
 
-    def apart(name: str, side: Ints) -> SplitCopies:
+    def apart(name: str, side: intervals.Ints) -> SplitCopies:
         """Count the answers whose text, or one like it, is on another side."""
         ends = np.iinfo(np.int64)
         low, high = np.full(len(texts), ends.max), np.full(len(texts), ends.min)
@@ -198,7 +176,7 @@ def copies(
     return tuple(apart(name, side[worded]) for name, side in sides.items())
 
 
-def shared(what: str, digests: NDArray[np.uint64], labels: Codes) -> Shared | None:
+def shared(what: str, digests: NDArray[np.uint64], labels: intervals.Codes) -> Shared | None:
     """Count texts that occur with both labels; 0 stands for no text, None for none at all.
 
     Examples
@@ -218,7 +196,7 @@ def shared(what: str, digests: NDArray[np.uint64], labels: Codes) -> Shared | No
     return Shared(what, len(texts), *map(int, counts))
 
 
-def giveaway(column: str, members: Ints, answers: AuditAnswers) -> Giveaway:
+def giveaway(column: str, members: intervals.Ints, answers: AuditAnswers) -> Giveaway:
     """Measure how well the other answers of a group tell the label.
 
     Parameters
@@ -237,7 +215,7 @@ def giveaway(column: str, members: Ints, answers: AuditAnswers) -> Giveaway:
     hallucinated = np.bincount(member, weights=labels, minlength=len(size)).astype(np.int64)
     several = size > 1
     mixed = several & (hallucinated > 0) & (hallucinated < size)
-    area = missing(CLUSTERED, "no_group_of_two", answers.confidence)
+    area = intervals.missing(CLUSTERED, "no_group_of_two", answers.confidence)
     if several.any():
         rows = several[member]
         group, labels = member[rows].astype(np.int64), labels[rows]
@@ -301,8 +279,8 @@ class DetectorAudit(Record):
     score: Mapping[str, Any]
     n_undefined: Mapping[str, int]
     means: Mapping[str, ClassMoments]
-    cohens_d: Measure
-    auroc: Measure
+    cohens_d: intervals.Measure
+    auroc: intervals.Measure
     reversed: bool
     confounds: tuple[Confound, ...]
     strata: tuple[Stratification, ...]
@@ -342,8 +320,8 @@ class Audit(Record):
     undefined: str
     seed: int
     detectors: tuple[DetectorAudit, ...]
-    components: tuple[Components, ...]
-    agreement: tuple[Pair, ...]
+    components: tuple[audit_answers.Components, ...]
+    agreement: tuple[audit_answers.Pair, ...]
     leakage: Leakage
     left_out: tuple[LeftOut, ...]
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -369,14 +347,14 @@ class Material:
     """
 
     leakage: Leakage
-    features: Mapping[str, Floats] = field(default_factory=dict)
+    features: Mapping[str, intervals.Floats] = field(default_factory=dict)
     divisions: Sequence[Division] = ()
-    angles: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    angles: Mapping[str, Mapping[str, intervals.Floats]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
 
 
 def audit_scores(
-    values: Mapping[str, Floats],
+    values: Mapping[str, intervals.Floats],
     answers: AuditAnswers,
     material: Material,
     *,
@@ -415,20 +393,20 @@ def audit_scores(
     if not answers.both_classes:
         raise InputError("labels must hold both classes, 1 = hallucinated and 0 = faithful")
     features = [
-        *prepare(material.features, answers),
-        *prepare_columns(material.divisions, answers),
+        *surface.prepare(material.features, answers),
+        *surface.prepare_columns(material.divisions, answers),
     ]
 
-    def audited(name: str, column: Floats) -> DetectorAudit:
-        ranks, lost = ranked_values(column, undefined), answers.by_class(np.isnan(column))
-        divided = [stratify(item, column, ranks, answers) for item in material.divisions]
+    def audited(name: str, column: intervals.Floats) -> DetectorAudit:
+        ranks, lost = intervals.ranked_values(column, undefined), answers.by_class(np.isnan(column))
+        divided = [surface.stratify(item, column, ranks, answers) for item in material.divisions]
         return DetectorAudit(
             name=name,
             score=(specs or {}).get(name, {"name": name}),
             n_undefined={kind: int(part.sum()) for kind, part in zip(CLASSES, lost, strict=True)},
-            confounds=tuple(confound(feature, ranks, answers) for feature in features),
-            strata=corrected(divided),
-            reliability=reliability(column, answers),
+            confounds=tuple(surface.confound(feature, ranks, answers) for feature in features),
+            strata=surface.corrected(divided),
+            reliability=surface.reliability(column, answers),
             **answers.separation(column, ranks),
         )
 
@@ -442,7 +420,7 @@ def audit_scores(
         seed=answers.seed,
         detectors=tuple(audited(name, column) for name, column in values.items()),
         components=tuple(part for part in parts if part is not None),
-        agreement=pair_agreement(values, answers),
+        agreement=audit_answers.pair_agreement(values, answers),
         leakage=material.leakage,
         left_out=tuple(material.left_out),
         data=dict(data or {}),

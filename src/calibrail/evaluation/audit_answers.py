@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from calibrail.errors import InputError
 from calibrail.evaluation.sample import CLASSES
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import (
     CLUSTERED,
     Ranking,
@@ -20,18 +20,7 @@ from calibrail.evaluation.stats.auroc import (
     clustered_auroc,
     ranked,
 )
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Estimated,
-    Floats,
-    Ints,
-    Mask,
-    Measure,
-    Scale,
-    difference_from_half,
-    interval,
-    missing,
-)
+from calibrail.evaluation.stats.intervals import Estimated, Floats, Measure
 from calibrail.evaluation.stats.tests import cohens_d, moments, partial, pearson, spearman
 from calibrail.options.fields import share
 from calibrail.serialization import Record
@@ -55,22 +44,18 @@ class AuditAnswers:
         Seed of the folds, which keep groups whole.
     """
 
-    labels: Codes
-    clusters: Ints
+    labels: intervals.Codes
+    clusters: intervals.Ints
     confidence: float = 0.95
     seed: int = 0
 
     def __post_init__(self) -> None:
         share(self.confidence, "confidence")
-        if len(self.clusters) != len(self.labels):
-            raise InputError(
-                f"clusters must have {len(self.labels)} values; got {len(self.clusters)}"
-            )
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def where(self, rows: Mask | NDArray[np.intp]) -> Self:
+    def where(self, rows: intervals.Mask | NDArray[np.intp]) -> Self:
         """Return some of the answers, by a mask or by their places."""
         return replace(self, labels=self.labels[rows], clusters=self.clusters[rows])
 
@@ -102,18 +87,15 @@ class AuditAnswers:
         """Return an AUROC over matched pairs with its interval, or why there is none."""
         if reason is not None or ranking.area is None:
             reason = reason or "none_alike_of_both_classes"
-            return missing(CLUSTERED, reason, self.confidence)
-        return self._area(ranking.area, min(ranking.n_disjoint, self._fewest_groups()))
+            return intervals.missing(CLUSTERED, reason, self.confidence)
+        fewest = min(len(np.unique(self.clusters[self.labels == label])) for label in (0, 1))
+        variance, _ = ranking.area.variance(self.clusters)
+        units = min(ranking.n_disjoint, fewest)
+        return area_measure(ranking.area.value, variance, units, CLUSTERED, self.confidence)
 
-    def _area(self, area: Estimated, units: float) -> Measure:
-        variance, _ = area.variance(self.clusters)
-        return area_measure(area.value, variance, units, CLUSTERED, self.confidence)
-
-    def _fewest_groups(self) -> int:
-        """Return how many groups hold answers of the class that fewer of them hold."""
-        return min(len(np.unique(self.clusters[self.labels == label])) for label in (0, 1))
-
-    def measured(self, statistic: Estimated, method: str, scale: Scale = "plain") -> Measure:
+    def measured(
+        self, statistic: Estimated, method: str, scale: intervals.Scale = "plain"
+    ) -> Measure:
         """Return a statistic with its interval, from a t distribution of G - 1 degrees of freedom.
 
         G groups have any influence. Without an interval where the variance is zero or the value at
@@ -133,12 +115,12 @@ class AuditAnswers:
         if variance <= 0.0 or not low + 1e-12 < value < high - 1e-12:
             return Measure(value, None, None, method, self.confidence)
         half = float(stdtrit(n - 1, (1.0 + self.confidence) / 2.0)) * math.sqrt(variance)
-        return Measure(value, *interval(value, half, scale), method, self.confidence)
+        return Measure(value, *intervals.interval(value, half, scale), method, self.confidence)
 
     def correlation(self, value: Estimated | None, method: str, reason: str) -> Measure:
         """Return a correlation with its interval on Fisher's scale, or why there is none."""
         if value is None:
-            return missing(method, reason, self.confidence)
+            return intervals.missing(method, reason, self.confidence)
         return self.measured(value, f"{method}, jackknife, fisher", "fisher")
 
     def separation(self, values: Floats, ranks: Floats) -> dict[str, Any]:
@@ -232,7 +214,7 @@ def components(
         for name, column in values.items()
     )
     both = answers.ranked(values["theta_rq"]), answers.ranked(values["theta_rc"])
-    difference = answers.measured(difference_from_half(*both), "paired, either direction")
+    difference = answers.measured(intervals.difference_from_half(*both), "paired, either direction")
     driver: Driver | None = "theta_rq" if difference.lies_above(0.0) else None
     if difference.lies_below(0.0):
         driver = "theta_rc"

@@ -13,21 +13,9 @@ from scipy.stats import chi2, rankdata
 
 from calibrail.conformal import Bound, holm
 from calibrail.evaluation.audit_answers import AuditAnswers
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import Matching, Ranking, match, rank_within, ranked, too_few
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Estimated,
-    Floats,
-    Ints,
-    Mask,
-    Measure,
-    chained,
-    cluster_sums,
-    difference_from_half,
-    fold_numbers,
-    missing,
-    wilson,
-)
+from calibrail.evaluation.stats.intervals import Floats, Measure, fold_numbers
 from calibrail.evaluation.stats.tests import CONSTANT, ClassMoments, partial, spearman
 from calibrail.serialization import Record
 
@@ -61,7 +49,7 @@ class Division:
 
     name: str
     kind: Literal["thirds", "column"]
-    members: Ints
+    members: intervals.Ints
     names: tuple[str, ...]
     ranges: tuple[tuple[float, float] | None, ...]
 
@@ -249,7 +237,7 @@ def heterogeneity(division: Division, ranks: Floats, answers: AuditAnswers) -> H
         logits.append(np.log(area.value / (1.0 - area.value)))
     if len(logits) < 2:
         return without_test(f"few_strata:{TESTED}")
-    totals = cluster_sums(np.stack(influences, axis=1), answers.clusters)
+    totals = intervals.cluster_sums(np.stack(influences, axis=1), answers.clusters)
     covariance = totals.T @ totals * len(totals) / (len(totals) - 1)
     k = len(logits)
     contrasts = np.eye(k)[1:] - np.eye(k)[0]
@@ -383,7 +371,7 @@ class Matched:
     """
 
     name: str
-    rows: Mask
+    rows: intervals.Mask
     values: Floats
     matching: Matching
     alone: Floats
@@ -452,11 +440,11 @@ def confound(feature: Matched, ranks: Floats, answers: AuditAnswers) -> Confound
     share = _share(of_score, area, alike, matched, answers)
     same = with_feature is not None and abs(with_feature.value) > 1.0 - 1e-9
     verdict: Verdict = "is the score" if same else verdict_of(area, matched, share)
-    lead = difference_from_half(answers.ranked(values), of_score)
+    lead = intervals.difference_from_half(answers.ranked(values), of_score)
     alone = answers.ranked(feature.alone)
     together = answers.ranked(cross_fitted((values, score), answers))
     undetermined = "undetermined"
-    added = chained(together.value - alone.value, ((together, 1.0), (alone, -1.0)))
+    added = intervals.chained(together.value - alone.value, ((together, 1.0), (alone, -1.0)))
     return Confound(
         feature.name,
         n=len(answers),
@@ -500,17 +488,21 @@ def verdict_of(area: Measure, matched: Measure, share: Measure) -> Verdict:
 
 
 def _share(
-    everywhere: Estimated, area: Measure, alike: Ranking, matched: Measure, answers: AuditAnswers
+    everywhere: intervals.Estimated,
+    area: Measure,
+    alike: Ranking,
+    matched: Measure,
+    answers: AuditAnswers,
 ) -> Measure:
     """Return which share of the distance to 1/2 goes in matched pairs."""
     method = "delta method"
     if not (area.lies_above(0.5) or area.lies_below(0.5)):
-        return missing(method, "nothing_to_explain", answers.confidence)
+        return intervals.missing(method, "nothing_to_explain", answers.confidence)
     if alike.area is None or matched.estimate is None:
-        return missing(method, matched.reason or "none_alike", answers.confidence)
+        return intervals.missing(method, matched.reason or "none_alike", answers.confidence)
     whole, left = everywhere.value - 0.5, alike.area.value - 0.5
     parts = ((alike.area, -1.0 / whole), (everywhere, left / whole**2))
-    return answers.measured(chained(1.0 - left / whole, parts), method)
+    return answers.measured(intervals.chained(1.0 - left / whole, parts), method)
 
 
 def cross_fitted(columns: tuple[Floats, ...], answers: AuditAnswers) -> Floats:
@@ -629,7 +621,7 @@ def reliability(values: Floats, answers: AuditAnswers) -> Reliability | None:
 
 
 def tenths(
-    order: Floats, predicted: Floats, labels: Codes, confidence: float = 0.95
+    order: Floats, predicted: Floats, labels: intervals.Codes, confidence: float = 0.95
 ) -> tuple[Bin, ...]:
     """Divide answers into ten bins of equal frequency; equal scores stay together.
 
@@ -644,7 +636,7 @@ def tenths(
     bins = []
     for index in np.unique(member):
         here = member == index
-        rate = wilson(int(labels[here].sum()), int(here.sum()), confidence)
+        rate = intervals.wilson(int(labels[here].sum()), int(here.sum()), confidence)
         ends = float(order[here].min()), float(order[here].max())
         bins.append(Bin(*ends, float(predicted[here].mean()), rate))
     return tuple(bins)

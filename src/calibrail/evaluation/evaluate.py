@@ -12,28 +12,14 @@ from calibrail.conformal.groups import spelled
 from calibrail.conformal.risk_control import RiskControl
 from calibrail.conformal.rule import Rule
 from calibrail.data.splits import CALIBRATION, SPLIT_NAMES, TEST
+from calibrail.evaluation import sections, sentence_removal
 from calibrail.evaluation.measures import BaselineResult, TestMetrics, baseline_result
 from calibrail.evaluation.removal import RemovalOutcome
 from calibrail.evaluation.sample import CLASSES, Sample
-from calibrail.evaluation.sections import (
-    attainable,
-    clustering,
-    confounds,
-    operating_curve,
-    risk_bounds,
-    risk_verdict,
-    three_way_review,
-)
-from calibrail.evaluation.sentence_removal import (
-    needed_auroc,
-    sentences_section,
-    simplest,
-    streaming,
-    trimmed_row,
-)
+from calibrail.evaluation.sections import attainable, clustering, confounds
 from calibrail.evaluation.shift import measured_shift
 from calibrail.evaluation.stats.intervals import Floats, Measure
-from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
+from calibrail.evaluation.stats.tests import look_inverted
 from calibrail.evaluation.verdict import (
     VerdictResult,
     by_group,
@@ -104,6 +90,11 @@ def findings(
     alone = rule.chosen is None and rule.groups is None
     used = np.isin(sample.split, (CALIBRATION, TEST))
     expected_misses = calibration.rank / (calibration.n + 1)
+    set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum())}
+    # The answers behind threshold and measures that share their group.
+    parts = sample.rows(CALIBRATION, 1), sample.rows(TEST)
+    n_sharing = sum(map(sample.n_sharing, parts)) if sample.independent else 0
+    sharing = {"n_sharing": n_sharing, "n": int(np.sum(parts))}
     # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
     applies: dict[str, bool | dict[str, Any]] = {
         "labels_look_inverted": {
@@ -120,8 +111,8 @@ def findings(
         and expected_misses > calibration.alpha + 1e-12,
         "few_distinct_scores": {} if offered is None else _ties(calibration),
         "too_few_examples": _too_few(tested, calibration.rank if alone else 0),
-        "clustered": _set_aside(sample),
-        "assumed_independent": _sharing(sample) if sample.independent else {},
+        "clustered": set_aside if sample.n_set_aside else {},
+        "assumed_independent": sharing if sample.independent and sharing["n_sharing"] else {},
         "undefined_scores": bool(np.isnan(sample.values[used]).any()),
     }
     return tuple(
@@ -154,19 +145,6 @@ def _too_few(tested: TestMetrics, rank: int) -> dict[str, Any]:
     few = min(tested.n_hallucinated, tested.n_faithful) < FEW_TEST
     low_rank = 0 < rank < FEW_RANK
     return {"fewer_than": FEW_TEST * few, "low_rank": low_rank} if few or low_rank else {}
-
-
-def _set_aside(sample: Sample) -> dict[str, Any]:
-    """Return how many answers count, and how many do not since their group is counted already."""
-    n = int(np.isin(sample.split, (CALIBRATION, TEST)).sum())
-    return {"n_set_aside": sample.n_set_aside, "n": n} if sample.n_set_aside else {}
-
-
-def _sharing(sample: Sample) -> dict[str, Any]:
-    """Return how many of the answers behind threshold and measures share their group."""
-    parts = sample.rows(CALIBRATION, 1), sample.rows(TEST)
-    n_sharing = sum(map(sample.n_sharing, parts))
-    return {"n_sharing": n_sharing, "n": int(np.sum(parts))} if n_sharing else {}
 
 
 def _ties(calibration: Calibration) -> dict[str, Any]:
@@ -409,15 +387,15 @@ def evaluate(
     flagged = rule.flags(sample.values, names, sample.tolerance)
     features = {name: other.values for name, other in others.baselines.items()}
     trimmed, inverted = None, None
-    sections: dict[str, Any] = {}
+    chapters: dict[str, Any] = {}
     if sentences is None:
         tested = TestMetrics.of(rule, sample, flagged, level)
         decision = decide(rule, tested, flagged, sample, limits)
         # The detector may be one of the scores of overlap itself.
-        overlaps = {**features, **_by_own_name(origin.score, sample)}
-        inverted = look_inverted(overlaps, sample.labels)
-        sections["curve"] = operating_curve(sample, undefined=policy, confidence=level)
-        sections["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
+        own = {origin.score["name"]: sample.values} if "name" in origin.score else {}
+        inverted = look_inverted({**features, **own}, sample.labels)
+        chapters["curve"] = sections.operating_curve(sample, undefined=policy, confidence=level)
+        chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:
         # The answers' values saw the labels: nothing is ranked by them.
         at = rule.thresholds(len(sample), names)
@@ -425,34 +403,34 @@ def evaluate(
         tested = TestMetrics.by_sentence(rule, trimmed, flagged, level)
         decision = decide_trimming(rule, tested, trimmed, limits)
     if risks is not None:
-        measured = risk_bounds(risks.risks, sample.counts(flagged), level)
-        verdict = risk_verdict(measured)
+        measured = sections.risk_bounds(risks.risks, sample.counts(flagged), level)
+        verdict = sections.risk_verdict(measured)
         content = {**decision.certificate, "verdict": verdict, "flips": None}
         decision = VerdictResult(verdict, "risks", content)
-        sections["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
+        chapters["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
     if rule.groups is not None and names is not None:
         rows = (
             by_overlapping_groups(rule.groups, names, sample, limits, trimmed)
             if isinstance(rule.groups, OverlappingCalibration)
             else by_group(rule.groups, names, sample, limits, trimmed)
         )
-        sections["by_group"] = {"column": spelled(promise.by), **rows}
+        chapters["by_group"] = {"column": spelled(promise.by), **rows}
     elif rule.chosen is None:
-        sections["attainable"] = attainable(calibration, sample, level)
+        chapters["attainable"] = attainable(calibration, sample, level)
     if isinstance(calibration, ClusteredCalibration) and rule.chosen is None:
-        sections["clustering"] = clustering(calibration, sample, level)
+        chapters["clustering"] = clustering(calibration, sample, level)
     if rule.upper is not None:
-        sections["three_way"] = three_way_review(rule, names, sample, level)
+        chapters["three_way"] = sections.three_way_review(rule, names, sample, level)
     if others.target is not None:
         shared = {name: features[name] for name in others.target}
-        sections["shift"] = measured_shift(calibration, sample, shared, others.target, level)
+        chapters["shift"] = measured_shift(calibration, sample, shared, others.target, level)
 
     if trimmed is not None:
-        sections["sentences"] = sentences_section(trimmed, level) | {
-            "baselines": simplest(trimmed, level),
+        chapters["sentences"] = sentence_removal.sentences_section(trimmed, level) | {
+            "baselines": sentence_removal.simplest(trimmed, level),
             "detectors": [],
-            "stream": streaming(trimmed, level),
-            "needed_auroc": needed_auroc(
+            "stream": sentence_removal.streaming(trimmed, level),
+            "needed_auroc": sentence_removal.needed_auroc(
                 trimmed.unsupported(), promise.alpha, requirement.min_kept
             ),
         }
@@ -461,10 +439,18 @@ def evaluate(
         if trimmed is None:
             beside = calibration, sample, tested.fpr, level
             return tuple(baseline_result(name, other, *beside) for name, other in table.items())
-        pairs = [trimmed_row(*item, calibration, trimmed, level) for item in table.items()]
-        sections["sentences"][kind] += [about for _, about in pairs]
+        pairs = [
+            sentence_removal.trimmed_row(*item, calibration, trimmed, level)
+            for item in table.items()
+        ]
+        chapters["sentences"][kind] += [about for _, about in pairs]
         return tuple(item for item, _ in pairs)
 
+    lost = np.isnan(sample.values)
+    n_undefined = {
+        name: {kind: sample.count(lost, part, k)[0] for kind, k in CLASSES.items()}
+        for part, name in enumerate(SPLIT_NAMES)
+    }
     baselines, threshold = rows_of(others.baselines, "baselines"), rule.chosen
     if threshold is None and not calibration.flag_all:
         threshold = calibration.threshold
@@ -481,7 +467,7 @@ def evaluate(
         n_calibration=calibration.n,
         min_coverage=limits.coverage(promise),
         max_fpr=limits.max_fpr,
-        undefined={"policy": policy, **_n_undefined(sample)},
+        undefined={"policy": policy, **n_undefined},
         test=tested,
         baselines=baselines,
         detectors=rows_of(others.detectors, "detectors"),
@@ -491,14 +477,14 @@ def evaluate(
             sample,
             tested,
             baselines,
-            sections.get("attainable"),
+            chapters.get("attainable"),
             inverted,
             origin.data.get("near_duplicates"),
         ),
         data=origin.data,
         reproduce=origin.reproduce,
         notes=origin.notes,
-        **sections,
+        **chapters,
     )
 
 
@@ -508,16 +494,3 @@ def _limits(promise: Promise, requirement: Requirement, risks: RiskControl | Non
         return replace(requirement, min_coverage=requirement.coverage(promise))
     levels = {risk.name: risk.level for risk in risks.risks}
     return Requirement(levels.get("fpr"), levels.get("recall", 0.0), requirement.confidence)
-
-
-def _by_own_name(score: Mapping[str, Any], sample: Sample) -> dict[str, Floats]:
-    return {str(score["name"]): sample.values} if score.get("name") in OVERLAPS else {}
-
-
-def _n_undefined(sample: Sample) -> dict[str, dict[str, int]]:
-    """Return the number of undefined scores per part and class."""
-    undefined = np.isnan(sample.values)
-    return {
-        name: {kind: sample.count(undefined, part, k)[0] for kind, k in CLASSES.items()}
-        for part, name in enumerate(SPLIT_NAMES)
-    }

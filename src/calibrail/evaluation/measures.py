@@ -13,17 +13,10 @@ from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import InputError
 from calibrail.evaluation.removal import RemovalOutcome
 from calibrail.evaluation.sample import CLASSES, Sample
+from calibrail.evaluation.stats import tests
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
-from calibrail.evaluation.stats.intervals import Mask, Measure, accuracy, ranked_values, wilson
-from calibrail.evaluation.stats.tests import (
-    ClassMoments,
-    Welch,
-    cohens_d,
-    median_overlap,
-    moments,
-    overlap,
-    welch,
-)
+from calibrail.evaluation.stats.intervals import Mask, Measure, ranked_values, wilson
+from calibrail.evaluation.stats.tests import cohens_d, median_overlap, overlap, welch
 from calibrail.serialization import Record
 
 
@@ -92,9 +85,9 @@ class TestMetrics(Record):
     auroc: Measure
     overlap: Measure
     median_overlap: Measure
-    means: Mapping[str, ClassMoments]
+    means: Mapping[str, tests.ClassMoments]
     cohens_d: Measure
-    welch: Welch
+    welch: tests.Welch
     freed: Bound | None = None
     kept_supported: MeanBound | None = None
     emptied: Bound | None = None
@@ -106,7 +99,7 @@ class TestMetrics(Record):
     @classmethod
     def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float) -> Self:
         """Measure what a rule flags, and how its score ranks."""
-        test = sample.rows(TEST)
+        test, right = sample.rows(TEST), flagged == (sample.labels == 1)
         ranked = sample.by_class(ranked_values(sample.values, rule.undefined))
         values = sample.by_class(sample.values)
         coverage, fpr = sample.bounds(flagged, confidence)
@@ -116,11 +109,11 @@ class TestMetrics(Record):
             coverage=coverage,
             coverage_band=_band(rule, coverage, confidence),
             fpr=fpr,
-            accuracy=accuracy(flagged[test], sample.labels[test], confidence),
+            accuracy=wilson(int(np.sum(right & test)), int(np.sum(test)), confidence),
             auroc=auroc(*ranked, confidence=confidence),
             overlap=overlap(*ranked, confidence=confidence),
             median_overlap=median_overlap(*ranked),
-            means=dict(zip(CLASSES, map(moments, values), strict=True)),
+            means=dict(zip(CLASSES, map(tests.moments, values), strict=True)),
             cohens_d=cohens_d(*values),
             welch=welch(*values),
         )
@@ -155,9 +148,9 @@ class TestMetrics(Record):
             auroc=trimmed.auroc(confidence),
             overlap=shared,
             median_overlap=median_overlap(*ranked),
-            means=dict(zip(CLASSES, map(moments, classes), strict=True)),
+            means=dict(zip(CLASSES, map(tests.moments, classes), strict=True)),
             cohens_d=cohens_d(*classes),
-            welch=Welch(None, None, None, "sentences_of_one_answer"),
+            welch=tests.Welch(None, None, None, "sentences_of_one_answer"),
             **{
                 item.name: getattr(delivered, item.name)
                 for delivered in (trimmed.delivered(confidence),)

@@ -11,16 +11,8 @@ from calibrail.conformal.bounds import MeanBound, mean_bound
 from calibrail.data.example import mix64
 from calibrail.data.splits import TEST
 from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import clustered_auroc
-from calibrail.evaluation.stats.intervals import (
-    Floats,
-    Ints,
-    Mask,
-    Measure,
-    missing,
-    ranked_values,
-    with_singletons,
-)
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.table import SentenceTable, Trimming
 from calibrail.serialization import Record
@@ -67,11 +59,11 @@ class Outcomes:
         Nothing is left; all is left; a person has to look first, and nothing is shown.
     """
 
-    freed: Mask
-    kept: Floats
-    emptied: Mask
-    untouched: Mask
-    reviewed: Mask
+    freed: intervals.Mask
+    kept: intervals.Floats
+    emptied: intervals.Mask
+    untouched: intervals.Mask
+    reviewed: intervals.Mask
 
     @classmethod
     def of(cls, sentences: SentenceTable, trimming: Trimming) -> Self:
@@ -92,7 +84,7 @@ class Outcomes:
             reviewed=reviewed,
         )
 
-    def shares(self, rows: Rows) -> Floats:
+    def shares(self, rows: Rows) -> intervals.Floats:
         """Return what is kept of those of some answers that hold a supported sentence."""
         shares = self.kept[rows]
         return shares[~np.isnan(shares)]
@@ -109,7 +101,7 @@ class Outcomes:
             Level of every interval.
         """
 
-        def share(which: Mask, rows: Rows) -> Bound:
+        def share(which: intervals.Mask, rows: Rows) -> Bound:
             return exact_bound(int(np.count_nonzero(which[rows])), len(rows), confidence)
 
         return Delivered(
@@ -151,7 +143,7 @@ class RemovalOutcome:
     @classmethod
     def at(
         cls,
-        thresholds: Floats,
+        thresholds: intervals.Floats,
         sample: Sample,
         sentences: SentenceTable,
         key: str,
@@ -167,12 +159,12 @@ class RemovalOutcome:
         outcomes = Outcomes.of(self.sentences, trimming)
         return replace(self, trimming=trimming, outcomes=outcomes)
 
-    def again(self, thresholds: Floats) -> "RemovalOutcome":
+    def again(self, thresholds: intervals.Floats) -> "RemovalOutcome":
         """Return the same answers at other thresholds."""
         return RemovalOutcome.at(thresholds, self.sample, self.sentences, self.key, self.undefined)
 
     @property
-    def stopped(self) -> Mask:
+    def stopped(self) -> intervals.Mask:
         """Hallucinated answers that are freed, and faithful ones that are touched, shape (n,)."""
         hallucinated = self.sample.labels == 1
         return np.where(hallucinated, self.outcomes.freed, ~self.outcomes.untouched)
@@ -183,7 +175,7 @@ class RemovalOutcome:
         sample = self.sample
         return in_order(sample, sample.drawn(TEST, sample.labels) & (sample.labels == 1))
 
-    def unsupported(self) -> Ints:
+    def unsupported(self) -> intervals.Ints:
         """Return how many unsupported sentences each of these hallucinated answers holds."""
         return self.sentences.count(self.sentences.labels == 1)[self.hallucinated]
 
@@ -201,7 +193,7 @@ class RemovalOutcome:
         """Return the measures of the test part."""
         return self.outcomes.delivered(self.hallucinated, self.everyone, confidence)
 
-    def auroc(self, confidence: float) -> Measure:
+    def auroc(self, confidence: float) -> intervals.Measure:
         """Return how well the score ranks unsupported above supported sentences of the test part.
 
         The answers' values saw the labels and rank nothing; the sentences' scores did not. Its
@@ -209,14 +201,16 @@ class RemovalOutcome:
         """
         test, sample = self.sample.rows(TEST), self.sample
         part = self.sentences.of_answers(test)
-        groups = with_singletons(sample.groups, len(sample))[test]
+        groups = intervals.with_singletons(sample.groups, len(sample))[test]
         if not np.isin(part.labels, (0, 1)).all():
-            return missing("obuchowski, korn-graubard", "sentences_without_labels", confidence)
-        ranked = ranked_values(part.columns[self.key], self.undefined)
+            return intervals.missing(
+                "obuchowski, korn-graubard", "sentences_without_labels", confidence
+            )
+        ranked = intervals.ranked_values(part.columns[self.key], self.undefined)
         clusters = np.repeat(groups, np.diff(part.first))
         return clustered_auroc(ranked, part.labels, clusters, confidence)
 
-    def kept_beyond(self, other: "RemovalOutcome", confidence: float) -> Measure:
+    def kept_beyond(self, other: "RemovalOutcome", confidence: float) -> intervals.Measure:
         """Return how much more of what is supported is kept here than there, answer by answer.
 
         The difference of two shares lies in [-1, 1]; it is bet on as a mean of values in [0, 1].
@@ -224,14 +218,14 @@ class RemovalOutcome:
         rows = self.everyone
         gaps = self.outcomes.shares(rows) - other.outcomes.shares(rows)
         if not len(gaps):
-            return missing("betting, paired", "no_supported", confidence)
+            return intervals.missing("betting, paired", "no_supported", confidence)
         # Rounding may take a sum of such halves past 1.
         bound = mean_bound(np.clip((gaps + 1.0) / 2.0, 0.0, 1.0), confidence)
         lower, upper = 2.0 * bound.lower - 1.0, 2.0 * bound.upper - 1.0
-        return Measure(float(gaps.mean()), lower, upper, "betting, paired", confidence)
+        return intervals.Measure(float(gaps.mean()), lower, upper, "betting, paired", confidence)
 
 
-def in_order(sample: Sample, rows: Mask) -> Rows:
+def in_order(sample: Sample, rows: intervals.Mask) -> Rows:
     """Return some answers in an order that has nothing to do with them."""
     return shuffled(np.flatnonzero(rows), sample.lots)
 

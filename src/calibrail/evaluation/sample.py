@@ -8,14 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import (
-    Bound,
-    Calibration,
-    ClassCounts,
-    calibrate_clusters,
-    calibrate_threshold,
-    validation,
-)
+from calibrail import conformal
 from calibrail.data.example import n_repeated
 from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST
 from calibrail.errors import InputError
@@ -78,12 +71,8 @@ class Sample(Record):
             raise InputError(f"groups must have one entry per example; got {len(self.groups)}")
         if np.isinf(self.values).any():
             raise InputError("values must be finite, or NaN where undefined; got an infinite value")
-        if not np.isin(self.labels, (0, 1)).all():
-            raise InputError("labels must be 0 (faithful) or 1 (hallucinated)")
-        if not np.isin(self.split, (FIT, CALIBRATION, TEST, ASIDE)).all():
-            raise InputError("codes must be 0 (fit), 1 (calibration), 2 (test) or 3 (set aside)")
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
-        object.__setattr__(self, "tolerance", validation.tolerance(self.tolerance))
+        object.__setattr__(self, "tolerance", conformal.validation.tolerance(self.tolerance))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -101,15 +90,15 @@ class Sample(Record):
         """Return the scores of one class in one part, undefined ones included."""
         return self.values[self.rows(part, label)]
 
-    def bounds(self, flagged: Mask, confidence: float) -> tuple[Bound, Bound]:
+    def bounds(self, flagged: Mask, confidence: float) -> tuple[conformal.Bound, conformal.Bound]:
         """Return the coverage and the FPR of the test part, with Wilson's intervals."""
         coverage, fpr = (wilson(*self.count(flagged, TEST, k), confidence) for k in (1, 0))
         return coverage, fpr
 
-    def counts(self, flagged: Mask, among: Mask | None = None) -> ClassCounts:
+    def counts(self, flagged: Mask, among: Mask | None = None) -> conformal.ClassCounts:
         """Return how many of each class are flagged in the test part, or among some answers."""
         caught, alarms = (self.count(flagged, TEST, k, among) for k in (1, 0))
-        return ClassCounts(*caught, *alarms)
+        return conformal.ClassCounts(*caught, *alarms)
 
     def count(
         self, flagged: Mask, part: int, label: int, among: Mask | None = None
@@ -130,7 +119,7 @@ class Sample(Record):
             rows = rows & among
         return int(np.sum(flagged & rows)), int(np.sum(rows))
 
-    def one_per_group(self, flagged: Mask) -> ClassCounts:
+    def one_per_group(self, flagged: Mask) -> conformal.ClassCounts:
         """Count decisions on one test answer of each group and class, drawn with a fixed seed.
 
         These are independent where the groups are, so exact bounds hold for them: as rates over
@@ -189,13 +178,13 @@ class Sample(Record):
         n_set_aside = self.n_set_aside + int(aside.sum())
         return replace(self, split=split, n_set_aside=n_set_aside)
 
-    def calibrated(self, promise: Promise) -> Calibration:
+    def calibrated(self, promise: Promise) -> conformal.Calibration:
         """Return the threshold of the hallucinated calibration answers, by groups if promised."""
         scores = self.scores(CALIBRATION, 1)
         if not promise.clustered:
-            return calibrate_threshold(scores, promise)
+            return conformal.calibrate_threshold(scores, promise)
         assert self.groups is not None
-        return calibrate_clusters(scores, self.groups[self.rows(CALIBRATION, 1)], promise)
+        return conformal.calibrate_clusters(scores, self.groups[self.rows(CALIBRATION, 1)], promise)
 
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""

@@ -7,15 +7,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import betaincinv
 
-from calibrail.conformal import (
-    DECISIONS,
-    Bound,
-    Calibration,
-    ClassCounts,
-    ClusteredCalibration,
-    exact_bound,
-    least_withheld,
-)
+from calibrail import conformal
 from calibrail.conformal.bounds import interval, proof_level, simultaneous_bounds
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_control import Risk
@@ -24,7 +16,7 @@ from calibrail.conformal.sequential.betting import lowest_limit
 from calibrail.data.splits import TEST
 from calibrail.evaluation.sample import CLASSES, Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
-from calibrail.evaluation.stats.intervals import Floats, Measure, ranked_values, wilson
+from calibrail.evaluation.stats.intervals import Floats, ranked_values, wilson
 from calibrail.evaluation.stats.tests import rank_correlation
 
 #: A score with at most this many distinct calibration values has few thresholds to choose from.
@@ -34,7 +26,7 @@ GAP: Final = 0.02
 
 
 def attainable(
-    calibration: Calibration, sample: Sample, confidence: float
+    calibration: conformal.Calibration, sample: Sample, confidence: float
 ) -> dict[str, Any] | None:
     """Return every threshold that the score offers, with its promise and what it does on the test.
 
@@ -68,7 +60,7 @@ def attainable(
     if n_distinct > FEW_DISTINCT or 2 * n_distinct > len(calibration.scores):
         # Many values, and yet nothing between two of them where most answers share one.
         used_at = int(np.searchsorted(distinct, calibration.threshold))
-        if isinstance(calibration, ClusteredCalibration):
+        if isinstance(calibration, conformal.ClusteredCalibration):
             # Between two scores of many the answers of a large group leave a gap, too.
             return None
         if calibration.flag_all or used_at >= n_distinct:
@@ -94,10 +86,10 @@ def attainable(
     return {**section, "steps": steps}
 
 
-def _least_alpha(below: int, calibration: Calibration) -> float:
+def _least_alpha(below: int, calibration: conformal.Calibration) -> float:
     """Return the smallest alpha at which a threshold with so many scores below it is allowed."""
     n = calibration.n
-    if isinstance(calibration, ClusteredCalibration):
+    if isinstance(calibration, conformal.ClusteredCalibration):
         return calibration.least_alpha(below)
     if calibration.guarantee == "anytime":
         goal = -math.log(calibration.delta or 0.1)
@@ -148,6 +140,7 @@ def confounds(
         turn = -1.0 if turned else 1.0
         difference = auroc_difference(turn * other[test], ranked[test], labels, confidence)
         both = ~np.isnan(values) & ~np.isnan(column[test])
+        better = "better" if difference.lies_above(0.0) else "as well"
         spearman = rank_correlation(values[both], column[test][both], confidence)
         rows.append(
             {
@@ -156,21 +149,15 @@ def confounds(
                 "auroc": area.to_dict(),
                 "reversed": turned,
                 "spearman": spearman.to_dict(),
-                "ranks": _ranks(difference),
+                "ranks": "worse" if difference.lies_below(0.0) else better,
             }
         )
     area = auroc(*sample.by_class(ranked), confidence=confidence)
     return {"n": int(test.sum()), "auroc": area.to_dict(), "rows": rows}
 
 
-def _ranks(difference: Measure) -> str:
-    if difference.lies_above(0.0):
-        return "better"
-    return "worse" if difference.lies_below(0.0) else "as well"
-
-
 def clustering(
-    calibration: ClusteredCalibration, sample: Sample, confidence: float
+    calibration: conformal.ClusteredCalibration, sample: Sample, confidence: float
 ) -> dict[str, Any]:
     """Return the threshold that counts each group once beside the naive one, on the test part.
 
@@ -184,7 +171,7 @@ def clustering(
         Level of every interval.
     """
 
-    def measured(rule: Calibration) -> dict[str, Any]:
+    def measured(rule: conformal.Calibration) -> dict[str, Any]:
         coverage, fpr = sample.bounds(rule.flags(sample.values, sample.tolerance), confidence)
         threshold = None if rule.flag_all else rule.threshold
         return {"threshold": threshold, "coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
@@ -243,7 +230,7 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
 
 
 def risk_bounds(
-    risks: Sequence[Risk], counts: ClassCounts, confidence: float
+    risks: Sequence[Risk], counts: conformal.ClassCounts, confidence: float
 ) -> list[dict[str, Any]]:
     """Return each risk with its exact bound, and whether it is shown to be kept.
 
@@ -268,7 +255,7 @@ def risk_bounds(
     level = 1.0 - (1.0 - confidence) / len(risks)
     measured = []
     for risk in risks:
-        bound = exact_bound(*shares[risk.name], level)
+        bound = conformal.exact_bound(*shares[risk.name], level)
         # All risks have to be shown to be kept, so each may take the whole error.
         lower, upper = interval(*shares[risk.name], proof_level(confidence))
         state = shown(bound, risk.relation, risk.level, (float(lower), float(upper)))
@@ -277,7 +264,7 @@ def risk_bounds(
 
 
 def shown(
-    bound: Bound, relation: str, level: float, proof: tuple[float, float] | None = None
+    bound: conformal.Bound, relation: str, level: float, proof: tuple[float, float] | None = None
 ) -> str:
     """Return whether a limit is shown to be kept (``within``), ``exceeded``, or ``open``.
 
@@ -329,7 +316,9 @@ def three_way_review(
     assert rule.upper is not None
     decided = rule.decide(sample.values, groups, sample.tolerance)
     counts = {
-        name: {decision: int(np.sum(part == code)) for code, decision in enumerate(DECISIONS)}
+        name: {
+            decision: int(np.sum(part == code)) for code, decision in enumerate(conformal.DECISIONS)
+        }
         for name, part in zip(CLASSES, sample.by_class(decided), strict=True)
     }
     hallucinated, faithful = counts.values()
@@ -337,8 +326,8 @@ def three_way_review(
     n, passed = n_h + n_f, hallucinated["pass"] + faithful["pass"]
     base_rate = n_h / n if n else 0.0
     alpha, beta = rule.calibration.alpha, rule.upper.alpha
-    missed = exact_bound(hallucinated["pass"], n_h, confidence)
-    blocked = exact_bound(faithful["flag"], n_f, confidence)
+    missed = conformal.exact_bound(hallucinated["pass"], n_h, confidence)
+    blocked = conformal.exact_bound(faithful["flag"], n_f, confidence)
     threshold = rule.calibration.threshold
     shares = {
         "review": (hallucinated["review"] + faithful["review"], n),
@@ -357,6 +346,6 @@ def three_way_review(
         "blocked": blocked.to_dict(),
         **{name: wilson(*share, confidence).to_dict() for name, share in shares.items()},
         "base_rate": base_rate,
-        "least_withheld": least_withheld(base_rate, alpha),
+        "least_withheld": conformal.least_withheld(base_rate, alpha),
         "shown": {"pass": shown(missed, "<=", alpha), "flag": shown(blocked, "<=", beta)},
     }

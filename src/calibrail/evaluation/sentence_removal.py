@@ -21,18 +21,8 @@ from calibrail.errors import InputError
 from calibrail.evaluation.measures import BaselineResult
 from calibrail.evaluation.removal import RemovalOutcome, Rows
 from calibrail.evaluation.sample import Sample
-from calibrail.evaluation.stats.intervals import (
-    Floats,
-    Ints,
-    Mask,
-    Measure,
-    bootstrap_counts,
-    draws_for,
-    missing,
-    ranked_values,
-    wilson,
-    with_singletons,
-)
+from calibrail.evaluation.stats import intervals
+from calibrail.evaluation.stats.intervals import Ints, Mask, Measure
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.table import UNMARKED, SentenceTable, Trimming
 from calibrail.text.structure import dangling, split_blocks
@@ -77,16 +67,16 @@ def needed_auroc(unsupported: Ints, alpha: float, min_kept: float | None) -> dic
         return None
     numbers, counts = np.unique(unsupported, return_counts=True)
     below = float(brentq(lambda f: counts @ (1.0 - f) ** numbers / counts.sum() - 1 + alpha, 0, 1))
+    root = np.sqrt(2.0)
     shares: Sequence[float] = sorted({HALF, _USUAL if min_kept is None else min_kept} - {0.0, 1.0})
     return {
         "unsupported": float(np.mean(unsupported)),
-        "rows": [{"kept": share, "auroc": _auroc(share, below)} for share in shares],
+        "rows": [
+            # Guessing keeps as much as lies below.
+            {"kept": share, "auroc": max(0.5, float(ndtr((ndtri(share) - ndtri(below)) / root)))}
+            for share in shares
+        ],
     }
-
-
-def _auroc(kept: float, below: float) -> float:
-    """Return the AUROC at which a share is kept; guessing keeps as much as lies below."""
-    return max(0.5, float(ndtr((ndtri(kept) - ndtri(below)) / np.sqrt(2.0))))
 
 
 #: Answers (groups) with something marked, or removed, below which there is no interval. Simulated
@@ -145,11 +135,6 @@ def find_spans(
         where nothing is removed or marked; ``characters``: how many are ``removed``, ``marked``
         and ``both``; ``answers``: in how many something is ``marked``, and ``removed``.
 
-    Raises
-    ------
-    ValueError
-        More characters of a sentence are marked than it has.
-
     Examples
     --------
     >>> first, chars = np.array([0, 2, 3]), np.array([10, 30, 20])
@@ -158,13 +143,11 @@ def find_spans(
     >>> [found[name]["estimate"] for name in ("precision", "recall", "f1")]
     [0.5, 0.75, 0.6]
     """
-    if (marked > chars).any():
-        raise ValueError("more characters of a sentence are marked than it has")
     by_answer = np.column_stack(
         [_sums(part, first) for part in (marked * removed, chars * removed, marked)]
     )
     by_answer[:, _MARKED] += outside
-    shared = with_singletons(groups, len(by_answer))
+    shared = intervals.with_singletons(groups, len(by_answer))
     touched = by_answer > 0
     _, member = np.unique(shared, return_inverse=True)
     by_group = np.zeros((int(member.max(initial=-1)) + 1, 3), dtype=np.int64)
@@ -173,8 +156,11 @@ def find_spans(
     by_group = by_group[np.lexsort(by_group.T)]
     # All in one stratum: how many answers hold a mark is chance, too, and moves precision.
     strata = np.zeros(len(by_group), dtype=np.int8)
-    counts = bootstrap_counts(
-        np.arange(len(by_group)), strata, draws=draws_for(len(by_answer), draws), seed=seed
+    counts = intervals.bootstrap_counts(
+        np.arange(len(by_group)),
+        strata,
+        draws=intervals.draws_for(len(by_answer), draws),
+        seed=seed,
     )
     drawn = np.concatenate([part @ by_group for part in counts]) if len(by_group) else by_group
     total = by_answer.sum(axis=0)
@@ -184,7 +170,7 @@ def find_spans(
         # F1 is 2 both / (removed + marked), so that each is a part of a weighted whole.
         times, whole = weights[0], np.array([0, *weights[1:]])
         if not (total @ whole and rows.any()):
-            return missing(_METHOD, reason, confidence)
+            return intervals.missing(_METHOD, reason, confidence)
         estimate = float(times * total[0] / (total @ whole))
         if len(np.unique(shared[rows])) < FEWEST:
             few = _FEW[reason]
@@ -282,7 +268,7 @@ def sentences_section(trimmed: RemovalOutcome, confidence: float) -> dict[str, A
             name: int(np.count_nonzero(counted & sentences.any(which)))
             for name, which in reviewed_for.items()
         },
-        "flagged_whole": _freed_and_kept(trimmed.with_trimming(whole), confidence),
+        "flagged_whole": trimmed.with_trimming(whole).delivered(confidence).to_dict(),
         "curve": _curve(trimmed),
         "spans": _spans(trimmed, confidence),
     }
@@ -305,7 +291,7 @@ def simplest(trimmed: RemovalOutcome, confidence: float) -> list[dict[str, Any]]
     rows = []
     for name, removed in removes.items():
         other = trimmed.with_trimming(Trimming(removed, removed, nobody))
-        rows.append({"name": name, "threshold": None, **_freed_and_kept(other, confidence)})
+        rows.append({"name": name, "threshold": None, **other.delivered(confidence).to_dict()})
     return rows
 
 
@@ -353,20 +339,16 @@ def trimmed_row(
         beats_detector=gap.lies_above(0.0),
         detector_beats=gap.lies_below(0.0),
     )
-    measured = _freed_and_kept(trimmed, confidence)
+    measured = trimmed.delivered(confidence).to_dict()
     about = {"name": name, "threshold": calibration.threshold, **measured}
     return row, {**about, "kept_beyond_detector": gap.to_dict(), "reason": None}
-
-
-def _freed_and_kept(trimmed: RemovalOutcome, confidence: float) -> dict[str, Any]:
-    return trimmed.delivered(confidence).to_dict()
 
 
 def _curve(trimmed: RemovalOutcome) -> dict[str, list[float]] | None:
     """Return the shares freed and kept at thresholds over the whole range; None without scores."""
     sample, everyone = trimmed.sample, trimmed.everyone
     test = trimmed.sentences.of_answers(sample.rows(TEST))
-    ranked = ranked_values(test.columns[trimmed.key], trimmed.undefined)
+    ranked = intervals.ranked_values(test.columns[trimmed.key], trimmed.undefined)
     distinct = np.unique(ranked[np.isfinite(ranked)])
     if not len(distinct):
         return None
@@ -426,7 +408,7 @@ def streaming(trimmed: RemovalOutcome, confidence: float) -> dict[str, Any]:
 def stops_of_worst(
     sentences: SentenceTable,
     key: str,
-    thresholds: Floats,
+    thresholds: intervals.Floats,
     undefined: Undefined,
     tolerance: float,
 ) -> Mask:
@@ -513,8 +495,8 @@ def stopped_streams(
     delays = (stop - wrong)[caught]
     words = np.where(sentences.labels == 1, sentences.words, 0)
     shown = np.arange(len(sentences)) < np.repeat(stop, np.diff(sentences.first))
-    total = _sums_streaming(sentences, words)[hallucinated]
-    seen = _sums_streaming(sentences, np.where(shown, words, 0))[hallucinated]
+    total = _sums(words, sentences.first)[hallucinated]
+    seen = _sums(np.where(shown, words, 0), sentences.first)[hallucinated]
     said = total > 0
     return {
         "stopped": {
@@ -523,7 +505,7 @@ def stopped_streams(
             "after": share(~never & (stop > wrong)),
             "never": share(never),
         },
-        "cut": wilson(int((~never)[faithful].sum()), len(faithful), confidence).to_dict(),
+        "cut": intervals.wilson(int((~never)[faithful].sum()), len(faithful), confidence).to_dict(),
         "delay": _mean_streaming(delays, confidence, seed).to_dict()
         | {"counts": {str(k): int((delays == k).sum()) for k in np.unique(delays).tolist()}},
         "words_shown": _mean_streaming(seen, confidence, seed).to_dict(),
@@ -540,18 +522,13 @@ def _first(sentences: SentenceTable, which: Mask) -> Ints:
     return np.minimum(following[sentences.first[:-1]], ends)
 
 
-def _sums_streaming(sentences: SentenceTable, numbers: Ints) -> Ints:
-    before = np.concatenate(([0], np.cumsum(numbers, dtype=np.int64)))
-    return np.asarray(before[sentences.first[1:]] - before[sentences.first[:-1]])
-
-
 def _mean_streaming(values: Ints, confidence: float, seed: int) -> Measure:
     """Return a mean over answers with the interval of means over answers drawn again."""
     n = len(values)
     if n == 0:
-        return missing(_STREAMING_METHOD, "no_such_answer", confidence)
+        return intervals.missing(_STREAMING_METHOD, "no_such_answer", confidence)
     rng, tail = np.random.default_rng(seed), (1.0 - confidence) / 2.0
-    draws, at_once = draws_for(n), max(1, _CHUNK // n)
+    draws, at_once = intervals.draws_for(n), max(1, _CHUNK // n)
     sizes = [min(at_once, draws - begun) for begun in range(0, draws, at_once)]
     means = np.concatenate([values[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
     lower, upper = (float(end) for end in np.quantile(means, [tail, 1.0 - tail]))

@@ -8,15 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrail.conformal import (
-    Calibration,
-    WeightedCalibration,
-    calibrate_threshold,
-    calibrate_weighted,
-    coverage_band,
-    holm,
-    validation,
-)
+from calibrail import conformal
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sample import Sample
@@ -170,23 +162,12 @@ def density_ratio(
         Weights of the calibration examples and of the production answers, of mean about 1 on the
         calibration side.
 
-    Raises
-    ------
-    InputError
-        If the features are not finite matrices with the same columns.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    near = _matrix_density_ratio(calibration, "calibration")
-    far = _matrix_density_ratio(production, "production")
-    if near.shape[1] != far.shape[1]:
-        raise InputError(
-            f"production must have the {near.shape[1]} features of calibration; got {far.shape[1]}"
-        )
-    if validation.share(limit, "limit") >= 0.5:
-        raise InputError(f"limit must lie in (0, 0.5); got {limit!r}")
+    near, far = np.asarray(calibration, np.float64), np.asarray(production, np.float64)
     model = make_pipeline(StandardScaler(), LogisticRegression())
     origin = np.repeat([0, 1], [len(near), len(far)])
     model.fit(np.concatenate([near, far]), origin)
@@ -196,16 +177,6 @@ def density_ratio(
         return np.asarray(chance / (1.0 - chance) * len(near) / len(far), dtype=np.float64)
 
     return ratio(near), ratio(far)
-
-
-def _matrix_density_ratio(features: ArrayLike, name: str) -> Floats:
-    try:
-        array = np.asarray(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must hold numbers; {error}") from error
-    if array.ndim != 2 or 0 in array.shape or not np.isfinite(array).all():
-        raise InputError(f"{name} must be a finite matrix of shape (n, d); got shape {array.shape}")
-    return array
 
 
 #: What is known of answers without their labels: a column a feature, NaN where undefined.
@@ -228,7 +199,7 @@ class Weighting:
         AUROC of telling the two sides apart by the weights; 0.5 = no difference seen.
     """
 
-    calibration: WeightedCalibration
+    calibration: conformal.WeightedCalibration
     n: int
     weights: Floats
     told_apart: Measure
@@ -256,7 +227,7 @@ def weight_towards(
     values = sample.values[part]
     chosen = (sample.labels[part] == 1) & ~np.isnan(values)
     return Weighting(
-        calibrate_weighted(values[chosen], here[chosen], alpha),
+        conformal.calibrate_weighted(values[chosen], here[chosen], alpha),
         int(chosen.sum()),
         there,
         auroc(there, here, confidence=confidence),
@@ -272,7 +243,7 @@ def _matrix(columns: Features, names: Features) -> Floats:
 
 
 def measured_shift(
-    calibration: Calibration,
+    calibration: conformal.Calibration,
     sample: Sample,
     features: Features,
     target: Features,
@@ -354,14 +325,14 @@ def drift(
         If no threshold short of flagging everything keeps the promise.
     """
     promise = replace(promise, allow_flag_all=False)
-    calibration = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
+    calibration = conformal.calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
     flags = calibration.flags(sample.values, sample.tolerance)
     coverage, fpr = sample.bounds(flags, confidence)
     band = p_value = None
     if n := coverage.n:
         from scipy.stats import betabinom  # takes long to import
 
-        lowest, highest = coverage_band(calibration, n, confidence)
+        lowest, highest = conformal.coverage_band(calibration, n, confidence)
         band = {"lower": lowest / n, "upper": highest / n, "confidence": confidence}
         # The miss rate of a threshold of rank k among n is Beta(k, n + 1 - k), so that misses among
         # m are beta-binomial (STATISTICS: the band's law). Ties only make catching more likely.
@@ -386,7 +357,7 @@ def drift(
 def _needed(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any] | None:
     """Return the threshold that the other side's own hallucinated answers would set."""
     try:
-        calibration = calibrate_threshold(sample.scores(TEST, 1), promise)
+        calibration = conformal.calibrate_threshold(sample.scores(TEST, 1), promise)
     except InputError:
         return None
     _, fpr = sample.bounds(calibration.flags(sample.values, sample.tolerance), confidence)
@@ -429,7 +400,7 @@ def judge_drift(
     above it, ``not repaired`` if it lies below.
     """
     tested = [item["p_value"] for item in results if item["coverage"]["n"] >= FEWEST]
-    adjusted = iter(holm(tested).tolist() if tested else ())
+    adjusted = iter(conformal.holm(tested).tolist() if tested else ())
     judged = []
     for item in results:
         p_value, finding, repair = None, UNTESTED, None

@@ -7,15 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import (
-    ClassCounts,
-    GroupedCalibration,
-    GroupVerdict,
-    OverlappingCalibration,
-    certify_counts,
-    certify_groups,
-    joint_certificate,
-)
+from calibrail import conformal
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
 from calibrail.conformal.groups import joined, parted
 from calibrail.conformal.rule import Rule
@@ -83,9 +75,9 @@ def decide(
         least = min(min_coverage, float(1 - decimal(calibration.alpha)))
         joint = _with_unseen(counts, flagged, sample)
         limits = replace(requirement, min_coverage=least)
-        certificate = joint_certificate(calibration, joint, limits)
+        certificate = conformal.joint_certificate(calibration, joint, limits)
     else:
-        certificate = certify_counts(counts, requirement)
+        certificate = conformal.certify_counts(counts, requirement)
     verdict: str = certificate.verdict
     reason: Reason = "bounds"
     if construction and verdict == "certified" and band and counts.caught < band.lowest:
@@ -147,7 +139,9 @@ def _by_construction(rule: Rule, min_coverage: float) -> bool:
     return alone and proven and promised and not calibration.flag_all
 
 
-def _with_unseen(counts: ClassCounts, flagged: Mask, sample: Sample) -> ClassCounts:
+def _with_unseen(
+    counts: conformal.ClassCounts, flagged: Mask, sample: Sample
+) -> conformal.ClassCounts:
     """Add the faithful calibration examples, which the threshold never saw.
 
     None is added where one shares a group with a hallucinated example of the calibration part.
@@ -163,7 +157,7 @@ def _with_unseen(counts: ClassCounts, flagged: Mask, sample: Sample) -> ClassCou
 
 
 def by_group(
-    grouped: GroupedCalibration,
+    grouped: conformal.GroupedCalibration,
     names: Sequence[str],
     sample: Sample,
     requirement: Requirement,
@@ -192,23 +186,12 @@ def by_group(
     dict
         ``min_n``, ``scope``, ``confidence`` and ``rows``, one a group of the test part.
     """
-    shared = _shared(grouped, sample)
     members = np.asarray(names, dtype=object)
     present = sorted(set(members[sample.rows(TEST)].tolist()))
-
-    def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
-        counts = {name: sample.counts(flagged, members == name) for name in present}
-        return certify_groups(counts, requirement)
-
-    if trimmed is None:
-        own_threshold = verdicts(grouped.flags(sample.values, names, sample.tolerance))
-        shared_threshold = verdicts(shared.flags(sample.values, sample.tolerance))
-    else:
-        own_threshold = _trimmed_verdicts(trimmed, members, requirement)
-        at_shared = trimmed.again(np.full(len(sample), shared.threshold))
-        shared_threshold = _trimmed_verdicts(at_shared, members, requirement)
+    groups = {name: (members == name, members) for name in present}
+    shared, decided = _decided(grouped, names, groups, sample, requirement, trimmed)
     rows = []
-    for name in present:
+    for name, verdict in decided.items():
         calibration = grouped.of(name)
         rows.append(
             {
@@ -216,8 +199,7 @@ def by_group(
                 "own": name in grouped.groups,
                 "n_calibration": int(np.sum(sample.rows(CALIBRATION, 1) & (members == name))),
                 "threshold": None if calibration.flag_all else calibration.threshold,
-                **own_threshold[name].to_dict(),
-                **_beside(shared_threshold[name]),
+                **verdict,
             }
         )
     return {
@@ -229,30 +211,51 @@ def by_group(
     }
 
 
-def _trimmed_verdicts(
-    trimmed: RemovalOutcome, members: NDArray[np.object_], requirement: Requirement
-) -> dict[str, GroupVerdict]:
-    """Decide about every group of the test part by what is left of its answers."""
-    return certify_group_trimming(_left(trimmed, members), requirement)
+def _decided(
+    grouped: conformal.GroupedCalibration | conformal.OverlappingCalibration,
+    names: Sequence[str],
+    groups: Mapping[str, tuple[Mask, NDArray[np.object_]]],
+    sample: Sample,
+    requirement: Requirement,
+    trimmed: RemovalOutcome | None,
+) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """Return the one threshold for all, and what both do in every group: its verdict, and beside.
 
+    ``groups`` holds the members of each, and the column of names that divides the answers.
+    """
+    shared = sample.calibrated(replace(grouped.fallback.promise, allow_flag_all=True))
 
-def _left(trimmed: RemovalOutcome, members: NDArray[np.object_]) -> dict[str, tuple[Any, Any]]:
-    """Return for every group of the test part what is left of its answers."""
-    sample, outcomes = trimmed.sample, trimmed.outcomes
-    groups, codes = np.unique(members, return_inverse=True)
-    counting = in_order(sample, sample.drawn(TEST, codes))
-    return {
-        name: (
-            sample.counts(trimmed.stopped, members == name),
-            outcomes.shares(counting[members[counting] == name]),
-        )
-        for name in groups.tolist()
-        if (sample.rows(TEST) & (members == name)).any()
+    def verdicts(flagged: Mask) -> dict[str, conformal.GroupVerdict]:
+        counts = {name: sample.counts(flagged, members) for name, (members, _) in groups.items()}
+        return conformal.certify_groups(counts, requirement)
+
+    def of_trimmed(left: RemovalOutcome) -> dict[str, conformal.GroupVerdict]:
+        parts = {}
+        for name, (members, column) in groups.items():
+            codes = np.unique(column, return_inverse=True)[1]
+            counting = in_order(sample, sample.drawn(TEST, codes) & members)
+            parts[name] = sample.counts(left.stopped, members), left.outcomes.shares(counting)
+        return certify_group_trimming(parts, requirement)
+
+    if trimmed is None:
+        own = verdicts(grouped.flags(sample.values, names, sample.tolerance))
+        beside = verdicts(shared.flags(sample.values, sample.tolerance))
+    else:
+        own = of_trimmed(trimmed)
+        beside = of_trimmed(trimmed.again(np.full(len(sample), shared.threshold)))
+    return shared, {
+        name: {
+            **own[name].to_dict(),
+            "shared_coverage": beside[name].certificate.coverage.to_dict(),
+            "shared_fpr": beside[name].certificate.fpr.to_dict(),
+            "shared_p_undercovered": beside[name].p_undercovered,
+        }
+        for name in groups
     }
 
 
 def by_overlapping_groups(
-    grouped: OverlappingCalibration,
+    grouped: conformal.OverlappingCalibration,
     names: Sequence[str],
     sample: Sample,
     requirement: Requirement,
@@ -276,36 +279,18 @@ def by_overlapping_groups(
         threshold of its test answers; ``n_uncovered`` of the hallucinated ones have a group for
         which nothing is promised, ``n_flagged_by_lack`` of all are flagged whatever their score.
     """
-    shared, test = _shared(grouped, sample), sample.rows(TEST)
+    test = sample.rows(TEST)
     parts = np.array([parted(name, len(grouped.columns)) for name in names], dtype=object)
     groups = {
-        (column, str(name)): parts[:, place] == name
+        (column, str(name)): (parts[:, place] == name, parts[:, place])
         for place, column in enumerate(grouped.columns)
         for name in sorted(set(parts[test, place].tolist()))
     }
-    keys = {joined(key): key for key in groups}
-
-    def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
-        counts = {name: sample.counts(flagged, groups[key]) for name, key in keys.items()}
-        return certify_groups(counts, requirement)
-
-    def of_trimmed(left: RemovalOutcome) -> dict[str, GroupVerdict]:
-        counts = {
-            joined((column, name)): item
-            for place, column in enumerate(grouped.columns)
-            for name, item in _left(left, parts[:, place]).items()
-        }
-        return certify_group_trimming({name: counts[name] for name in keys}, requirement)
-
-    if trimmed is None:
-        decided = verdicts(grouped.flags(sample.values, names, sample.tolerance))
-        beside = verdicts(shared.flags(sample.values, sample.tolerance))
-    else:
-        decided = of_trimmed(trimmed)
-        beside = of_trimmed(trimmed.again(np.full(len(sample), shared.threshold)))
+    named = {joined(key): item for key, item in groups.items()}
+    shared, decided = _decided(grouped, names, named, sample, requirement, trimmed)
     thresholds, covered = grouped.thresholds(names), grouped.is_covered(names)
     rows = []
-    for (column, name), members in groups.items():
+    for (column, name), (members, _) in groups.items():
         used = thresholds[members & test]
         rows.append(
             {
@@ -317,8 +302,7 @@ def by_overlapping_groups(
                 "thresholds": [
                     float(end) if np.isfinite(end) else None for end in (used.min(), used.max())
                 ],
-                **decided[joined((column, name))].to_dict(),
-                **_beside(beside[joined((column, name))]),
+                **decided[joined((column, name))],
             }
         )
     return {
@@ -331,17 +315,4 @@ def by_overlapping_groups(
         "n_uncovered": int(np.sum(sample.rows(TEST, 1) & ~covered)),
         "n_flagged_by_lack": int(np.sum(test & (thresholds == -np.inf))),
         "rows": rows,
-    }
-
-
-def _shared(grouped: GroupedCalibration | OverlappingCalibration, sample: Sample) -> Any:
-    """Return the calibration of one threshold for all groups."""
-    return sample.calibrated(replace(grouped.fallback.promise, allow_flag_all=True))
-
-
-def _beside(verdict: GroupVerdict) -> dict[str, Any]:
-    return {
-        "shared_coverage": verdict.certificate.coverage.to_dict(),
-        "shared_fpr": verdict.certificate.fpr.to_dict(),
-        "shared_p_undercovered": verdict.p_undercovered,
     }

@@ -80,20 +80,9 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST, split
 from calibrail.data.splits import CALIBRATION as FIRST
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import Sample, one_of_each
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc, auroc_test
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Difference,
-    Floats,
-    Ints,
-    Mask,
-    bootstrap_counts,
-    draws_for,
-    no_difference,
-    ranked_values,
-    wilson,
-    with_singletons,
-)
+from calibrail.evaluation.stats.intervals import Codes, Difference, Floats, Ints, Mask
 from calibrail.evaluation.stats.tests import McNemar, mcnemar
 from calibrail.options import Promise, Requirement
 from calibrail.serialization import Record
@@ -132,7 +121,7 @@ class Candidate:
         cls, name: str, sample: Sample, calibration: Calibration, *, baseline: bool = False
     ) -> Candidate:
         """Return the candidate of a score that could be calibrated."""
-        ranked = ranked_values(sample.values, calibration.undefined)
+        ranked = intervals.ranked_values(sample.values, calibration.undefined)
         decided = add_tolerance(ranked, sample.tolerance)
         flagged = calibration.flags(sample.values, sample.tolerance)
         return cls(name, baseline, calibration, ranked, decided, flagged)
@@ -177,7 +166,7 @@ class Candidates:
         cls, sample: Sample, members: list[Candidate], *, confidence: float = 0.95, seed: int = 0
     ) -> Candidates:
         """Return candidates on the answers of a sample, whichever detector's scores it holds."""
-        groups = with_singletons(sample.groups, len(sample))
+        groups = intervals.with_singletons(sample.groups, len(sample))
         ranking = np.isin(sample.split, (CALIBRATION, TEST))
         if sample.lot is not None:
             ranking = one_of_each(ranking, sample.lot, groups, sample.labels)
@@ -198,10 +187,6 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.members)
-
-
-_Floats = NDArray[np.float64]
-_Counts = NDArray[np.int64]
 
 
 class FixedCoverage:
@@ -225,9 +210,7 @@ class FixedCoverage:
         The score at that rank, on the data itself.
     """
 
-    def __init__(
-        self, hallucinated: _Floats, faithful: _Floats, rank: int, weights: _Floats
-    ) -> None:
+    def __init__(self, hallucinated: Floats, faithful: Floats, rank: int, weights: Floats) -> None:
         self.share = rank / float(weights.sum())
         self._order_h = np.argsort(hallucinated, kind="stable")
         self._order_f = np.argsort(faithful, kind="stable")
@@ -239,7 +222,7 @@ class FixedCoverage:
         self.threshold = float(hallucinated[self.lowest[-1]])
         self._passed = np.searchsorted(faithful[self._order_f], ladder, side="left")
 
-    def fpr(self, drawn_h: _Counts, drawn_f: _Counts) -> _Floats:
+    def fpr(self, drawn_h: Ints, drawn_f: Ints) -> Floats:
         """Return the FPR at the threshold of each draw.
 
         Parameters
@@ -257,11 +240,11 @@ class FixedCoverage:
         below = np.zeros((len(drawn_f), drawn_f.shape[1] + 1), dtype=np.int64)
         np.cumsum(drawn_f[:, self._order_f], axis=1, out=below[:, 1:])
         passed = below[np.arange(len(below)), place]
-        result: _Floats = 1.0 - passed / below[:, -1]
+        result: Floats = 1.0 - passed / below[:, -1]
         return result
 
 
-def _place(steps: _Floats, least: _Floats) -> NDArray[np.intp]:
+def _place(steps: Floats, least: Floats) -> NDArray[np.intp]:
     """Return where rising sums reach what is sought, but for their rounding."""
     place: NDArray[np.intp] = np.minimum((steps < least - 1e-9).sum(axis=-1), steps.shape[-1] - 1)
     return place
@@ -317,10 +300,12 @@ class FalseAlarms:
             below = np.bincount(member[ladder.lowest], weights=weights[ladder.lowest])
             self._groups_below[item.name] = float(below.sum() ** 2 / np.sum(below**2))
         self._member = np.unique(groups[faithful], return_inverse=True)[1]
-        draws, seed = draws_for(len(groups)), candidates.seed
+        draws, seed = intervals.draws_for(len(groups)), candidates.seed
         drawn = [
             [ladder.fpr(counts[:, caught], counts[:, faithful]) for ladder in ladders.values()]
-            for counts in bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=2)
+            for counts in intervals.bootstrap_counts(
+                groups, labels, draws=draws, seed=seed, stream=2
+            )
         ]
         self._drawn = dict(zip(ladders, np.concatenate(drawn, axis=1), strict=True))
 
@@ -393,6 +378,9 @@ class PairedTest(Record):
     auroc: Difference
 
 
+_FIXED: Final = "thresholds-as-they-are"
+
+
 def paired_tests(
     candidates: Candidates,
     reference: Candidate,
@@ -436,8 +424,12 @@ def paired_tests(
         flips = mcnemar(*flags, candidates.groups[faithful])
         if alarms is not None:
             fpr = alarms.difference(item.name, reference.name)
+        elif len(flags[0]):
+            # Where few answers are flagged by one threshold alone, a normal interval has no width.
+            gap = float(flags[0].mean() - flags[1].mean())
+            fpr = Difference(gap, None, None, flips.p_value, flips.p_value, _FIXED)
         else:
-            fpr = _as_they_are(*flags, flips.p_value)
+            fpr = intervals.no_difference(_FIXED)
         area = auroc_test(
             item.ranked[ranking], reference.ranked[ranking], labels, groups, confidence=level
         )
@@ -456,19 +448,6 @@ def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
                 test = replace(getattr(tests[place], kind), p_adjusted=p)
                 result[place] = replace(result[place], **{kind: test})
     return result
-
-
-def _as_they_are(first: Mask, second: Mask, p: float) -> Difference:
-    """Return the difference in FPR of two fixed thresholds, as McNemar's test sees it.
-
-    Without an interval: where few answers are flagged by one threshold alone, a normal one has
-    hardly any width, and none where there is no such answer.
-    """
-    method = "thresholds-as-they-are"
-    if len(first) == 0:
-        return no_difference(method)
-    gap = float(first.mean() - second.mean())
-    return Difference(gap, None, None, p, p, method)
 
 
 #: Halves of the test part, as ``halve`` names them; 0 = not for testing.
@@ -806,7 +785,7 @@ def _interval(
     """
     m, fpr = len(ladder), float(np.mean(faithful >= ladder[rank - 1]))
     n_hallucinated, n_faithful = sizes
-    fixed = wilson(round(fpr * n_faithful), max(1, round(n_faithful)), confidence)
+    fixed = intervals.wilson(round(fpr * n_faithful), max(1, round(n_faithful)), confidence)
     lower, upper = min(fpr, fixed.lower), max(fpr, fixed.upper)
     if _tied(ladder, float(ladder[rank - 1])):
         return {"lower": lower, "upper": upper, "method": "wilson", "reason": None}
@@ -857,7 +836,7 @@ def _at(
 ) -> dict[str, Any]:
     """Return coverage and FPR of a threshold with Wilson's intervals."""
     shares = {
-        name: wilson(int(np.sum(values >= threshold)), len(values), confidence).to_dict()
+        name: intervals.wilson(int(np.sum(values >= threshold)), len(values), confidence).to_dict()
         for name, values in (("coverage", hallucinated), ("fpr", faithful))
     }
     # Where the undefined answers alone decide, there is none.

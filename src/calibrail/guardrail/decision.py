@@ -107,8 +107,11 @@ class Cause:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object: the code, and those parameters that there are."""
-        known = {"error": self.error, "timeout": self.timeout or None, "row": self.row}
-        return {"code": self.code, **{k: value for k, value in known.items() if value is not None}}
+        return {
+            k: value
+            for k, value in asdict(self).items()
+            if value is not None and value is not False
+        }
 
     @classmethod
     def from_dict(cls, content: object) -> Self:
@@ -122,8 +125,8 @@ class Cause:
         if isinstance(content, Mapping) and content.get("code") in get_args(CauseCode):
             error, row = content.get("error"), content.get("row")
             timeout = content.get("timeout", False)
-            kinds = isinstance(error, str | None) and isinstance(row, int | None)
-            if kinds and isinstance(timeout, bool) and not isinstance(row, bool):
+            kinds = isinstance(error, str | None) and type(row) in (int, type(None))
+            if kinds and isinstance(timeout, bool):
                 return cls(content["code"], error, timeout, row)
         raise InputError(
             f"a decision's cause must be an object with one of the codes "
@@ -164,6 +167,7 @@ def reason_of_cause(cause: Cause, policy: str, detail: str | None = None) -> str
     return f"{UNDEFINED}{'' if detail is None else f' ({detail})'}; policy: {policy}"
 
 
+#: As older versions wrote them: what says it in other words today changes nothing here.
 _SEEN: Final = "not judged: the guardrail's threshold was set on this answer (seen_before)"
 _BEGINNINGS: Final[Mapping[str, CauseCode]] = {
     "undefined score": "score_undefined",
@@ -250,17 +254,14 @@ class Removed:
         InputError
             If it is none.
         """
-        if isinstance(content, Mapping):
-            start, end, text = (content.get(name) for name in ("start", "end", "text"))
-            score, p_value = (parse_number(content, name) for name in ("score", "p_value"))
-            match content.get("reason"):
-                case str(reason) if (
-                    type(start) is int
-                    and type(end) is int
-                    and 0 <= start < end
-                    and isinstance(text, str | None)
-                    and (score is None) == (p_value is None)
-                ):
+        match content:
+            case {"start": int(start), "end": int(end), "reason": str(reason)}:
+                assert isinstance(content, Mapping)
+                text = content.get("text")
+                score, p_value = (parse_number(content, name) for name in ("score", "p_value"))
+                same = (score is None) == (p_value is None)
+                kinds = type(start) is type(end) is int and isinstance(text, str | None)
+                if kinds and 0 <= start < end and same:
                     return cls(start, end, text, score, p_value, reason)
         raise InputError(
             "each of a decision's removed must hold start, end, score, p_value and reason of a "
@@ -273,15 +274,14 @@ def parse_trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Remove
     if "removed" not in content:
         return None, None
     removed, text, outcome = content["removed"], content.get("text"), content["outcome"]
-    if not isinstance(removed, list | tuple):
-        raise InputError(f"a decision's removed must be a list; got {removed!r:.80}")
-    if not isinstance(text, str | None) or (text is not None and outcome in ("review", "error")):
+    shown = isinstance(text, str) and outcome not in ("review", "error")
+    sound = isinstance(removed, list | tuple) and not (removed and outcome == "pass")
+    if not sound or not (text is None or shown):
         raise InputError(
-            f"a decision's text must be one, or null where nothing may be shown; got {text!r:.80} "
-            f"with the outcome {outcome}"
+            "a decision's removed must be a list of the sentences that go, none where it passes, "
+            "and its text one, or null where nothing may be shown; got "
+            f"{removed!r:.80}, {text!r:.80} and the outcome {outcome}"
         )
-    if removed and outcome == "pass":
-        raise InputError(f"a decision that passes has no sentences removed; got {len(removed)}")
     return text, tuple(map(Removed.from_dict, removed))
 
 
@@ -372,12 +372,12 @@ class Decision(Shown):
 
     def __repr__(self) -> str:
         """Return the decision in the numbers that its user knows."""
-        name, values = self.scale.column or "score", (self.score, self.threshold, self.p_value)
+        name, edge = self.scale.column or "score", self.scale.shown
         value, threshold, p_value = (
-            None if number is None else float(f"{number:.6g}") for number in values
+            None if number is None else float(f"{number:.6g}")
+            for number in (self.score, self.threshold, self.p_value)
         )
-        if self.scale.negated:
-            value, threshold = map(self.scale.in_column, (value, threshold))
+        value, threshold = (None if item is None else edge(item) for item in (value, threshold))
         trimmed = ""
         if self.removed is not None:
             text = None if self.text is None else self.text[:60] + "..." * (len(self.text) > 60)
@@ -454,8 +454,8 @@ class Decision(Shown):
         ``column_threshold``, too; of a guardrail of sentences ``text`` and ``removed``. Without a
         score it holds ``cause``: where there is one, the score and its threshold are the cause.
         """
-        left_out = {"scale", "text", "removed", "cause"} | (set() if evidence else {"evidence"})
-        names = [name for name in self.__dataclass_fields__ if name not in left_out]
+        names = ["id", "outcome", "score", "threshold", "p_value", "reason"]
+        names += ["evidence"] if evidence else []
         content = {name: getattr(self, name) for name in names}
         if self.score is None:
             content["cause"] = self.cause.to_dict()
@@ -480,52 +480,39 @@ class Decision(Shown):
         """
         if not isinstance(content, Mapping):
             raise InputError(f"a decision must be an object; got {content!r:.80}")
-        for name in ("id", "outcome", "reason"):
-            if not isinstance(content.get(name), str):
-                raise InputError(
-                    f"a decision's {name} must be a text; got {content.get(name)!r:.80}"
-                )
-        if content["outcome"] not in get_args(Outcome):
-            raise InputError(
-                f"a decision's outcome must be one of {', '.join(get_args(Outcome))}; got "
-                f"{content['outcome']!r:.80}"
-            )
+        id, outcome, reason, evidence = (
+            content.get(name) for name in ("id", "outcome", "reason", "evidence")
+        )
         score, threshold, p_value = (
             parse_number(content, name) for name in ("score", "threshold", "p_value")
         )
-        if p_value is not None and not 0.0 < p_value <= 1.0:
-            raise InputError(f"a decision's p_value must lie in (0, 1]; got {p_value!r}")
-        if (score is None) != (p_value is None):
-            raise InputError(
-                f"a decision has a score and a p_value, or neither; got {score!r} and {p_value!r}"
-            )
-        passes, cause = content["outcome"] == "pass", parse_cause(content)
-        if passes and score is None and cause.code != "score_undefined":
-            raise InputError(
-                f"a decision without a score passes only for an {UNDEFINED}; its reason is "
-                f"{content['reason']!r:.80}"
-            )
-        if passes and score is not None and (threshold is None or score >= threshold):
-            raise InputError(
-                f"a decision that passes must have a score below its threshold; got {score!r} and "
-                f"{threshold!r}"
-            )
-        evidence = content.get("evidence")
-        if not isinstance(evidence, Mapping | None):
-            raise InputError(f"a decision's evidence must be an object; got {evidence!r:.80}")
-        scale = _scale(content, score, threshold)
-        outcome = content["outcome"]
+        texts = all(isinstance(text, str) for text in (id, outcome, reason))
+        outcomes = get_args(Outcome)
+        cause = parse_cause(content) if texts else _NO_CAUSE
+        below = score is not None and threshold is not None and score < threshold
+        undefined = score is None and cause.code == "score_undefined"
+        for holds, due in (
+            (texts, "its id, outcome and reason must be texts"),
+            (outcome in outcomes, f"outcome must be one of {', '.join(outcomes)}"),
+            (p_value is None or 0.0 < p_value <= 1.0, "p_value must lie in (0, 1]"),
+            ((score is None) == (p_value is None), "it has a score and a p_value, or neither"),
+            (outcome != "pass" or below or undefined, "it passes only below its threshold"),
+            (isinstance(evidence, Mapping | None), "evidence must be an object"),
+        ):
+            if not holds:
+                raise InputError(f"a decision: {due}; got {dict(content)!r:.300}")
+        numbers, scale = (score, threshold, p_value), _scale(content, score, threshold)
+        text, removed = parse_trimming(content)
         return cls(
             content["id"],
-            outcome,
-            score,
-            threshold,
-            p_value,
+            content["outcome"],
+            *numbers,
             content["reason"],
             evidence,
             scale,
-            *parse_trimming(content),
-            cause=cause,
+            text,
+            removed,
+            cause,
         )
 
     def line(self, *, evidence: bool = False) -> str:

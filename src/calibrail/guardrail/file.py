@@ -7,40 +7,21 @@ number to the next; it decides nothing anew, and what it cannot know it leaves o
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+import pydantic
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import GuardrailError
+from calibrail.guardrail import signing
 from calibrail.guardrail.decision import raised_in_old_probes
-from calibrail.guardrail.signing import (
-    SIGN,
-    PublicKey,
-    Signature,
-    read_private_key,
-    sign,
-    signature_path,
-    trusted_keys,
-    verify_beside,
-)
 from calibrail.options import Promise, Requirement, fields
 from calibrail.serialization import Record
 
@@ -49,15 +30,8 @@ NEWEST: Final = 2
 SCHEMA: Final = "calibrail.guardrail/2"
 
 
-def _without_probes(content: Mapping[str, Any]) -> dict[str, Any]:
-    """From 1 to 2: probes were not kept."""
-    return {**content, "probes": None}
-
-
-#: By the number that a migration begins with.
-MIGRATIONS: Final[Mapping[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    1: _without_probes,
-}
+#: By the number that a migration begins with: what is known of a field that came later.
+MIGRATIONS: Final[Mapping[int, Mapping[str, Any]]] = {1: {"probes": None}}
 
 
 def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -75,30 +49,34 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     GuardrailError
         If this version reads no such schema.
     """
-    given = content.get("schema")
-    text = given.removeprefix(_PREFIX) if isinstance(given, str) else ""
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
-    if number > NEWEST and given == f"{_PREFIX}{number}":
+    given, again = content.get("schema"), "export it again: calibrail export RUN -o guardrail.json"
+    match = re.fullmatch(rf"{_PREFIX}([1-9]\d{{,8}})", str(given), re.ASCII)
+    if match is None:
+        raise GuardrailError(
+            f"{source} has schema {given!r}; this version reads {SCHEMA!r} and earlier; {again}"
+        )
+    if (number := int(match[1])) > NEWEST:
         raise GuardrailError(
             f"{source} has schema {given!r}, of a later calibrail; this version reads up to "
-            f"{SCHEMA!r}: install the later one (pip install -U calibrail), or export the "
-            "run again with this one: calibrail export RUN -o guardrail.json"
-        )
-    if given != f"{_PREFIX}{number}" or number < 1:
-        raise GuardrailError(
-            f"{source} has schema {given!r}; this version reads {SCHEMA!r} and earlier ones; "
-            "export it again: calibrail export RUN -o guardrail.json"
+            f"{SCHEMA!r}: install the later one (pip install -U calibrail), or {again}"
         )
     result = dict(content)
     for step in range(number, NEWEST):
-        result = {**MIGRATIONS[step](result), "schema": f"{_PREFIX}{step + 1}"}
+        result = {**result, **MIGRATIONS[step], "schema": f"{_PREFIX}{step + 1}"}
     return result
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(
+class _Frozen(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
     )
+    #: Fields that are not written where they are None: files were frozen before there were any.
+    _later: ClassVar[tuple[str, ...]] = ()
+
+    @pydantic.model_serializer(mode="wrap")
+    def _without_later(self, serialise: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        return {k: v for k, v in content.items() if v is not None or k not in self._later}
 
 
 def _as_record(kind: type[Record], value: Any) -> Record:
@@ -106,9 +84,11 @@ def _as_record(kind: type[Record], value: Any) -> Record:
 
 
 #: A record is read and written by its own checks, not by pydantic's.
-_WRITE: Final = PlainSerializer(lambda value: value.to_dict())
-_Promise = Annotated[Promise, BeforeValidator(partial(_as_record, Promise)), _WRITE]
-_Requirement = Annotated[Requirement, BeforeValidator(partial(_as_record, Requirement)), _WRITE]
+_WRITE: Final = pydantic.PlainSerializer(lambda value: value.to_dict())
+_Promise = Annotated[Promise, pydantic.BeforeValidator(partial(_as_record, Promise)), _WRITE]
+_Requirement = Annotated[
+    Requirement, pydantic.BeforeValidator(partial(_as_record, Requirement)), _WRITE
+]
 
 
 class ScoreSpecConfig(_Frozen):
@@ -130,7 +110,7 @@ class ScoreSpecConfig(_Frozen):
     name: str
     params: dict[str, Any]
     fingerprint: dict[str, Any]
-    tolerance: float = Field(ge=0.0)
+    tolerance: float = pydantic.Field(ge=0.0)
     state: str | None = None
 
     def state_bytes(self) -> bytes | None:
@@ -205,17 +185,11 @@ class Headline(_Frozen):
     kept_supported: dict[str, Any] | None = None
     emptied: dict[str, Any] | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        for name in ("kept_supported", "emptied"):
-            if content[name] is None:
-                del content[name]
-        return content
+    _later = ("kept_supported", "emptied")
 
 
 #: Of the sixteen probe answers, or of all their sentences.
-_Probed = Annotated[list[float | None], Field(min_length=16)]
+_Probed = Annotated[list[float | None], pydantic.Field(min_length=16)]
 
 
 class _ProbeResults(_Frozen):
@@ -224,12 +198,7 @@ class _ProbeResults(_Frozen):
     reasons: dict[str, str]
     raised: dict[str, str] | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_later(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        if content["raised"] is None:
-            del content["raised"]
-        return content
+    _later = ("raised",)
 
     @property
     def errors(self) -> Mapping[str, str]:
@@ -275,15 +244,6 @@ class Probes(_ProbeResults):
     versions: dict[str, str]
     members: dict[str, ProbedMember] | None = None
 
-    @model_validator(mode="after")
-    def _sixteen(self) -> Self:
-        parts = [part.scores for part in (self.members or {}).values()]
-        if self.set == "calibrail-probes/1" and any(
-            len(scores) != 16 for scores in (*parts, self.scores) if scores is not None
-        ):
-            raise ValueError("there must be 16 scores")
-        return self
-
     def known(self) -> list[float | None]:
         """Return the scores of the whole, or of the members where the whole was not asked."""
         if self.scores is not None:
@@ -313,7 +273,7 @@ class FrozenConfig(_Frozen):
         That of the file; of one in an older schema, its own.
     """
 
-    schema_: Literal["calibrail.guardrail/2"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["calibrail.guardrail/2"] = pydantic.Field(default=SCHEMA, alias="schema")
     score: ScoreSpecConfig
     calibration: dict[str, Any]
     promise: _Promise
@@ -328,7 +288,7 @@ class FrozenConfig(_Frozen):
     probes: Probes | None = None
     digest: str = ""
     #: The bytes it was read from, where an older version wrote them.
-    _older: bytes | None = PrivateAttr(None)
+    _older: bytes | None = pydantic.PrivateAttr(None)
 
     def to_bytes(self) -> bytes:
         """Return the canonical bytes of the file, digest included; of one that was read, its own.
@@ -367,7 +327,7 @@ class FrozenConfig(_Frozen):
             )
         try:
             config = cls.model_validate(newest)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "the file"
             raise GuardrailError(
@@ -429,7 +389,7 @@ class FileOrigin:
 
     path: Path
     sha256: str
-    signature: Signature | None = None
+    signature: signing.Signature | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +400,9 @@ class FrozenFile:
     origin: FileOrigin
 
 
-def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = None) -> FrozenFile:
+def read_file(
+    path: str | PathLike[str], trusted: Sequence[signing.PublicKey] | None = None
+) -> FrozenFile:
     """Read a guardrail file once, and verify every byte of it; its detector is not built.
 
     Parameters
@@ -459,16 +421,25 @@ def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = N
         If it cannot be read, was changed, or is not signed by one of the keys.
     """
     path = fields.path(path, "path")
-    keys = None if trusted is None else trusted_keys(trusted)
+    keys = None if trusted is None else signing.trusted_keys(trusted)
     try:
         raw = read_regular(path)
     except OSError as error:
         raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
     # What nobody vouches for is not even parsed.
-    signature = None if keys is None else verify_beside(path, raw, keys)
+    signature = None if keys is None else signing.verify_beside(path, raw, keys)
     config = FrozenConfig.from_bytes(raw, source=str(path))
-    if signature is not None:
-        _refuse_other_statement(path, raw, signature)
+    stated = {} if signature is None else signature.predicate
+    wrong = [
+        f"{name} {stated.get(name)!r}, and the file {value!r}"
+        for name, value in _statement(raw).items()
+        if stated.get(name) != value
+    ]
+    if signature is not None and wrong:
+        raise GuardrailError(
+            f"the signature of {path} states something else of it than it holds: "
+            f"{'; '.join(wrong)}; {signing.SIGN.format(path)} again"
+        )
     return FrozenFile(
         config, FileOrigin(path.absolute(), hashlib.sha256(raw).hexdigest(), signature)
     )
@@ -484,13 +455,13 @@ def write_file(
     The same content and key always give the same bytes.
     """
     path = Path(path)
-    key = None if sign_with is None else read_private_key(sign_with)
+    key = None if sign_with is None else signing.read_private_key(sign_with)
     raw = config.to_bytes()
     if key is not None:
         predicate = {"calibrail": version("calibrail"), **_statement(raw)}
         # Whoever waits for the guardrail finds its signature there; and where that cannot be
         # written, the old pair is still whole.
-        write_atomically(signature_path(path), sign(raw, path.name, predicate, key))
+        write_atomically(signing.signature_path(path), signing.sign(raw, path.name, predicate, key))
     write_atomically(path, raw)
 
 
@@ -499,17 +470,3 @@ def _statement(raw: bytes) -> dict[str, str]:
     content = json.loads(raw)
     verdict = content["headline"]["verdict"]
     return {"digest": content["digest"], "schema": content["schema"], "verdict": verdict}
-
-
-def _refuse_other_statement(path: Path, raw: bytes, signature: Signature) -> None:
-    predicate = signature.predicate
-    wrong = [
-        f"{name} {predicate.get(name)!r}, and the file {value!r}"
-        for name, value in _statement(raw).items()
-        if predicate.get(name) != value
-    ]
-    if wrong:
-        raise GuardrailError(
-            f"the signature of {path} states something else of it than it holds: "
-            f"{'; '.join(wrong)}; {SIGN.format(path)} again"
-        )

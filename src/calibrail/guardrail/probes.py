@@ -11,7 +11,7 @@ something to compare.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -21,7 +21,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
@@ -120,23 +119,6 @@ ANSWERS: Final[tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...]] = 
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _ProbeScores:
-    """A detector's scores of the probes on this machine.
-
-    Attributes
-    ----------
-    values : ndarray
-        Their scores; NaN where there is none.
-    reasons, raised : dict of str to str
-        Why, and the class of what the detector raised, by the number of the probe.
-    """
-
-    values: NDArray[np.float64]
-    reasons: dict[str, str]
-    raised: dict[str, str]
-
-
 def probe_examples(score: Score, unit: Unit = "answer") -> list[Example]:
     """Return the sixteen answers, with a number in each column that the score reads beside them.
 
@@ -205,24 +187,32 @@ def freeze_probes(score: Score, *, endpoint: bool = False, unit: Unit = "answer"
     ModelError
         If a model cannot be had.
     """
-    why = not_computed(score)
-    if why == "column":
-        return None
-    asked = why is None or endpoint
-    members = {} if why is None else local_members(score)
+    _, asked, members = _computed_parts(score, endpoint)
     if not asked and not members:
         return None
-    parts = {name: _frozen_member(member, unit) for name, member in members.items()}
-    whole = _frozen_member(score, unit) if asked else None
-    computing = [score] if asked else list(members.values())
+    parts = {name: _probe_scores(member, unit) for name, member in members.items()}
+    of_all = _probe_scores(score, unit) if asked else None
     return Probes(
         set=SET if unit == "answer" else SENTENCE_SET,
-        scores=whole.scores if whole else None,
-        reasons=whole.reasons if whole else {},
-        raised=whole.raised if whole else None,
-        versions=machine(_models(computing)),
+        scores=of_all.scores if of_all else None,
+        reasons=of_all.reasons if of_all else {},
+        raised=of_all.raised if of_all else None,
+        versions=_versions([score] if asked else members.values()),
         members=parts or None,
     )
+
+
+def _computed_parts(
+    score: Score, endpoint: bool
+) -> tuple[Literal["column", "endpoint"] | None, bool, dict[str, Score]]:
+    """Return why this machine does not compute a score, whether it is asked, and its members."""
+    why = not_computed(score)
+    asked = why is None or (why == "endpoint" and endpoint)
+    return why, asked, local_members(score) if why == "endpoint" else {}
+
+
+def _versions(scores: Iterable[Score]) -> dict[str, str]:
+    return machine([model for item in scores for model in getattr(item, "models", ())])
 
 
 def compare_probes(
@@ -248,33 +238,27 @@ def compare_probes(
         the detector fails on one side alone; with the versions of both. Also if the guardrail holds
         no probes though it could.
     """
-    why = not_computed(score)
-    asked = why is None or endpoint
-    members = {} if why is None else local_members(score)
-    if why == "column" or (not asked and not members):
+    why, asked, members = _computed_parts(score, endpoint)
+    if not asked and not members:
         return Probed("column" if why == "column" else "endpoint")
-    held = None if frozen is None else frozen.members or {}
-    lacking = held is None or held.keys() != members.keys()
-    if frozen is None or lacking or (asked and frozen.scores is None):
+    held = {} if frozen is None else frozen.members or {}
+    if frozen is None or held.keys() != members.keys() or (asked and frozen.scores is None):
         option = " --probe-endpoint" if asked and why == "endpoint" else ""
         raise GuardrailError(
             "it holds no probes, so this machine cannot show that it computes what was certified; "
             "export it again (calibrail calibrate, where the run was made by an older calibrail): "
             f"calibrail export RUN -o guardrail.json{option}"
         )
-    computing = [score] if asked else list(members.values())
-    here = machine(_models(computing))
+    here = _versions([score] if asked else members.values())
+    side_by_side = _side_by_side(frozen.versions, here)
     compared = [
-        _compare(frozen.members[name], member, unit, frozen.versions, here, f" of {name}")
+        _compare(held[name], member, unit, side_by_side, f" of {name}")
         for name, member in members.items()
-        if frozen.members
     ]
     if asked and frozen.scores is not None:
         whole = ProbedMember(scores=frozen.scores, reasons=frozen.reasons, raised=frozen.raised)
-        compared.append(_compare(whole, score, unit, frozen.versions, here))
-    n, n_undefined = (
-        sum(getattr(item, name) for item in compared) for name in ("n", "n_undefined")
-    )
+        compared.append(_compare(whole, score, unit, side_by_side))
+    n, n_undefined = sum(item.n for item in compared), sum(item.n_undefined for item in compared)
     state: Literal["agree", "members", "unprobed"] = "agree" if asked else "members"
     return Probed(
         state="unprobed" if n == n_undefined else state,
@@ -289,61 +273,41 @@ def compare_probes(
     )
 
 
-def _models(scores: Sequence[Score]) -> list[Any]:
-    return [model for item in scores for model in getattr(item, "models", ())]
-
-
-def _frozen_member(score: Score, unit: Unit) -> ProbedMember:
-    """Return one detector's scores of the probes, as they are frozen."""
-    computed = _probe_scores(score, unit)
-    _refuse_blunt(computed.values, float(score.tolerance), score)
-    return ProbedMember(
-        scores=[None if np.isnan(value) else float(value) for value in computed.values],
-        reasons=computed.reasons,
-        raised=computed.raised or None,
-    )
-
-
 def _compare(
-    frozen: ProbedMember,
-    score: Score,
-    unit: Unit,
-    versions: Mapping[str, str],
-    here: Mapping[str, str],
-    whose: str = "",
+    frozen: ProbedMember, score: Score, unit: Unit, side_by_side: str, whose: str = ""
 ) -> Probed:
     """Compare one detector's scores, or refuse them."""
-    there = np.array([np.nan if value is None else value for value in frozen.scores])
-    computed = _probe_scores(score, unit)
-    values, reasons = computed.values, computed.reasons
-    if len(values) != len(there):
+    computed, remedy = _probe_scores(score, unit), "Install what was frozen, or calibrate again"
+    if len(computed.scores) != len(frozen.scores):
         raise GuardrailError(
             f"this machine does not compute what was certified: the probe answers have "
-            f"{len(values)} sentences here, frozen were {len(there)}. "
-            f"{_side_by_side(versions, here)}. Install what was frozen, or calibrate again with "
-            "this"
+            f"{len(computed.scores)} sentences here, frozen were {len(frozen.scores)}. "
+            f"{side_by_side}. {remedy} with this"
         )
-    tolerance, undefined = float(score.tolerance), np.isnan(there)
-    _refuse_blunt(there, tolerance, score)
-    numbers = [str(row + 1) for row in range(len(there))]
+    there, values = (np.array(item.scores, np.float64) for item in (frozen, computed))
+    numbers = [str(row) for row in range(1, len(there) + 1)]
     # An undefined score's words may change from version to version, what was raised may not.
     same = np.array(
         [
-            (row in reasons, computed.raised.get(row)) == (row in frozen.reasons, errors.get(row))
-            for row, errors in ((row, frozen.errors) for row in numbers)
+            (row in computed.reasons, computed.errors.get(row))
+            == (row in frozen.reasons, frozen.errors.get(row))
+            for row in numbers
         ]
     )
+    tolerance, undefined = float(score.tolerance), np.isnan(there)
     differences = np.where(undefined & np.isnan(values) & same, 0.0, np.abs(there - values))
     # A score on one side alone is a difference, too: NaN is not within any tolerance.
     wrong = np.flatnonzero(~(differences <= tolerance))
     if len(wrong):
         first = int(wrong[np.argmax(np.nan_to_num(differences[wrong], nan=np.inf))])
+        sides = [
+            f"undefined ({item.reasons.get(numbers[first])})" if np.isnan(side) else f"{side:.9g}"
+            for item, side in ((frozen, there[first]), (computed, values[first]))
+        ]
         raise GuardrailError(
             f"this machine does not compute what was certified: {len(wrong)} of {len(there)} probe "
             f"scores{whose} differ by more than {tolerance:g}; probe {first + 1}: frozen "
-            f"{_shown(there[first], frozen.reasons.get(numbers[first]))}, here "
-            f"{_shown(values[first], reasons.get(numbers[first]))}. {_side_by_side(versions, here)}"
-            ". Install what was frozen, or calibrate again with this"
+            f"{sides[0]}, here {sides[1]}. {side_by_side}. {remedy} with this"
         )
     return Probed(
         state="agree",
@@ -351,23 +315,8 @@ def _compare(
         n_undefined=int(undefined.sum()),
         largest_difference=float(differences.max()),
         tolerance=tolerance,
-        why=next(iter(reasons.values()), None),
+        why=next(iter(computed.reasons.values()), None),
     )
-
-
-def _refuse_blunt(values: NDArray[np.float64], tolerance: float, score: Score) -> None:
-    """Refuse a tolerance within which any two scores agree."""
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return
-    # Scores that are all alike say nothing of the scale but their size.
-    spread = float(np.ptp(known)) or max(1.0, float(np.abs(known).max()))
-    if tolerance >= spread:
-        raise GuardrailError(
-            f"the tolerance of {score.name}, {tolerance:g}, is as large as all differences between "
-            f"the probe answers' scores ({spread:.3g}), so that a machine that computes something "
-            "else would agree; give it how far two computations of one value may differ"
-        )
 
 
 @contextmanager
@@ -386,43 +335,54 @@ def _side_by_side(frozen: Mapping[str, str], here: Mapping[str, str]) -> str:
     return f"What differs: {differ}. Alike: {', '.join(alike) or 'nothing'}"
 
 
-def _shown(value: float, reason: str | None) -> str:
-    return f"undefined ({reason})" if np.isnan(value) else f"{value:.9g}"
-
-
-def _probe_scores(score: Score, unit: Unit) -> _ProbeScores:
+def _probe_scores(score: Score, unit: Unit) -> ProbedMember:
     """Return the probes' scores as this machine computes them now, and why some have none.
 
     Each is scored alone, as `check` scores one answer: a batch would pad all to the longest.
+
+    Raises
+    ------
+    GuardrailError
+        Within the tolerance any two scores agree, or an endpoint gave no answer.
     """
-    examples = probe_examples(score, unit)
-    values = np.full(len(examples), np.nan)
+    values: list[float | None] = []
     reasons, raised = dict[str, str](), dict[str, str]()
     # What others know stays; nothing of it is taken up, no vector and no reply of an endpoint.
     with asked_anew(), isolated_cache():
         if callable(forget := getattr(score, "forget", None)):
             forget()
-        for row, example in enumerate(examples):
-            number = str(row + 1)
+        for number, example in enumerate(probe_examples(score, unit), start=1):
+            row = str(number)
             try:
                 scores = scored_alone(score, example)
             except (ModelError, BudgetError):
                 raise
             except Exception as error:
                 # A detector of one's own may fail on an answer; that is its value there.
-                raised[number] = type(error.__cause__ or error).__name__
-                reasons[number] = f"the detector raised {raised[number]}"
+                raised[row] = type(error.__cause__ or error).__name__
+                reasons[row] = f"the detector raised {raised[row]}"
+                values.append(None)
                 continue
-            values[row] = scores.values[0]
+            values.append(None if np.isnan(scores.values[0]) else float(scores.values[0]))
             if (why := scores.reasons.get(0)) is not None:
-                reasons[number] = str(why)
+                reasons[row] = str(why)
             if isinstance(why, DetectorFailure):
                 # That an endpoint is down says nothing of what it would say.
                 raise GuardrailError(
-                    f"the detector failed on probe {number}, so nothing can be compared: {why}; "
+                    f"the detector failed on probe {row}, so nothing can be compared: {why}; "
                     "try again when it works"
                 )
-    return _ProbeScores(values, reasons, raised)
+    known = np.array([value for value in values if value is not None])
+    # Scores that are all alike say nothing of the scale but their size.
+    if len(known) and score.tolerance >= (
+        spread := float(np.ptp(known)) or max(1.0, float(np.abs(known).max()))
+    ):
+        raise GuardrailError(
+            f"the tolerance of {score.name}, {score.tolerance:g}, is as large as all differences "
+            f"between the probe answers' scores ({spread:.3g}), so that a machine that computes "
+            "something else would agree; give it how far two computations of one value may differ"
+        )
+    return ProbedMember(scores=values, reasons=reasons, raised=raised or None)
 
 
 #: How a guardrail whose detector is another one here is made anew.
@@ -517,16 +477,13 @@ def _digests(fingerprint: object) -> Iterator[str]:
 
 
 def _refuse_other_detector(frozen: ScoreSpecConfig, score: Score, unit: Unit) -> None:
-    if score.name != frozen.name:
-        raise GuardrailError(f"the guardrail was frozen for {frozen.name!r}; got {score.name!r}")
-    if (params := plain(score.params)) != frozen.params:
-        raise GuardrailError(
-            f"the detector's parameters are {params!r}; frozen were {frozen.params!r}"
-        )
-    if score.tolerance != frozen.tolerance:
-        raise GuardrailError(
-            f"the detector's tolerance is {score.tolerance!r}; frozen was {frozen.tolerance!r}"
-        )
+    for what, here, there in (
+        ("name", score.name, frozen.name),
+        ("parameters", plain(score.params), frozen.params),
+        ("tolerance", score.tolerance, frozen.tolerance),
+    ):
+        if here != there:
+            raise GuardrailError(f"the detector's {what}: {here!r}; frozen was {there!r}")
     if state_bytes(score) != frozen.state_bytes():
         raise GuardrailError(
             f"what the score {score.name} has learnt is not what was calibrated; {RENEW}"

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.groups import columns_of_groups, reads_length
-from calibrail.conformal.rule import Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.formats import Source, is_named
@@ -19,14 +18,7 @@ from calibrail.data.sentences import sentences_of
 from calibrail.data.tables import MemoryRows
 from calibrail.errors import GuardrailError, InputError
 from calibrail.formatting import Scale, Shown
-from calibrail.guardrail.decision import (
-    SCORED,
-    Cause,
-    CauseCode,
-    Decision,
-    Outcome,
-    reason_of_cause,
-)
+from calibrail.guardrail import decision
 from calibrail.guardrail.decision_rule import DecisionRule, RowDecision, frozen_rule
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
 from calibrail.guardrail.probes import Probed, compare_probes, frozen_detector
@@ -45,21 +37,42 @@ from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
 
 
-class FrozenGuardrail(Shown):
-    """A frozen detector with its threshold, as ``calibrail.guardrail.Guardrail`` decides by it."""
+class Guardrail(Shown):
+    """A frozen detector with its certified threshold; decides exactly as it did when certified.
+
+    Make one with ``Run.freeze`` or ``Guardrail.load``. It is immutable.
+
+    Parameters
+    ----------
+    config : FrozenConfig
+        The content of the file.
+    score : Score, optional
+        The detector; built from ``config`` when left out.
+
+    Raises
+    ------
+    GuardrailError
+        If the detector that this machine builds is not the one that was calibrated: other weights,
+        another revision, precision or word splitter.
+    """
 
     shown_as = "guardrail"
 
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
-        self._config = config
-        self._origin: FileOrigin | None = None
-        self._probed: Probed | None = None
-        self._rule = frozen_rule(config)
-        self._score = frozen_detector(config.score, score, config.promise.unit)
+        #: The frozen content.
+        self.config: Final = config
+        #: The file that it was loaded from; None for a guardrail of a run.
+        self.origin: FileOrigin | None = None
+        #: How this machine compared with the frozen probes; None where it was not compared.
+        self.probed: Probed | None = None
+        #: Everything that decides: the threshold, and those of groups and of a review.
+        self.rule: Final = frozen_rule(config)
+        #: The detector.
+        self.score: Final = frozen_detector(config.score, score, config.promise.unit)
 
     def shown(self) -> tuple[Any, ...]:
         """Return the content of the file."""
-        return (json.loads(self._config.to_bytes()),)
+        return (json.loads(self.config.to_bytes()),)
 
     @classmethod
     def load(
@@ -83,7 +96,7 @@ class FrozenGuardrail(Shown):
         """
         file = read_file(path, trusted)
         guardrail = cls(file.config)
-        guardrail._origin = file.origin
+        guardrail.origin = file.origin
         if probe:
             try:
                 probed = guardrail.probe()
@@ -100,52 +113,32 @@ class FrozenGuardrail(Shown):
         ``GuardrailError`` where a score differs by more than its tolerance, with the versions on
         both sides, and where no probes were frozen.
         """
-        self._probed = compare_probes(
-            self._config.probes, self._score, endpoint=endpoint, unit=self.unit
+        self.probed = compare_probes(
+            self.config.probes, self.score, endpoint=endpoint, unit=self.unit
         )
-        return self._probed
+        return self.probed
 
     def save(self, path: str | PathLike[str], *, sign: str | PathLike[str] | None = None) -> None:
         """Write the guardrail file; the same guardrail always gives the same bytes.
 
         ``sign`` is a private Ed25519 key (PEM): ``PATH.dsse`` then holds its signature.
         """
-        write_file(self._config, path, sign)
+        write_file(self.config, path, sign)
 
     @property
     def signature(self) -> Signature | None:
         """The signature that was verified when it was loaded; None where no key was trusted."""
-        return None if self._origin is None else self._origin.signature
-
-    @property
-    def origin(self) -> FileOrigin | None:
-        """The file that it was loaded from; None for a guardrail of a run."""
-        return self._origin
-
-    @property
-    def probed(self) -> Probed | None:
-        """How this machine compared with the frozen probes; None where it was not compared."""
-        return self._probed
-
-    @property
-    def config(self) -> FrozenConfig:
-        """The frozen content."""
-        return self._config
+        return None if self.origin is None else self.origin.signature
 
     @property
     def calibration(self) -> Calibration:
         """The threshold with its guarantee and calibration scores; with groups, the fallback."""
-        return self._rule.calibration
-
-    @property
-    def rule(self) -> Rule:
-        """Everything that decides: the threshold, and those of groups and of a review."""
-        return self._rule
+        return self.rule.calibration
 
     @property
     def judge(self) -> DecisionRule:
         """What judges answers, or sentences, by the rule."""
-        return DecisionRule(self._rule, self._score, self._config.promise.by)
+        return DecisionRule(self.rule, self.score, self.config.promise.by)
 
     def group_of(self, example: Example) -> str:
         """Return the name of an answer's group, or of its groups where several columns name them.
@@ -157,55 +150,30 @@ class FrozenGuardrail(Shown):
     @property
     def unit(self) -> Unit:
         """What is flagged: whole answers, or sentences, which are removed."""
-        return self._config.promise.unit
+        return self.config.promise.unit
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that a decision needs: an outside score, a group."""
-        by = columns_of_groups(self._config.promise.by)
-        return (*getattr(self._score, "columns", ()), *by)
+        by = columns_of_groups(self.config.promise.by)
+        return (*getattr(self.score, "columns", ()), *by)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """Text fields that a decision needs: those of the score, and the answer for its length."""
-        measured = {"response"} if reads_length(self._config.promise.by) else set()
-        return tuple(name for name in TEXT_FIELDS if name in {*self._score.requires, *measured})
+        measured = {"response"} if reads_length(self.config.promise.by) else set()
+        return tuple(name for name in TEXT_FIELDS if name in {*self.score.requires, *measured})
 
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Where the detector sends answers, sorted; empty where all is computed in this process."""
-        models = getattr(self._score, "models", ())
+        models = getattr(self.score, "models", ())
         return tuple(sorted({item.endpoint for item in models if isinstance(item, RemoteModel)}))
-
-    @property
-    def score(self) -> Score:
-        """The detector."""
-        return self._score
 
     @property
     def scale(self) -> Scale:
         """In which numbers its user knows the score."""
-        return scale_of(self._score)
-
-
-class Guardrail(FrozenGuardrail):
-    """A frozen detector with its certified threshold; decides exactly as it did when certified.
-
-    Make one with ``Run.freeze`` or ``Guardrail.load``. It is immutable.
-
-    Parameters
-    ----------
-    config : FrozenConfig
-        The content of the file.
-    score : Score, optional
-        The detector; built from ``config`` when left out.
-
-    Raises
-    ------
-    GuardrailError
-        If the detector that this machine builds is not the one that was calibrated: other weights,
-        another revision, precision or word splitter.
-    """
+        return scale_of(self.score)
 
     @classmethod
     def coerce(cls, value: object) -> "Guardrail":
@@ -233,8 +201,8 @@ class Guardrail(FrozenGuardrail):
 
         Models and connections are made there.
         """
-        known = {"_origin": self._origin, "_probed": self._probed}
-        return _from_bytes, (self._config.to_bytes(),), known
+        known = {"origin": self.origin, "probed": self.probed}
+        return _from_bytes, (self.config.to_bytes(),), known
 
     def check(
         self,
@@ -245,7 +213,7 @@ class Guardrail(FrozenGuardrail):
         id: str = "",
         samples: Sequence[str] = (),
         columns: Mapping[str, Cell] | None = None,
-    ) -> Decision:
+    ) -> decision.Decision:
         """Decide about one answer; a guardrail of sentences says what of it may be shown.
 
         Parameters
@@ -272,7 +240,7 @@ class Guardrail(FrozenGuardrail):
         )
         return self._decided([asked])[0]
 
-    def decide(self, examples: Source, *, alone: bool = False) -> list[Decision]:
+    def decide(self, examples: Source, *, alone: bool = False) -> list[decision.Decision]:
         """Decide about a batch; each decision is the one that ``check`` gives to it alone.
 
         Parameters
@@ -285,7 +253,7 @@ class Guardrail(FrozenGuardrail):
         """
         return self._decided(list(self._examples(examples)), alone)
 
-    def _decided(self, examples: list[Example], alone: bool = False) -> list[Decision]:
+    def _decided(self, examples: list[Example], alone: bool = False) -> list[decision.Decision]:
         if wrong := [item for item in examples if not isinstance(item, Example)]:
             raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
         self._renew()
@@ -296,11 +264,11 @@ class Guardrail(FrozenGuardrail):
 
     def _renew(self) -> None:
         """Ask an endpoint again what it failed to answer once."""
-        for model in getattr(self._score, "models", ()):
+        for model in getattr(self.score, "models", ()):
             if callable(renew := getattr(model, "renew", None)):
                 renew()
 
-    def _decide_by_sentences(self, answers: list[Example], alone: bool) -> list[Decision]:
+    def _decide_by_sentences(self, answers: list[Example], alone: bool) -> list[decision.Decision]:
         """Decide about answers by their sentences, all of which are scored together."""
         parts: list[list[Example] | Exception] = []
         for place, answer in enumerate(answers):
@@ -313,12 +281,17 @@ class Guardrail(FrozenGuardrail):
                 parts.append(error)
         rows = [row for part in parts if isinstance(part, list) for row in part]
         verdicts = iter(self.judge.decide(rows, alone=alone))
-        return [
-            self.failed(answer, part, _failure_origin(part))
-            if isinstance(part, Exception)
-            else self.decision_for_sentences(answer, part, list(islice(verdicts, len(part))))
-            for answer, part in zip(answers, parts, strict=True)
-        ]
+        decisions = []
+        for answer, part in zip(answers, parts, strict=True):
+            if isinstance(part, Exception):
+                # What the caller gave is refused in words; what else is raised is our own.
+                own = not isinstance(part, InputError)
+                code: decision.CauseCode = "calibrail_failed" if own else "detector_failed"
+                decisions.append(self.failed(answer, part, code))
+            else:
+                own_verdicts = list(islice(verdicts, len(part)))
+                decisions.append(self.decision_for_sentences(answer, part, own_verdicts))
+        return decisions
 
     def sentences(self, answer: Example) -> list[Example]:
         """Return the sentences of an answer, as its detector scores them.
@@ -328,14 +301,14 @@ class Guardrail(FrozenGuardrail):
         InputError
             If a column holds another number of values than the answer has sentences.
         """
-        if reads_length(self._config.promise.by):
+        if reads_length(self.config.promise.by):
             length = {CHARACTERS: float(len(answer.response))}
             answer = replace(answer, columns={**answer.columns, **length})
         return sentences_to_judge(answer, self.columns)
 
     def decision_for_sentences(
         self, answer: Example, sentences: Sequence[Example], verdicts: Sequence[RowDecision]
-    ) -> Decision:
+    ) -> decision.Decision:
         """Return the decision about an answer by the verdicts on its sentences."""
         for verdict in verdicts:
             if verdict.error is not None:
@@ -350,7 +323,7 @@ class Guardrail(FrozenGuardrail):
                 sentences,
                 verdicts,
                 threshold=self.judge.threshold(answer),
-                undefined=self._config.policy.undefined,
+                undefined=self.config.policy.undefined,
                 scale=self.scale,
             )
         except Exception as error:
@@ -384,7 +357,9 @@ class Guardrail(FrozenGuardrail):
         self._renew()
         return check
 
-    def stream(self, examples: Source, block: int = 256, alone: bool = False) -> Iterator[Decision]:
+    def stream(
+        self, examples: Source, block: int = 256, alone: bool = False
+    ) -> Iterator[decision.Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
         iterator = iter(self._examples(examples))
         while batch := list(islice(iterator, block)):
@@ -406,58 +381,40 @@ class Guardrail(FrozenGuardrail):
             strict=True,
             by_sentence=self.unit == "sentence",
         )
-        return (example for example in rows)
+        return iter(rows)
 
-    def decision_for_answer(self, example: Example, verdict: RowDecision) -> Decision:
+    def decision_for_answer(self, example: Example, verdict: RowDecision) -> decision.Decision:
         """Return the decision about an answer by the verdict on it."""
         if verdict.error is not None:
             return self.failed(example, verdict.error)
-        return Decision(
-            example.id,
-            verdict.outcome,
-            verdict.score,
-            verdict.threshold,
-            verdict.p_value,
-            verdict.reason,
-            verdict.evidence,
-            self.scale,
-            cause=Cause("score_undefined") if verdict.score is None else SCORED,
-        )
+        cause = decision.Cause("score_undefined") if verdict.score is None else decision.SCORED
+        numbers = verdict.score, verdict.threshold, verdict.p_value
+        shown = verdict.reason, verdict.evidence, self.scale
+        return decision.Decision(example.id, verdict.outcome, *numbers, *shown, cause=cause)
 
     def failed(
-        self, example: Example, error: BaseException, code: CauseCode = "detector_failed"
-    ) -> Decision:
+        self, example: Example, error: BaseException, code: decision.CauseCode = "detector_failed"
+    ) -> decision.Decision:
         """Return the decision about an answer that could not be judged: the failure policy's.
 
         Its cause is that the detector failed, unless another code is given.
         """
-        policy = self._config.policy.failure
-        cause, edge = Cause.of_error(error, code), self.judge.threshold(example)
+        policy = self.config.policy.failure
+        cause, edge = decision.Cause.of_error(error, code), self.judge.threshold(example)
         return self.unjudged(example.id, policy, cause, str(error), edge)
 
     def unjudged(
         self,
         id: str,
-        outcome: Outcome,
-        cause: Cause,
+        outcome: decision.Outcome,
+        cause: decision.Cause,
         detail: str | None = None,
         threshold: float | None = None,
-    ) -> Decision:
+    ) -> decision.Decision:
         """Return a decision about an answer that has no score; nothing of it may be shown."""
         removed = () if self.unit == "sentence" else None
-        reason = reason_of_cause(cause, outcome, detail)
-        return Decision(
-            *(id, outcome, None, threshold, None, reason),
-            scale=self.scale,
-            removed=removed,
-            cause=cause,
-        )
-
-
-def _failure_origin(error: Exception) -> CauseCode:
-    """Return whose failure it is that an answer has no sentences to judge."""
-    # What the caller gave is refused in words; whatever else is raised is calibrail's own.
-    return "detector_failed" if isinstance(error, InputError) else "calibrail_failed"
+        head = id, outcome, None, threshold, None, decision.reason_of_cause(cause, outcome, detail)
+        return decision.Decision(*head, scale=self.scale, removed=removed, cause=cause)
 
 
 def _from_bytes(raw: bytes) -> Guardrail:

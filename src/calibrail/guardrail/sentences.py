@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from calibrail.scores.members import WorstSentence, companion_scores, shift_offs
 from calibrail.scores.registry import ColumnScore, spell
 from calibrail.text.removal import trim
 from calibrail.text.sentences import Sentence, SentenceStream
-from calibrail.text.structure import SentencePlace, joins
+from calibrail.text.structure import joins
 
 if TYPE_CHECKING:
     from calibrail.guardrail.runtime import Guardrail
@@ -50,11 +50,11 @@ def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]
         If a cell holds a list of another number of values than the answer has sentences, or the
         answer is too long: what stands before each sentence is a part of it.
     """
-    _require_judgeable(answer, columns)
+    refuse_long(answer, columns)
     return sentence_examples(answer)
 
 
-def refuse_long(answer: Example) -> None:
+def refuse_long(answer: Example, columns: Sequence[str] = ()) -> None:
     """Refuse an answer whose sentences cannot each be judged after what stands before it.
 
     Raises
@@ -62,10 +62,6 @@ def refuse_long(answer: Example) -> None:
     InputError
         The remedy is named.
     """
-    _require_judgeable(answer)
-
-
-def _require_judgeable(answer: Example, columns: Sequence[str] = ()) -> None:
     try:
         require_judgeable(answer, columns)
     except FieldError as bad:
@@ -116,20 +112,20 @@ def decision_from_sentences(
         outcome = undefined
     if tear is not None or any(verdict.outcome == "review" for verdict in verdicts):
         outcome = "review"
-    removed = tuple(
-        Removed(
-            start=place.start,
-            end=place.end,
-            text=sentence.response,
-            score=verdict.score,
-            p_value=verdict.p_value,
-            reason=NOTHING_LEFT if row in also else verdict.reason,
-        )
-        for row, (place, sentence, verdict) in enumerate(
-            zip(places, sentences, verdicts, strict=True)
-        )
-        if asked[row] or row in also
-    )
+    removed, evidence = list[Removed](), list[JSON]()
+    for row, place in enumerate(places):
+        verdict, text = verdicts[row], sentences[row].response
+        at, why = (place.start, place.end, text), verdict.reason
+        if asked[row] or row in also:
+            why = NOTHING_LEFT if row in also else why
+            removed.append(Removed(*at, verdict.score, verdict.p_value, why))
+        item: dict[str, JSON] = {"text": text, "start": place.start, "end": place.end}
+        item["value"] = verdict.score
+        if verdict.score is None:
+            item["reason"] = verdict.reason
+        if verdict.evidence:
+            item["evidence"] = shift_offsets(verdict.evidence, place.start)
+        evidence.append(item)
     reason = reason_of_trimming(
         outcome,
         n=len(places),
@@ -146,76 +142,17 @@ def decision_from_sentences(
         threshold,
         None if worst is None else worst.p_value,
         reason,
-        _evidence(places, sentences, verdicts),
+        {"kind": "sentences", "items": evidence} if evidence else None,
         scale,
         text=None if outcome == "review" else shown,
-        removed=removed,
+        removed=tuple(removed),
         cause=Cause("score_undefined") if worst is None else SCORED,
     )
-
-
-def _evidence(
-    places: Sequence[SentencePlace], sentences: Sequence[Example], verdicts: Sequence[RowDecision]
-) -> Mapping[str, JSON] | None:
-    """Return what the score of each sentence rests on, by its place in the answer."""
-    items: list[JSON] = []
-    for place, sentence, verdict in zip(places, sentences, verdicts, strict=True):
-        item: dict[str, JSON] = {
-            "text": sentence.response,
-            "start": place.start,
-            "end": place.end,
-            "value": verdict.score,
-        }
-        if verdict.score is None:
-            item["reason"] = verdict.reason
-        if verdict.evidence:
-            item["evidence"] = shift_offsets(verdict.evidence, place.start)
-        items.append(item)
-    return {"kind": "sentences", "items": items} if items else None
 
 
 _REMEDY: Final = (
     "calibrate with --unit sentence, or with --score worst_sentence:detector={}, and export that"
 )
-
-
-class SentenceJudge(Protocol):
-    """Judges one sentence of an answer after the other, and then the answer."""
-
-    #: Whether an answer is stopped at a sentence without a score that does not pass.
-    stops_at_undefined: bool
-
-    def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
-        """Return the verdict on the next sentence of an answer, which is written up to its end."""
-
-    def may_show(self) -> bool:
-        """Return whether what was judged would pass if the answer ended here."""
-
-    def decision(self, answer: Example) -> Decision:
-        """Return the decision of ``check`` about an answer with the first of these sentences."""
-
-
-def sentence_judge(guardrail: Guardrail, asked: Example) -> SentenceJudge:
-    """Return what judges sentences as a guardrail does.
-
-    Parameters
-    ----------
-    guardrail : Guardrail
-        The guardrail.
-    asked : Example
-        The answer, of which nothing is written yet.
-
-    Raises
-    ------
-    GuardrailError
-        If it cannot.
-    """
-    score = guardrail.score
-    if why := why_not_streamed(score, guardrail.config.promise):
-        raise GuardrailError(why)
-    if isinstance(score, WorstSentence) and guardrail.unit == "answer":
-        return _WorstSentenceJudge(guardrail, score, asked)
-    return _SentenceRemoval(guardrail, asked)
 
 
 def why_not_streamed(score: Score, promise: Promise) -> str | None:
@@ -247,9 +184,18 @@ def _column(score: Score) -> str | None:
     return next((name for name in found if name is not None), None)
 
 
-class _SentenceRemoval:
-    """Sentences of which those that reach the threshold are removed."""
+class SentenceRemoval:
+    """Judges one sentence of an answer after the other; those at the threshold are removed.
 
+    Parameters
+    ----------
+    guardrail : Guardrail
+        The guardrail, of sentences.
+    asked : Example
+        The answer, of which nothing is written yet.
+    """
+
+    #: Whether an answer is stopped at a sentence without a score that does not pass.
     stops_at_undefined = True
 
     def __init__(self, guardrail: Guardrail, asked: Example) -> None:
@@ -258,22 +204,35 @@ class _SentenceRemoval:
         self._alone = guardrail.judge.alone_costs_no_more(asked)
 
     def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
+        """Return the verdict on the next sentence of an answer, which is written up to its end."""
         sentence = sentence_example(answer, place, len(self._judged) + 1)
         (verdict,) = self._guardrail.judge.decide([sentence], alone=self._alone)
         self._judged.append((sentence, verdict))
         return verdict
 
     def may_show(self) -> bool:
+        """Return whether what was judged would pass if the answer ended here."""
         return True
 
     def decision(self, answer: Example) -> Decision:
+        """Return the decision of ``check`` about an answer with the first of these sentences."""
         judged = self._judged[: len(answer.sentences or ())]
         sentences, verdicts = [item for item, _ in judged], [verdict for _, verdict in judged]
         return self._guardrail.decision_for_sentences(answer, sentences, verdicts)
 
 
-class _WorstSentenceJudge:
-    """Sentences of which the highest score is that of the answer."""
+class WorstSentenceJudge:
+    """Judges one sentence of an answer after the other; the highest score is the answer's.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        The guardrail, of answers.
+    score : WorstSentence
+        Its detector.
+    asked : Example
+        The answer, of which nothing is written yet.
+    """
 
     stops_at_undefined = False
 
@@ -284,6 +243,7 @@ class _WorstSentenceJudge:
         self._passes = guardrail.config.policy.undefined == "pass"
 
     def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
+        """Return the verdict on the next sentence of an answer, which is written up to its end."""
         judge = self._guardrail.judge
         sentence = sentence_example(answer, place, len(self._judged) + 1)
         member = self._score.member
@@ -301,9 +261,11 @@ class _WorstSentenceJudge:
         return verdict
 
     def may_show(self) -> bool:
+        """Return whether what was judged would pass if the answer ended here."""
         return self._passes
 
     def decision(self, answer: Example) -> Decision:
+        """Return the decision of ``check`` about an answer with the first of these sentences."""
         guardrail, parts = self._guardrail, list[Scores]()
         judged = self._judged[: len(answer.sentences or ())]
         for _, scores in judged:
@@ -353,7 +315,7 @@ class SentenceVerdict:
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return asdict(self)
 
 
 class StreamCheck:
@@ -386,7 +348,14 @@ class StreamCheck:
                     f"column {name} holds a list, and how many sentences there will be is not "
                     "known; give one value for all of them"
                 )
-        self._sentence_judge = sentence_judge(guardrail, asked)
+        score = guardrail.score
+        if why := why_not_streamed(score, guardrail.config.promise):
+            raise GuardrailError(why)
+        self._sentence_judge: SentenceRemoval | WorstSentenceJudge
+        if isinstance(score, WorstSentence) and guardrail.unit == "answer":
+            self._sentence_judge = WorstSentenceJudge(guardrail, score, asked)
+        else:
+            self._sentence_judge = SentenceRemoval(guardrail, asked)
         self._guardrail, self._asked = guardrail, asked
         self._splitter = SentenceStream()
         self._written: list[str] = []
@@ -395,14 +364,10 @@ class StreamCheck:
         self._waiting: deque[Sentence] = deque()
         #: Characters that may be shown, and those that `release` has returned.
         self._passed = self._released = 0
-        self._failed = False
+        #: Whether the detector failed, so that no further sentence is judged.
+        self.failed = False
         self.stopped: SentenceVerdict | None = None
         self.decision: Decision | None = None
-
-    @property
-    def failed(self) -> bool:
-        """Whether the detector failed, so that no further sentence is judged."""
-        return self._failed
 
     @property
     def n_sentences(self) -> int:
@@ -424,7 +389,7 @@ class StreamCheck:
         InputError
             If it is no text, or the answer has ended.
         """
-        return list(self._judged(self.split(token)))
+        return self._judge_all(self.split(token))
 
     def split(self, token: str) -> list[Sentence]:
         """Take the next piece; return the sentences it ends, to be given to `judge` in order.
@@ -436,11 +401,15 @@ class StreamCheck:
         if self.decision is not None:
             raise InputError("this answer has ended; begin another one: guardrail.stream_check()")
         self._written.append(token)
-        return self._queued(self._splitter.feed(token))
+        sentences = self._splitter.feed(token)
+        self._waiting.extend(sentences)
+        return sentences
 
     def end(self) -> list[Sentence]:
         """End the text; return the sentences that are left, to be given to `judge` in order."""
-        return self._queued(self._splitter.close())
+        sentences = self._splitter.close()
+        self._waiting.extend(sentences)
+        return sentences
 
     def close(self) -> Decision:
         """End the answer; return the decision about all of it, as ``Guardrail.check`` would.
@@ -453,8 +422,7 @@ class StreamCheck:
         if self.decision is not None:
             return self.decision
         self._require_judged()
-        for _ in self._judged(self.end()):
-            pass
+        self._judge_all(self.end())
         return self._final_decision()
 
     def cut(self) -> Decision:
@@ -531,23 +499,17 @@ class StreamCheck:
         if text := self.release():
             yield text
 
-    def _queued(self, sentences: list[Sentence]) -> list[Sentence]:
-        self._waiting.extend(sentences)
-        return sentences
-
     def _require_judged(self) -> None:
         """Refuse to decide about an answer of which a sentence was left out."""
-        if self._waiting and not self._failed:
+        if self._waiting and not self.failed:
             raise InputError(
                 f"{count(len(self._waiting), 'sentence')} that split() or end() returned must be "
                 "given to judge() before the answer is decided; feed() does both"
             )
 
-    def _judged(self, sentences: list[Sentence]) -> Iterator[SentenceVerdict]:
-        for sentence in sentences:
-            # The answer has failed with its first sentence that could not be judged.
-            if not self._failed:
-                yield self.judge(sentence)
+    def _judge_all(self, sentences: list[Sentence]) -> list[SentenceVerdict]:
+        # The answer has failed with its first sentence that could not be judged.
+        return [self.judge(sentence) for sentence in sentences if not self.failed]
 
     def _until_stopped(self, sentences: list[Sentence]) -> None:
         for sentence in sentences:
@@ -571,7 +533,7 @@ class StreamCheck:
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)
         verdict = self._sentence_judge.verdict(replace(self._asked, response=self.text), place)
-        self._failed = verdict.error is not None
+        self.failed = verdict.error is not None
         outcome: Outcome = verdict.outcome
         reason, stops = verdict.reason, outcome != "pass"
         if verdict.error is not None:

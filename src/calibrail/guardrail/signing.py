@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrail.atomic_files import read_regular
 from calibrail.errors import GuardrailError, InputError
 from calibrail.options import fields
+from calibrail.serialization import Record
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -57,20 +59,16 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key, passphrase = Ed25519PrivateKey.generate(), _passphrase()
+    key, passphrase, pem = Ed25519PrivateKey.generate(), _passphrase(), form.Encoding.PEM
     encryption: form.KeySerializationEncryption = form.NoEncryption()
     if passphrase is not None:
         encryption = form.BestAvailableEncryption(passphrase)
-    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, encryption)
-    public = key.public_key().public_bytes(
-        form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo
-    )
+    private = key.private_bytes(pem, form.PrivateFormat.PKCS8, encryption)
+    public = key.public_key().public_bytes(pem, form.PublicFormat.SubjectPublicKeyInfo)
     beside = path.with_suffix(".pub.pem")
     for file in (path, beside):
-        if file.exists() or file.is_symlink():
-            raise GuardrailError(
-                f"{file} is there already, and keys are not replaced; name another"
-            )
+        if os.path.lexists(file):
+            raise GuardrailError(f"{file} is there already; keys are not replaced: name another")
     path.parent.mkdir(parents=True, exist_ok=True)
     for file, content, mode in ((path, private, 0o600), (beside, public, 0o644)):
         try:
@@ -98,15 +96,12 @@ def read_private_key(path: str | PathLike[str]) -> "Ed25519PrivateKey":
             f"{path} has a passphrase; give it in the environment variable {PASSPHRASE}"
         )
     try:
-        key = load_pem_private_key(raw, passphrase if encrypted else None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        why = f"the passphrase in {PASSPHRASE} is not its own, or " if encrypted else ""
-        raise GuardrailError(
-            f"{path} cannot be read as a private key: {why}it is no PEM file of a private key; "
-            "make one with `calibrail keygen -o key.pem`"
-        ) from error
+        key: object = load_pem_private_key(raw, passphrase if encrypted else None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise _other_kind(path, key)
+        why = f", or the passphrase in {PASSPHRASE} is not its own" if encrypted else ""
+        raise _no_key(path, key, "private", why)
     return key
 
 
@@ -140,13 +135,11 @@ def _public_key(raw: bytes, path: Path) -> "Ed25519PublicKey":
             f"({path.with_suffix('.pub.pem').name})"
         )
     try:
-        key = load_pem_public_key(raw)
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise GuardrailError(
-            f"{path} is no PEM file of a public key, such as `calibrail keygen` writes"
-        ) from error
+        key: object = load_pem_public_key(raw)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise _other_kind(path, key)
+        raise _no_key(path, key, "public")
     return key
 
 
@@ -180,9 +173,8 @@ def key_id(key: "Ed25519PublicKey") -> str:
     """Return the SHA-256 of a public key's DER SubjectPublicKeyInfo, in hex."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    return hashlib.sha256(
-        key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    ).hexdigest()
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).hexdigest()
 
 
 def _passphrase() -> bytes | None:
@@ -203,11 +195,11 @@ def _read_key(path: Path) -> bytes:
     return raw
 
 
-def _other_kind(path: Path, key: object) -> GuardrailError:
-    kind = type(key).__name__.lstrip("_").removesuffix("PrivateKey").removesuffix("PublicKey")
+def _no_key(path: Path, key: object, side: str, why: str = "") -> GuardrailError:
+    what = "a key of another kind" if key else f"no PEM file of a {side} key"
     return GuardrailError(
-        f"{path} is a key of another kind ({kind}): signatures of guardrails are Ed25519; make a "
-        "key with `calibrail keygen -o key.pem`"
+        f"{path} is {what}{why}: signatures of guardrails are Ed25519; make a key with `calibrail "
+        "keygen -o key.pem`"
     )
 
 
@@ -222,7 +214,7 @@ SIGN: Final = "sign it with `calibrail export RUN -o {} --sign key.pem`"
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Record):
     """A signature that was verified.
 
     Attributes
@@ -241,10 +233,6 @@ class Signature:
     name: str
     sha256: str
     predicate: Mapping[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON."""
-        return asdict(self)
 
 
 def signature_path(path: str | PathLike[str]) -> Path:
@@ -304,7 +292,7 @@ def verify(
     opened = _read_envelope(envelope, signature)
     (keyid,) = opened.signatures
     if keyid not in keys:
-        among = ", ".join(f"{name[:16]}..." for name in keys)
+        among = ", ".join(f"{name:.16}..." for name in keys)
         raise GuardrailError(
             f"{source} is signed by another key ({keyid:.16}...) than those trusted ({among}); ask "
             "who signed it for the public key, and trust it only if it is theirs"
@@ -317,14 +305,30 @@ def verify(
             "the file and its signature from where they were made"
         ) from None
     # What a trusted key has signed may be read.
-    name, digest, predicate = _read_statement(opened.payload, signature)
-    if digest != (here := hashlib.sha256(raw).hexdigest()):
+    statement = None
+    with suppress(ValueError, RecursionError):
+        statement = json.loads(opened.payload)
+    match statement:
+        case {
+            "_type": kind,
+            "subject": [{"name": str(name), "digest": {"sha256": str(digest)}}],
+            "predicateType": about,
+            "predicate": dict(predicate),
+        } if (kind, about) == (STATEMENT_TYPE, PREDICATE_TYPE):
+            signed = Signature(keyid, name, digest, predicate)
+        case _:
+            raise GuardrailError(
+                f"{signature} is signed by a trusted key, but says nothing of a guardrail file: it "
+                f"is no in-toto statement of the type {PREDICATE_TYPE} about one file; sign the "
+                "guardrail with `calibrail export --sign`"
+            )
+    if signed.sha256 != (here := hashlib.sha256(raw).hexdigest()):
         raise GuardrailError(
-            f"{source} is not what was signed: {signature} is of a file {name!r} with SHA-256 "
-            f"{digest:.16}..., and this one has {here:.16}...; restore the file that was signed, "
-            "or sign this one"
+            f"{source} is not what was signed: the signature is of a file {signed.name!r} with "
+            f"SHA-256 {signed.sha256:.16}..., and this one has {here:.16}...; restore the file "
+            "that was signed, or sign this one"
         )
-    return Signature(keyid, name, digest, predicate)
+    return signed
 
 
 def verify_beside(path: Path, raw: bytes, trusted: Sequence[PublicKey]) -> Signature:
@@ -371,27 +375,6 @@ def _read_envelope(raw: bytes, source: str) -> "Envelope":
     if _json(rendered) + b"\n" != raw:
         raise damaged
     return envelope
-
-
-def _read_statement(payload: bytes, source: str) -> tuple[str, str, dict[str, Any]]:
-    """Return the name, digest and predicate of a statement about one guardrail file."""
-    try:
-        content = json.loads(payload)
-    except (ValueError, RecursionError):
-        content = None
-    match content:
-        case {
-            "_type": kind,
-            "subject": [{"name": str(name), "digest": {"sha256": str(digest)}}],
-            "predicateType": about,
-            "predicate": dict(predicate),
-        } if (kind, about) == (STATEMENT_TYPE, PREDICATE_TYPE):
-            return name, digest, predicate
-    raise GuardrailError(
-        f"{source} is signed by a trusted key, but says nothing of a guardrail file: it is no "
-        f"in-toto statement of the type {PREDICATE_TYPE} about one file; sign the guardrail with "
-        "`calibrail export --sign`"
-    )
 
 
 def _json(content: Mapping[str, Any]) -> bytes:

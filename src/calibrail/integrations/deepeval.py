@@ -66,10 +66,10 @@ class GuardrailMetric(BaseMetric):
         return "calibrail"
 
     def _noted(self, decision: Decision) -> float | None:
-        self.success = decision.outcome == "pass"
-        self.error = decision.reason if decision.outcome == "error" else None
-        self.score = None if self.error else float(self.success)
-        self.reason = f"{decision.outcome}: {decision.reason}"
+        self.score = self.guardrail.rating(decision)
+        self.success = self.score == 1.0
+        self.error = decision.reason if self.score is None else None
+        self.reason = self.guardrail.explained(decision)
         self.score_breakdown = self.guardrail.details(decision)
         self.verbose_logs = json.dumps(self.score_breakdown, ensure_ascii=False)
         return self.score

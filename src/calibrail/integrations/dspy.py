@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values
+from calibrail.integrations.gate import Gate, Guarding, needs, text_or_error
 
 if TYPE_CHECKING:
     from calibrail.guardrail.decision import Decision
@@ -75,22 +75,21 @@ class GuardrailMetric:
         InputError
             A field is missing.
         """
-        decision = self._fields.decided(self.gate, example, pred)
-        if decision.outcome == "error":
+        decision = self.gate.check(**self._fields.read(example, pred))
+        if (score := self.gate.rating(decision)) is None:
             from calibrail.errors import ModelError
 
             raise ModelError(decision.reason)
         if pred_name is not None:
-            passed = float(decision.outcome == "pass")
-            return dspy.Prediction(score=passed, feedback=f"{decision.outcome}: {decision.reason}")
-        rating = Rating(decision.outcome == "pass")
+            return dspy.Prediction(score=score, feedback=self.gate.explained(decision))
+        rating = Rating(score)
         rating.outcome, rating.decision = decision.outcome, self.gate.details(decision)
         return rating
 
     def reward(self, args: Mapping[str, Any], pred: dspy.Prediction) -> float:
         """Return 1.0 where the sources support the answer, 0.0 where not, -1.0 if it is unknown."""
-        outcome = self._fields.decided(self.gate, args, pred).outcome
-        return -1.0 if outcome == "error" else float(outcome == "pass")
+        rating = self.gate.rating(self.gate.check(**self._fields.read(args, pred)))
+        return -1.0 if rating is None else rating
 
 
 class Guarded(dspy.Module):
@@ -129,13 +128,13 @@ class Guarded(dspy.Module):
         """Call the module and decide about its answer."""
         with dspy.context(send_stream=None):
             pred = self.module(**inputs)
-        return self._released(pred, self.fields.decided(self.gate, inputs, pred))
+        return self._released(pred, self.gate.check(**self.fields.read(inputs, pred)))
 
     async def aforward(self, **inputs: Any) -> dspy.Prediction:
         """Call the module and decide, while the event loop goes on."""
         with dspy.context(send_stream=None):
             pred = await self.module.acall(**inputs)
-        return self._released(pred, await self.fields.adecided(self.gate, inputs, pred))
+        return self._released(pred, await self.gate.acheck(**self.fields.read(inputs, pred)))
 
     def _released(self, pred: dspy.Prediction, decision: Decision) -> dspy.Prediction:
         details = self.gate.details(decision)
@@ -158,43 +157,27 @@ class _Fields:
     def __init__(self, question: str, contexts: str | None, response: str) -> None:
         self.question, self.contexts, self.response = question, contexts, response
 
-    def decided(self, gate: Gate, asked: Mapping[str, Any], pred: dspy.Prediction) -> Decision:
-        return gate.check(**self._read(asked, pred))
-
-    async def adecided(
-        self, gate: Gate, asked: Mapping[str, Any], pred: dspy.Prediction
-    ) -> Decision:
-        return await gate.acheck(**self._read(asked, pred))
-
-    def _read(self, asked: Mapping[str, Any], pred: dspy.Prediction) -> dict[str, Any]:
-        if self.response not in pred:
-            raise _missing("response", self.response, "the prediction", pred)
-        if self.question not in asked:
-            raise _missing("question", self.question, "the example", asked)
-        read: dict[str, Any] = {"question": asked[self.question]}
-        try:
-            read["response"] = _text(pred[self.response])
-        except TypeError as error:
-            read["response"] = error
+    def read(self, asked: Mapping[str, Any], pred: dspy.Prediction) -> dict[str, Any]:
+        """Return what a gate checks."""
+        answer = _held(self.response, "response", pred)
+        read: dict[str, Any] = {"question": _held(self.question, "question", asked)}
+        read["response"] = text_or_error(answer)
+        if answer is None or isinstance(answer, dspy.Type):
+            read["response"] = TypeError(f"the answer is no text: {type(answer).__name__}")
         if self.contexts is not None:
-            holder = pred if self.contexts in pred else asked
-            if self.contexts not in holder:
-                raise _missing("contexts", self.contexts, "prediction and example", asked)
-            read["contexts"] = holder[self.contexts]
+            read["contexts"] = _held(self.contexts, "contexts", pred, asked)
         return read
 
 
-def _missing(role: str, name: str, where: str, holder: Mapping[str, Any]) -> Exception:
+def _held(name: str, role: str, *holders: Mapping[str, Any]) -> Any:
+    """Return a field of the first that has it, the prediction or the example."""
+    for holder in holders:
+        if name in holder:
+            return holder[name]
     from calibrail.errors import InputError
 
-    there = ", ".join(holder.keys())
+    there = ", ".join(holders[-1].keys())
     none = " (None where there is none)" if role == "contexts" else ""
-    return InputError(
-        f"no field {name!r} in {where}, which has {there}: name it with {role}={none}"
+    raise InputError(
+        f"no field {name!r} in what was given, which has {there}: name it with {role}={none}"
     )
-
-
-def _text(answer: Any) -> str:
-    if answer is None or isinstance(answer, dspy.Type):
-        raise TypeError(f"the answer is no text: {type(answer).__name__}")
-    return text_of_values(answer)

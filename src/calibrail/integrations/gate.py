@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from functools import partial
 from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
@@ -69,19 +68,6 @@ def _work(calls: SimpleQueue[_Call | None]) -> None:
                 future.set_exception(error)
         # What was asked is not kept until somebody asks again.
         del item, future, context, call
-
-
-class FirstWins:
-    """Which of two came first: the decision, or the one who waited and went."""
-
-    def __init__(self) -> None:
-        self._lock, self._winner = threading.Lock(), ""
-
-    def claim(self, who: str) -> bool:
-        """Return whether this one came first."""
-        with self._lock:
-            self._winner = self._winner or who
-            return self._winner == who
 
 
 #: What is shown instead of an answer that may not be released, by the decision's outcome.
@@ -246,14 +232,11 @@ class Gate:
         """
         if isinstance(response, Exception):
             return self.failed(response, question=question, id=id)
-        example = _example(response, question, contexts, id, columns)
-        settled = FirstWins()
-        future = self._turns.run(partial(self._decided, example, settled))
+        example, settled, asked = self._begun(response, question, contexts, id, columns)
         try:
-            decision = future.result(self._timeout)
+            decision = asked.result(self._timeout)
         except TimeoutError:
-            late = self._late(example, settled)
-            decision = future.result() if late is None else late
+            decision = self._late(example) if settled.acquire(blocking=False) else asked.result()
         return self._noted(decision)
 
     async def acheck(
@@ -268,18 +251,15 @@ class Gate:
         """Decide as `check` does, while the event loop goes on."""
         if isinstance(response, Exception):
             return self.failed(response, question=question, id=id)
-        example = _example(response, question, contexts, id, columns)
-        settled = FirstWins()
-        asked = self._turns.run(partial(self._decided, example, settled))
+        example, settled, asked = self._begun(response, question, contexts, id, columns)
         future = asyncio.wrap_future(asked)
         try:
             decision = await asyncio.wait_for(asyncio.shield(future), self._timeout)
         except TimeoutError:
-            late = self._late(example, settled)
-            decision = await future if late is None else late
+            decision = self._late(example) if settled.acquire(blocking=False) else await future
         except asyncio.CancelledError:
             # Nobody waits for the answer any more: it is not released, and not logged.
-            settled.claim("gone")
+            settled.acquire(blocking=False)
             asked.cancel()
             raise
         return self._noted(decision)
@@ -292,7 +272,7 @@ class Gate:
         error : Exception
             Why not; the decision's reason says so.
         """
-        example = _example("", question, id=id)
+        example = _example(question=question, id=id)
         return self._noted(self._kept(example, self._failed(example, error)))
 
     def releases(self, decision: Decision) -> bool:
@@ -341,29 +321,50 @@ class Gate:
             content["text"] = decision.text if self.releases(decision) else None
         return content
 
+    @staticmethod
+    def rating(decision: Decision) -> float | None:
+        """Return 1 for ``pass``, 0 for ``flag`` and ``review``, and None where it is not known."""
+        return None if decision.outcome == "error" else float(decision.outcome == "pass")
+
+    @staticmethod
+    def explained(decision: Decision) -> str:
+        """Return the outcome and the reason, in one line."""
+        return f"{decision.outcome}: {decision.reason}"
+
     def _noted(self, decision: Decision) -> Decision:
         if self._notify is not None:
             self._notify(decision)
         return decision
 
-    def _decided(self, example: Example, settled: FirstWins) -> Decision:
-        try:
-            decision = self.checker.check(
-                response=example.response,
-                question=example.question,
-                contexts=example.contexts,
-                id=example.id,
-                columns=example.columns,
-            )
-        except (Exception, SystemExit) as error:
-            decision = self._failed(example, error)
-        # Where who asked has gone, another decision about the answer stands.
-        return self._kept(example, decision) if settled.claim("decided") else decision
+    def _begun(
+        self,
+        response: str,
+        question: str,
+        contexts: Sequence[str] | str,
+        id: str,
+        columns: Mapping[str, Cell] | None,
+    ) -> tuple[Example, threading.Lock, Future[Decision]]:
+        """Return an answer, what is taken by whoever settles it first, and its decision."""
+        asked = {"question": question, "contexts": contexts, "id": id, "columns": columns}
+        example, settled = _example(response=response, **asked), threading.Lock()
 
-    def _late(self, example: Example, settled: FirstWins) -> Decision | None:
-        """Return the failure policy's decision; None where the detector's came just now."""
-        if not settled.claim("gone"):
-            return None
+        def decided() -> Decision:
+            try:
+                decision = self.checker.check(
+                    response=example.response,
+                    question=example.question,
+                    contexts=example.contexts,
+                    id=example.id,
+                    columns=example.columns,
+                )
+            except (Exception, SystemExit) as error:
+                decision = self._failed(example, error)
+            # Where who asked has gone, another decision about the answer stands.
+            return self._kept(example, decision) if settled.acquire(blocking=False) else decision
+
+        return example, settled, self._turns.run(decided)
+
+    def _late(self, example: Example) -> Decision:
         error = TimeoutError(f"no decision within {self._timeout:g} s")
         return self._kept(example, self._failed(example, error))
 
@@ -389,18 +390,10 @@ class Gate:
         return Decision(example.id, "error", None, None, None, reason, cause=cause)
 
 
-def _example(
-    response: str,
-    question: str = "",
-    contexts: Sequence[str] | str = (),
-    id: str = "",
-    columns: Mapping[str, Cell] | None = None,
-) -> Example:
+def _example(**asked: Any) -> Example:
     from calibrail.data.example import Example
 
-    return Example.asked(
-        response=response, question=question, contexts=contexts, id=id, columns=columns
-    )
+    return Example.asked(**asked)
 
 
 def _gate(checker: Checker, options: dict[str, Any]) -> Gate:
@@ -458,6 +451,14 @@ def text_of_values(answer: Any) -> str:
     'Tungsten\n74\nW'
     """
     return "\n".join(_values(answer))
+
+
+def text_or_error(answer: Any, text_of: Callable[[Any], str] = text_of_values) -> str | Exception:
+    """Return the text of an answer, or why it has none: a gate takes either."""
+    try:
+        return text_of(answer)
+    except (TypeError, ValueError) as error:
+        return error
 
 
 def _values(value: Any) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import threading
+from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -24,6 +25,11 @@ with needs("haystack"):
 Replies: TypeAlias = list[str] | list[ChatMessage]
 
 _META: Final = "calibrail"
+#: What comes out, by name.
+_OUTPUTS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("replies", "withheld", "refusals", "calls"), Replies),
+    "decisions": list[dict[str, Any]],
+}
 
 #: Whoever comes first reads a file. Of the module: copies of a pipeline copy its components.
 _ONCE: Final = threading.Lock()
@@ -74,13 +80,7 @@ class GuardrailRouter:
         made: GuardrailRouter = default_from_dict(cls, data)
         return made
 
-    @component.output_types(
-        replies=Replies,
-        withheld=Replies,
-        refusals=Replies,
-        calls=Replies,
-        decisions=list[dict[str, Any]],
-    )
+    @component.output_types(**_OUTPUTS)
     def run(self, query: str, documents: list[Document], replies: Replies) -> dict[str, Any]:
         """Decide about each reply to a query.
 
@@ -107,29 +107,17 @@ class GuardrailRouter:
             A reply is neither a text nor a message.
         """
         gate = self._ready()
-        decisions: list[Decision | None] = []
-        for reply in replies:
-            asked = _asked(query, documents, reply)
-            decisions.append(None if asked is None else gate.check(**asked))
-        return _routed(gate, replies, decisions)
+        every = [_asked(query, documents, reply) for reply in replies]
+        return _routed(gate, replies, [gate.check(**it) if it else None for it in every])
 
-    @component.output_types(
-        replies=Replies,
-        withheld=Replies,
-        refusals=Replies,
-        calls=Replies,
-        decisions=list[dict[str, Any]],
-    )
+    @component.output_types(**_OUTPUTS)
     async def run_async(
         self, query: str, documents: list[Document], replies: Replies
     ) -> dict[str, Any]:
         """Decide as `run` does, while the event loop goes on."""
         gate = await asyncio.to_thread(self._ready)
-        decisions: list[Decision | None] = []
-        for reply in replies:
-            asked = _asked(query, documents, reply)
-            decisions.append(None if asked is None else await gate.acheck(**asked))
-        return _routed(gate, replies, decisions)
+        every = [_asked(query, documents, reply) for reply in replies]
+        return _routed(gate, replies, [await gate.acheck(**it) if it else None for it in every])
 
     def _ready(self) -> Gate:
         with _ONCE:
@@ -154,9 +142,8 @@ def _asked(
     return {"question": query, "contexts": contexts, "response": text}
 
 
-def _routed(gate: Gate, replies: Replies, decisions: list[Decision | None]) -> dict[str, Any]:
-    names = ("replies", "withheld", "refusals", "calls", "decisions")
-    routes: dict[str, Any] = {name: [] for name in names}
+def _routed(gate: Gate, replies: Replies, decisions: Sequence[Decision | None]) -> dict[str, Any]:
+    routes: dict[str, Any] = {name: [] for name in _OUTPUTS}
     for reply, decision in zip(replies, decisions, strict=True):
         if decision is None:
             routes["calls"].append(reply)

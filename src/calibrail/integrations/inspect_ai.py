@@ -97,7 +97,7 @@ def guardrail_scorer(guardrail: Guarding, contexts: Contexts = "contexts") -> Sc
 def _score(gate: Gate, decision: Decision, answer: str) -> Score:
     said: dict[str, Any] = {
         "answer": answer,
-        "explanation": f"{decision.outcome}: {decision.reason}",
+        "explanation": gate.explained(decision),
         "metadata": gate.details(decision),
     }
     if decision.outcome == "error":

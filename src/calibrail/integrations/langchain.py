@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values
+from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values, text_or_error
 from calibrail.integrations.streaming import STOPPED, Written
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ _NO_SOURCES: Final = ("write_todos",)
 
 def question(messages: Sequence[BaseMessage]) -> str:
     """Return the last turn of the user."""
-    return next((str(item.text) for item in reversed(messages) if _is_asked(item)), "")
+    turns = (str(item.text) for item in reversed(messages) if isinstance(item, HumanMessage))
+    return next(turns, "")
 
 
 def tool_results(messages: Sequence[BaseMessage]) -> list[str]:
@@ -51,26 +52,19 @@ def tool_results(messages: Sequence[BaseMessage]) -> list[str]:
     A tool that hands over Documents as its artifact has returned these. What failed is no source,
     since it repeats what the model asked; nor is a list of things to do, which the model wrote.
     """
-    turns = [place for place, item in enumerate(messages) if _is_asked(item)]
-    since = messages[turns[-1] + 1 :] if turns else messages
-    results = (item for item in since if isinstance(item, ToolMessage))
-    return [
-        text
-        for item in results
-        if item.status != "error" and item.name not in _NO_SOURCES
-        for text in _chunks_of_tool(item)
-    ]
-
-
-def _is_asked(message: BaseMessage) -> bool:
-    return isinstance(message, HumanMessage)
-
-
-def _chunks_of_tool(message: ToolMessage) -> list[str]:
-    found = message.artifact
-    if isinstance(found, list) and found and all(isinstance(item, Document) for item in found):
-        return [item.page_content for item in found]
-    return [str(message.text)]
+    chunks: list[str] = []
+    for item in messages:
+        if isinstance(item, HumanMessage):
+            chunks.clear()
+        elif isinstance(item, ToolMessage) and item.status != "error":
+            found = item.artifact
+            if item.name in _NO_SOURCES:
+                continue
+            if isinstance(found, list) and found and all(isinstance(it, Document) for it in found):
+                chunks += [it.page_content for it in found]
+            else:
+                chunks.append(str(item.text))
+    return chunks
 
 
 def text_of(answer: Any) -> str:
@@ -82,13 +76,6 @@ def text_of(answer: Any) -> str:
             raise ValueError(f"a part of the answer is no text: {', '.join(other)}")
         return str(answer.text)
     return text_of_values(answer)
-
-
-def _text_or_error(answer: Any) -> str | Exception:
-    try:
-        return text_of(answer)
-    except (TypeError, ValueError) as error:
-        return error
 
 
 def values_of(given: Any) -> Mapping[str, Any]:
@@ -126,7 +113,7 @@ def checked_of(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "question": question(messages) if asked is None else _plain(values[asked]),
         "contexts": [_plain(item) for item in chunks],
-        "response": _text_or_error(answer) if isinstance(answer, AIMessage) else answer,
+        "response": text_or_error(answer, text_of) if isinstance(answer, AIMessage) else answer,
     }
 
 
@@ -388,7 +375,7 @@ def guarded_stream(
         return Written(gate, question=question, contexts=contexts, ending=ending)
 
     def run(values: Any) -> Iterator[str]:
-        yield from begun(values).show(_texts(answer.stream(values)))
+        yield from begun(values).show(_text(chunk) for chunk in answer.stream(values))
 
     async def arun(values: Any) -> AsyncIterator[str]:
         async with aclosing(begun(values).ashow(_atexts(answer.astream(values)))) as texts:
@@ -396,15 +383,6 @@ def guarded_stream(
                 yield text
 
     return RunnableLambda(run, afunc=arun, name="calibrail")
-
-
-def _texts(chunks: Iterator[Any]) -> Iterator[str]:
-    try:
-        for chunk in chunks:
-            yield _text(chunk)
-    finally:
-        if callable(close := getattr(chunks, "close", None)):
-            close()
 
 
 async def _atexts(chunks: AsyncIterator[Any]) -> AsyncIterator[str]:

@@ -140,8 +140,7 @@ class CalibrailGuardrail(CustomGuardrail):
     async def _decide(self, data: Mapping[str, Any], answer: str | Exception) -> Decision:
         chunks: Sequence[str] = ()
         try:
-            if not isinstance(answer, Exception):
-                chunks = self._contexts(data)
+            chunks = self._contexts(data)
         except (TypeError, ValueError) as error:
             answer = error
         return await self._gate.acheck(question=question(data), contexts=chunks, response=answer)
@@ -213,8 +212,7 @@ def _metadata(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _messages(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     given = data.get("messages") or data.get("input")
-    messages: list[Any] = given if isinstance(given, list) else []
-    return [item for item in messages if isinstance(item, Mapping)]
+    return [item for item in given if isinstance(item, Mapping)] if isinstance(given, list) else []
 
 
 def _is_asked(message: Mapping[str, Any]) -> bool:
@@ -273,7 +271,7 @@ def _chosen(parts: Sequence[Any]) -> list[str | Exception]:
         said = getattr(choice, "message", None) or getattr(choice, "delta", None) or choice
         text = said.text if said is choice else said.content
         texts[choice.index] += [text] if isinstance(text, str) else []
-        if getattr(said, "tool_calls", None) or getattr(said, "function_call", None):
+        if _calls(said):
             called.add(choice.index)
         if getattr(said, "audio", None) or getattr(said, "images", None):
             other.add(choice.index)
@@ -290,17 +288,13 @@ def _replaced(response: Any, place: int, text: str) -> bool:
     """Put a text in the place of an answer; say whether this kind of response takes one."""
     if not isinstance(response, ModelResponse | TextCompletionResponse):
         return False
-    answers = [choice for choice in response.choices if not _calls(choice)]
-    said = getattr(answers[place], "message", None)
-    if said is None:
-        answers[place].text = text
-    else:
-        said.content = text
+    messages = [getattr(choice, "message", None) or choice for choice in response.choices]
+    said = [item for item in messages if not _calls(item)][place]
+    setattr(said, "content" if hasattr(said, "content") else "text", text)
     return True
 
 
-def _calls(choice: Any) -> bool:
-    said = getattr(choice, "message", None) or choice
+def _calls(said: Any) -> bool:
     return bool(getattr(said, "tool_calls", None) or getattr(said, "function_call", None))
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, 
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values
+from calibrail.integrations.gate import Gate, Guarding, needs, text_or_error
 
 if TYPE_CHECKING:
     from calibrail.guardrail.decision import Decision
@@ -176,14 +176,15 @@ class GuardrailEvaluator(BaseEvaluator):
         decision = await self._gate.acheck(
             question=query or "", contexts=list(contexts), response=response
         )
-        failed, passes = decision.outcome == "error", decision.outcome == "pass"
+        score = self._gate.rating(decision)
+        failed = score is None
         return GuardrailResult(
             query=query,
             contexts=contexts,
             response=response,
-            passing=None if failed else passes,
-            score=None if failed else float(passes),
-            feedback=f"{decision.outcome}: {decision.reason}",
+            passing=None if failed else bool(score),
+            score=score,
+            feedback=self._gate.explained(decision),
             invalid_result=failed,
             invalid_reason=decision.reason if failed else None,
             decision=self._gate.details(decision),
@@ -192,13 +193,8 @@ class GuardrailEvaluator(BaseEvaluator):
 
 def _asked(query: Any, contexts: Sequence[str], said: Any) -> dict[str, Any]:
     """Return what a gate checks."""
-    text: str | Exception
-    try:
-        text = text_of_values(said)
-    except (TypeError, ValueError) as error:
-        text = error
     question = query.query_str if isinstance(query, QueryBundle) else query
-    return {"question": question, "contexts": list(contexts), "response": text}
+    return {"question": question, "contexts": list(contexts), "response": text_or_error(said)}
 
 
 def _contents(nodes: Sequence[Any]) -> list[str]:

@@ -94,7 +94,7 @@ class GuardrailScorer(Scorer):
         return Feedback(
             name=self.name,
             value="no" if decision.flagged else "yes",
-            rationale=f"{decision.outcome}: {decision.reason}",
+            rationale=gate.explained(decision),
             metadata=held,
         )
 

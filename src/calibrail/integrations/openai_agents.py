@@ -137,16 +137,13 @@ async def held_back(result: RunResultStreaming) -> AsyncIterator[Any]:
 
 def _begins(event: Any) -> bool:
     """Say whether a further response of the model begins."""
-    return getattr(getattr(event, "data", None), "type", "") == "response.created"
+    return getattr(getattr(event, "data", None), "type", "") == _BEGINS
 
 
 def _of_last_message(events: Sequence[Any]) -> list[Any]:
     """Return the events without those of messages before the last one."""
-    ids = [
-        event.item.raw_item.id
-        for event in events
-        if getattr(event, "name", None) == "message_output_created"
-    ]
+    created = (it for it in events if getattr(it, "name", None) == "message_output_created")
+    ids = [event.item.raw_item.id for event in created]
     return [event for event in events if _message_of(event) not in set(ids) - set(ids[-1:])]
 
 
@@ -291,7 +288,7 @@ class _ModelTexts:
         """Yield the tokens of the text, up to the next response of a model."""
         yield self._first
         async for event in self._events:
-            if getattr(getattr(event, "data", None), "type", "") == _BEGINS:
+            if _begins(event):
                 return
             if token := _token(event):
                 yield token

@@ -53,15 +53,15 @@ class GuardrailEvaluator(Evaluator):
         self.gate = Gate.of(guardrail)
 
     def _evaluate(self, eval_input: dict[str, Any]) -> list[Score]:
-        return [self._score(self.gate.check(**_asked(eval_input)))]
+        return [self._score(self.gate.check(**_asked(**eval_input)))]
 
     async def _async_evaluate(self, eval_input: dict[str, Any]) -> list[Score]:
-        return [self._score(await self.gate.acheck(**_asked(eval_input)))]
+        return [self._score(await self.gate.acheck(**_asked(**eval_input)))]
 
     def _score(self, decision: Decision) -> Score:
         return Score(
             name=self.name,
-            score=None if decision.outcome == "error" else float(decision.outcome == "pass"),
+            score=self.gate.rating(decision),
             label=decision.outcome,
             explanation=decision.reason,
             metadata=self.gate.details(decision),
@@ -70,10 +70,5 @@ class GuardrailEvaluator(Evaluator):
         )
 
 
-def _asked(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "question": row["input"],
-        "contexts": row["context"],
-        "response": row["output"],
-        "id": row["id"],
-    }
+def _asked(*, input: str, output: str, context: Any, id: str) -> dict[str, Any]:
+    return {"question": input, "contexts": context, "response": output, "id": id}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values
+from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values, text_or_error
 
 if TYPE_CHECKING:
     from calibrail.guardrail.decision import Decision
@@ -97,34 +97,28 @@ class GuardrailValidator:
             return output
         if run.partial_output:
             raise ModelRetry(_NOT_YET)
-        decision = await self._decision(run, output)
+        decision = await self._gate.acheck(
+            question=_question(run.messages),
+            contexts=self._contexts(run),
+            response=text_or_error(output, self._text),
+        )
         details = self._gate.details(decision)
-        for message in reversed(run.messages):
-            if isinstance(message, ModelResponse):
-                message.metadata = {**(message.metadata or {}), _METADATA: details}
-                break
+        last = next((it for it in reversed(run.messages) if isinstance(it, ModelResponse)), None)
+        if last is not None:
+            last.metadata = {**(last.metadata or {}), _METADATA: details}
         if not decision.flagged:
             return output
         if isinstance(output, str) and self._gate.releases(decision):
             return self._gate.shown(decision, output)
         # A detector that is down says nothing about the answer: another one would not help.
         if self._retry and not decision.failed and not run.last_attempt:
-            raise ModelRetry(f"{_AGAIN} ({decision.outcome}: {decision.reason})")
+            raise ModelRetry(f"{_AGAIN} ({self._gate.explained(decision)})")
         if self._instead is not None:
             return self._instead(decision)
         if isinstance(output, str):
             return self._gate.shown(decision, output)
-        refusal = self._gate.refused(decision)
-        raise AnswerWithheldError(f"{refusal} ({decision.outcome}: {decision.reason})", details)
-
-    async def _decision(self, run: RunContext[Any], output: Any) -> Decision:
-        question = _question(run.messages)
-        try:
-            text = self._text(output)
-        except (TypeError, ValueError) as error:
-            return self._gate.failed(error, question=question)
-        contexts = self._contexts(run)
-        return await self._gate.acheck(question=question, contexts=contexts, response=text)
+        refusal = f"{self._gate.refused(decision)} ({self._gate.explained(decision)})"
+        raise AnswerWithheldError(refusal, details)
 
 
 def _asked(messages: Sequence[ModelMessage]) -> list[Any]:

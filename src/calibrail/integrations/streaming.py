@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -127,7 +126,9 @@ class Written:
                 close()
         for sentence in self._check.end():
             self._wait(sentence)
-        yield from self._ended(None if self._error else self._in_turn(self._check.cut).result())
+        yield from self._ended(
+            None if self._error else self._gate.in_turn(self._check.cut).result()
+        )
 
     async def _ashow(self, tokens: AsyncIterable[str]) -> AsyncGenerator[str, None]:
         try:
@@ -145,24 +146,21 @@ class Written:
             await self._await(sentence)
         decision = None
         if self._error is None:
-            decision = await asyncio.wrap_future(self._in_turn(self._check.cut))
+            decision = await asyncio.wrap_future(self._gate.in_turn(self._check.cut))
         for text in await asyncio.to_thread(lambda: list(self._ended(decision))):
             yield text
-
-    def _in_turn(self, call: Any) -> Future[Any]:
-        return self._gate.in_turn(call)
 
     def _wait(self, sentence: Sentence) -> None:
         if not self.over:
             try:
-                judged = self._in_turn(partial(self._check.judge, sentence))
+                judged = self._gate.in_turn(partial(self._check.judge, sentence))
                 judged.result(self._gate.timeout)
             except TimeoutError:
                 self._late()
 
     async def _await(self, sentence: Sentence) -> None:
         if not self.over:
-            judged = asyncio.wrap_future(self._in_turn(partial(self._check.judge, sentence)))
+            judged = asyncio.wrap_future(self._gate.in_turn(partial(self._check.judge, sentence)))
             try:
                 await asyncio.wait_for(asyncio.shield(judged), self._gate.timeout)
             except TimeoutError:
@@ -179,7 +177,7 @@ class Written:
             return
         decision = None
         if self._error is None and self._check.stopped is not None:
-            decision = self._in_turn(self._check.cut).result()
+            decision = self._gate.in_turn(self._check.cut).result()
         elif self._error is None:
             left = isinstance(error, GeneratorExit | asyncio.CancelledError)
             self._error = Unfinished() if left else Unfinished(f"{type(error).__name__}: {error}")

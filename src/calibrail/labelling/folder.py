@@ -1,21 +1,19 @@
 """The files of a folder of labels, and what they say together."""
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from calibrail.atomic_files import write_atomically
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.ledger import LabelLedger
 from calibrail.labelling.plan import SessionPlan
-from calibrail.labelling.store import Draw, Label, Lock, Log, StoredLine, parse_draw, parse_label
+from calibrail.labelling.store import Label, Lock, Log, StoredLine, parse_draw, parse_label
 
 #: Labels and skips after which an answer that was put off comes back.
 ROUND: Final = 20
@@ -26,8 +24,7 @@ HELD_FOR: Final = timedelta(minutes=30)
 Event = Literal["shown", "skipped", "exported", "exhausted", "helped", "undone"]
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(NamedTuple):
     """What an annotator looks at, and since when."""
 
     order: int
@@ -74,42 +71,41 @@ class Assignments:
         """
         content = line.content
         try:
-            seat, order = assignment_key(content), int(content["order"])
-            name, labels, undone = seat[0], int(content["labels"]), content["event"] == "undone"
-            self._gone[name] += max(0, self._had[name] - undone - labels)
+            seat, order, event = assignment_key(content), int(content["order"]), content["event"]
+            name, labels = seat[0], int(content["labels"])
+            self._gone[name] += max(0, self._had[name] - (event == "undone") - labels)
             self._had[name] = labels
-            if content["event"] == "skipped":
-                self._skips[seat] += 1
-                actions = int(content["labels"]) + self._skips[seat]
-                self.put_off[seat][order] = actions + ROUND
-                self._last_skip[seat] = (order, int(content["labels"]))
-                self.screens.pop(seat, None)
-            elif content["event"] == "exported":
-                self.put_off[seat].pop(order, None)
-                self.away[seat[0]].add(order)
-            elif content["event"] == "exhausted":
-                self.exhausted_at = order
-            elif content["event"] == "helped":
-                self.helped[seat].add(order)
-            elif undone:
-                self.undone += 1
-                self.undone_decided += bool(content.get("decided"))
-            else:
-                since = datetime.fromisoformat(content["time"])
-                self.put_off[seat].pop(order, None)
-                self.screens[seat] = Screen(order, since)
+            match event:
+                case "skipped":
+                    self._skips[seat] += 1
+                    self.put_off[seat][order] = labels + self._skips[seat] + ROUND
+                    self._last_skip[seat] = (order, labels)
+                    self.screens.pop(seat, None)
+                case "exported":
+                    self.put_off[seat].pop(order, None)
+                    self.away[name].add(order)
+                case "exhausted":
+                    self.exhausted_at = order
+                case "helped":
+                    self.helped[seat].add(order)
+                case "undone":
+                    self.undone += 1
+                    self.undone_decided += bool(content.get("decided"))
+                case _:
+                    self.put_off[seat].pop(order, None)
+                    self.screens[seat] = Screen(order, datetime.fromisoformat(content["time"]))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"handed.jsonl, line {line.number} is damaged ({error}); take the line out"
             ) from error
 
-    def lost(self, name: str, labels: int) -> int:
-        """Return how many labels of an annotator, who has so many now, are gone."""
-        return self._gone[name] + max(0, self._had[name] - labels)
-
-    def annotators(self) -> list[str]:
-        """Return the names of all to whom anything happened."""
-        return sorted(self._had)
+    def lost(self, labels: Mapping[str, int]) -> dict[str, int]:
+        """Return how many labels of whom are gone, where each annotator has so many now."""
+        gone = {
+            name: self._gone[name] + max(0, had - labels.get(name, 0))
+            for name, had in sorted(self._had.items())
+        }
+        return {name: n for name, n in gone.items() if n}
 
     def clear(self, seat: Seat, order: int) -> None:
         """Clear the screen of a seat from which what was on it is labelled."""
@@ -125,8 +121,7 @@ class Assignments:
             for (name, other), screen in self.screens.items()
             if other == settles and screen.order == order and now - screen.since < HELD_FOR
         }
-        if not settles:
-            holding |= {name for name, orders in self.away.items() if order in orders}
+        holding |= {name for name, orders in self.away.items() if order in orders and not settles}
         return len(holding - {annotator})
 
     def due(self, seat: Seat, labels: int) -> list[int]:
@@ -225,8 +220,8 @@ def read_plan(folder: Path, maker: str = "label") -> SessionPlan:
     try:
         with file_errors(f"cannot read {path}", remedy):
             content = json.loads(path.read_bytes())
-        name, schema = (SessionPlan.schema.rpartition("/")[0], content.get("schema", ""))
-        if re.fullmatch(rf"{re.escape(name)}/[2-9]\d*|{re.escape(name)}/1\d+", str(schema)):
+        name, _, number = str(schema := content.get("schema")).partition("/")
+        if name == SessionPlan.schema.partition("/")[0] and number.isdecimal() and number != "1":
             raise DataError(
                 f"{path} was written by a newer calibrail ({schema}; this one reads "
                 f"{SessionPlan.schema}): update calibrail (pip install -U calibrail)"
@@ -291,24 +286,26 @@ class LabelFolder:
         DataError
             A line is not what it should be: its file and number are named, and no file is changed.
         """
-        drawn = self.draws.read_on()
-        if drawn is None:
-            # Somebody has changed what was drawn: everything is read again.
-            version = self.ledger.version
-            self.ledger, self.assignments = LabelLedger(self.plan), Assignments()
-            self.ledger.version = version + 1
-            for log in (self.draws, self.labels, self.handed):
+        logs = (self.draws, self.labels, self.handed)
+        added = [log.read_on() for log in logs]
+        if None in added:
+            # A line was taken out or changed: everything is read again.
+            self.ledger = LabelLedger(self.plan, self.ledger.version + 1)
+            self.assignments = Assignments()
+            for log in logs:
                 log.forget()
-            drawn = self.draws.read_on() or []
+            added = [log.read_on() for log in logs]
+        drawn, labelled, happened = (lines or [] for lines in added)
         for line in drawn:
-            order = len(self.ledger.answers) + 1
-            draw = parse_draw(line, self.draws.path, order)
-            self._refuse_replanned(draw)
+            draw = parse_draw(line, self.draws.path, len(self.ledger.answers) + 1)
+            if draw.plan != (now := self.agreed_on[:DIGITS]):
+                raise DataError(
+                    f"{self.path / PLAN} was changed after the first label: {self.draws.path}, "
+                    f"line {draw.order}, was drawn under the digest {draw.plan or 'of no plan'}, "
+                    f"and that of the file is {now} now. Limits, seed and design are fixed "
+                    "before; restore both files from a copy, or label in another folder"
+                )
             self.ledger.add_draw(draw)
-        labelled = self.labels.read_on()
-        if labelled is None:
-            self.ledger.forget_labels()
-            labelled = self.labels.read_on() or []
         for line in labelled:
             try:
                 self._take(line)
@@ -316,9 +313,6 @@ class LabelFolder:
                 if self._problems is None:
                     raise
                 self._problems.append(str(error))
-        happened = self.handed.read_on()
-        if happened is None:
-            self.assignments, happened = Assignments(), self.handed.read_on() or []
         for line in happened:
             self.assignments.take(line)
             self._clear(line)
@@ -326,11 +320,7 @@ class LabelFolder:
     def lost(self) -> dict[str, int]:
         """Return how many labels of whom were there once, and are gone though nobody undid them."""
         given = self.ledger.of_annotator
-        n_lost = {
-            name: self.assignments.lost(name, len(given[name]))
-            for name in self.assignments.annotators()
-        }
-        return {name: n for name, n in n_lost.items() if n}
+        return self.assignments.lost({name: len(labels) for name, labels in given.items()})
 
     def take_out(self, label: Label) -> None:
         """Take a label out again: the file is written anew without its line, and that is kept.
@@ -342,12 +332,15 @@ class LabelFolder:
         """
         with file_errors(f"cannot read {self.labels.path}"):
             lines = self.labels.path.read_bytes().splitlines(keepends=True)
-        for place in range(len(lines) - 1, -1, -1):
-            content = json.loads(lines[place]) if lines[place].strip() else {}
-            if _same(content, label):
-                del lines[place]
-                break
         seat, test = (label.annotator, label.settles), self.ledger.test
+        contents = [json.loads(line) if line.strip() else {} for line in lines]
+        del lines[
+            next(
+                place
+                for place, content in reversed([*enumerate(contents)])
+                if content.get("order") == label.order and assignment_key(content) == seat
+            )
+        ]
         left = len(self.ledger.of_annotator[label.annotator]) - 1
         line = dict(event_line("undone", seat, label.order, left))
         if test is not None and test.verdict != "inconclusive":
@@ -356,16 +349,6 @@ class LabelFolder:
         self.handed.append([line])
         self.labels.rewrite(lines)
         self.refresh()
-
-    def _refuse_replanned(self, draw: Draw) -> None:
-        """Refuse an answer that was drawn when something else was agreed on."""
-        if draw.plan != self.agreed_on[:DIGITS]:
-            raise DataError(
-                f"{self.path / PLAN} was changed after the first label: {self.draws.path}, line "
-                f"{draw.order}, was drawn under the digest {draw.plan or 'of no plan'}, and that "
-                f"of the file is {self.agreed_on[:DIGITS]} now. Limits, seed and design are fixed "
-                "before; restore both files from a copy, or label in another folder"
-            )
 
     def _take(self, line: StoredLine) -> None:
         """Take in a label, of an answer that was drawn and that this annotator labels once."""
@@ -400,18 +383,8 @@ class LabelFolder:
 
     def _clear(self, line: StoredLine) -> None:
         """Take from the screen what its annotator has labelled."""
-        seat, order = assignment_key(line.content), int(line.content["order"])
-        if not 1 <= order <= len(self.ledger.answers):
-            return
-        answer = self.ledger.answers[order - 1]
-        name, settles = seat
-        done = answer.settled if settles else answer.labels.get(name)
-        if done is not None and done.annotator == name:
-            self.assignments.clear(seat, order)
-
-
-def _same(content: dict[str, Any], label: Label) -> bool:
-    """Return whether a line is that of a label."""
-    names = ("annotator", "order")
-    settles = bool(content.get("settles")) == label.settles
-    return settles and all(content.get(name) == getattr(label, name) for name in names)
+        (name, settles), order = seat, _ = assignment_key(line.content), int(line.content["order"])
+        for answer in self.ledger.answers[max(0, order - 1) : max(0, order)]:
+            done = answer.settled if settles else answer.labels.get(name)
+            if done is not None and done.annotator == name:
+                self.assignments.clear(seat, order)

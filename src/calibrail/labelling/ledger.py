@@ -1,8 +1,6 @@
 """Ledger of all answers drawn and their labels, and the verdict that they come to."""
 
-from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -67,31 +65,13 @@ class LabelLedger:
         What was agreed on.
     """
 
-    def __init__(self, plan: SessionPlan) -> None:
+    def __init__(self, plan: SessionPlan, version: int = 0) -> None:
         self.plan = plan
         self._order = Order(plan.seed)
         self.answers: list[LedgerAnswer] = []
-        #: Order of the last answer that was handed out.
-        self.last_handed_out = 0
         #: Another number whenever an answer was handed out, or a label taken in or back.
-        self.version = 0
-        #: Score and column of each answer drawn, NaN where there is none.
-        self._clues = array("d")
-        self.forget_labels()
-
-    def forget_labels(self) -> None:
-        """Start anew with the labels, not with what was drawn."""
-        for answer in self.answers:
-            answer.labels, answer.settled = {}, None
-        #: Orders of answers handed out that are not final, and of those that wait for settling.
-        self.unsettled = {
-            item.draw.order for item in self.answers if item.standing in ("open", "disagreement")
-        }
+        self.version = version
         self.of_annotator: dict[str, list[Label]] = defaultdict(list)
-        self.tally = dict.fromkeys((1, 0, None), 0)
-        #: Final labels by order, those left out of which nobody was sure.
-        self._truths: dict[int, int] = {}
-        self.version += 1
         self._restart()
 
     def _restart(self) -> None:
@@ -99,43 +79,35 @@ class LabelLedger:
         requirement, drawing = self.plan.requirement, self.plan.drawing
         begin = None if requirement is None else SequentialTest(requirement, drawing)
         self._test = None if begin is None else UnsureTest.of(begin)
-        self._whole: tuple[int, UnsureTest | None, UnsureTest | None] = (0, None, None)
 
     def add_draw(self, draw: Draw) -> None:
         """Take in one more answer drawn."""
         shared = self._order.lot("shared", draw.digest) < self.plan.shared
-        answer = LedgerAnswer(draw, needs=2 if shared else 1)
-        self.answers.append(answer)
-        clues = (draw.score, draw.column)
-        self._clues.extend(np.nan if clue is None else clue for clue in clues)
-        if draw.handed_out:
-            self.unsettled.add(draw.order)
-            self.last_handed_out = draw.order
-            self.version += 1
+        self.answers.append(LedgerAnswer(draw, needs=2 if shared else 1))
+        self.version += draw.handed_out
 
     def add_label(self, label: Label) -> None:
         """Take in one more label."""
         answer = self.answers[label.order - 1]
-        before = answer.standing, answer.label
         if label.settles:
             answer.settled = label
         else:
             answer.labels[label.annotator] = label
         self.of_annotator[label.annotator].append(label)
         self.version += 1
-        after = answer.standing, answer.label
-        if before == after:
-            return
-        for (standing, value), change in ((before, -1), (after, 1)):
-            if standing == "final":
-                self.tally[value] += change
-        if (truth := answer.label) is None:
-            self._truths.pop(label.order, None)
-        else:
-            self._truths[label.order] = truth
-        (self.unsettled.discard if after[0] == "final" else self.unsettled.add)(label.order)
         if label.order <= self._counted:
             self._restart()
+
+    @property
+    def unsettled(self) -> list[int]:
+        """Orders of answers handed out that are not final, as they were drawn."""
+        waits = ("open", "disagreement")
+        return [item.draw.order for item in self.answers if item.standing in waits]
+
+    @property
+    def tally(self) -> Counter[int | None]:
+        """How many answers have which final label."""
+        return Counter(item.label for item in self.answers if item.standing == "final")
 
     def handed_out(self) -> dict[str, int]:
         """Return the order of each answer handed out, by its alias and by its id.
@@ -147,11 +119,9 @@ class LabelLedger:
         aliases = {draw.alias: draw.order for draw in draws}
         return aliases | {draw.id: draw.order if times[draw.id] == 1 else 0 for draw in draws}
 
-    def disagreements(self) -> Iterator[int]:
-        """Yield the orders of answers about which annotators disagree, as they were drawn."""
-        for order in sorted(self.unsettled):
-            if self.answers[order - 1].standing == "disagreement":
-                yield order
+    def disagreements(self) -> list[int]:
+        """Return the orders of answers about which annotators disagree, as they were drawn."""
+        return [item.draw.order for item in self.answers if item.standing == "disagreement"]
 
     def lessons(self) -> tuple[Floats, Ints, Floats]:
         """Return clues of answers with a final label, these labels, and clues of all drawn.
@@ -160,16 +130,18 @@ class LabelLedger:
         last answer handed out plays no part, so that what is learnt depends on labels, and not on
         when it is asked for.
         """
-        # A copy: an array that is looked at cannot grow.
-        drawn = np.array(self._clues).reshape(-1, 2)[: self.last_handed_out]
-        orders = sorted(self._truths)
-        labels = np.array([self._truths[order] for order in orders], np.int64)
-        return drawn[np.array(orders, np.int64) - 1], labels, drawn
+        orders = [item.draw.order for item in self.answers if item.draw.handed_out]
+        answers = self.answers[: orders[-1] if orders else 0]
+        clues = [(item.draw.score, item.draw.column) for item in answers]
+        drawn = np.array(clues, np.float64).reshape(-1, 2)
+        labels = np.array([item.label for item in answers], np.float64)
+        known = ~np.isnan(labels)
+        return drawn[known], labels[known].astype(np.int64), drawn
 
     @property
     def counted(self) -> int:
         """Answers drawn that the verdict counts: all before the first that is not settled."""
-        first = min(self.unsettled, default=len(self.answers) + 1) - 1
+        first = next(iter(self.unsettled), len(self.answers) + 1) - 1
         if self.plan.drawing.whole_groups:
             # A group counts whole: back to where one begins.
             while first and not self._complete(first):
@@ -182,9 +154,7 @@ class LabelLedger:
         base, counted = self.test_for_drawing, self.counted
         if base is None or counted == self._counted:
             return base
-        if self._whole[0] != counted or self._whole[1] is not base:
-            self._whole = counted, base, base.update(**self.columns(self._counted, counted))
-        return self._whole[2]
+        return base.update(**self.columns(self._counted, counted))
 
     @property
     def test_for_drawing(self) -> UnsureTest | None:

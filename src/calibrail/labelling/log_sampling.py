@@ -199,7 +199,10 @@ def draw_lines(
     """
     order, answers = Order(files.plan.seed), files.ledger.answers
     guesses, chances = probabilities(candidates, files, limits)
-    n_drawn = _n_drawn(chances, budget)
+    n_drawn = 0
+    if chances:
+        # So many hand out the budget on average; all, where they are few.
+        n_drawn = min(len(chances), max(1, round(budget * len(chances) / sum(chances))))
     batch = 1 + max((answer.draw.batch or 0 for answer in answers[-1:]), default=0)
     draws = []
     drawn = islice(zip(candidates, guesses, chances, strict=True), n_drawn)
@@ -230,13 +233,6 @@ def draw_lines(
             )
         )
     return draws
-
-
-def _n_drawn(chances: Sequence[float], budget: int) -> int:
-    """Return how many of the candidates hand out the budget on average; all, where they are few."""
-    if not chances:
-        return 0
-    return min(len(chances), max(1, round(budget * len(chances) / sum(chances))))
 
 
 BATCHES: Final = "batches.jsonl"
@@ -364,14 +360,11 @@ class Batches:
             raw = path.read_bytes()
         try:
             content = json.loads(raw)
-            batch, cursor = content["batch"], content["cursor"]
+            cursor: Mapping[str, Any] = content["cursor"]
+            if content["batch"] != len(self.all):
+                raise ValueError(f"of batch {content['batch']}, and the last is {len(self.all)}")
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged ({error}){remedy}") from error
-        if batch != len(self.all) or not isinstance(cursor, dict):
-            raise DataError(
-                f"{path} is that of batch {batch}, and {BATCHES} ends with batch {len(self.all)}"
-                f"{remedy}"
-            )
         return cursor
 
     def refresh(self) -> None:
@@ -413,40 +406,23 @@ class Batches:
 
     def _finish(self) -> None:
         """Add what is not there yet of what a call was to add, texts first."""
-        content = self._read_pending()
+        with file_errors(f"cannot read {self._pending}"):
+            content = json.loads(self._pending.read_bytes())
         before, pool = content["before"], self._files.path / POOL_FILE
         if self._n_texts() == before["pool"]:
             Pool(pool).write(map(PooledAnswer.from_dict, content["pool"]))
         there = len(self._files.ledger.answers) - before["draws"]
-        if there < 0:
-            raise DataError(
-                f"{self._files.draws.path} lacks lines that stood there when answers were drawn "
-                f"last ({before['draws']}); restore it from a copy"
-            )
         if left := content["draws"][there:]:
             self._files.draws.append(left)
         number = content["batch"]["batch"]
         read = {"batch": number, "cursor": content["cursor"]}
         with file_errors(f"cannot write into {self._files.path}"):
             write_atomically(self._files.path / _CURSOR, json_line(read), durable=True)
-        if len(self.all) < number:
-            self._log.append([content["batch"]])
-        with file_errors(f"cannot remove {self._pending}"):
+            if len(self.all) < number:
+                self._log.append([content["batch"]])
             self._pending.unlink()
         self._files.refresh()
         self._take_in()
-
-    def _read_pending(self) -> dict[str, Any]:
-        with file_errors(f"cannot read {self._pending}"):
-            raw = self._pending.read_bytes()
-        try:
-            content: dict[str, Any] = json.loads(raw)
-        except ValueError as error:
-            raise DataError(
-                f"{self._pending} is damaged ({error}); remove it: what it holds was drawn by a "
-                "call that was cut short, and is drawn again"
-            ) from error
-        return content
 
     def _n_texts(self) -> int:
         path = self._files.path / POOL_FILE
@@ -458,21 +434,16 @@ class Batches:
         if lines is None:
             self.all, lines = [], self._log.read_on() or []
         for line in lines:
-            where = f"{self._log.path}, line {line.number}"
             try:
                 batch = DrawBatch.from_dict(line.content)
+                if batch.batch != len(self.all) + 1:
+                    raise InputError(f"batch must be {len(self.all) + 1}; got {batch.batch}")
+                if not batch.handed_out <= batch.drawn <= batch.rows or not batch.drawn:
+                    raise InputError(f"{batch.drawn} of {batch.rows} lines cannot have been drawn")
             except InputError as error:
-                raise DataError(f"{where}: {error}; restore the line from a copy") from error
-            if batch.batch != len(self.all) + 1:
                 raise DataError(
-                    f"{where}: batch must be {len(self.all) + 1}; got {batch.batch}: no line may "
-                    "be lost; restore the file from a copy"
-                )
-            if not 0 < batch.drawn <= batch.rows or batch.handed_out > batch.drawn:
-                raise DataError(
-                    f"{where}: {batch.drawn} of {batch.rows} lines cannot have been drawn; restore "
-                    "the line from a copy"
-                )
+                    f"{self._log.path}, line {line.number}: {error}; restore the file from a copy"
+                ) from error
             self.all.append(batch)
 
     @property
@@ -494,20 +465,23 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
     DataError
         A line bears another batch, share or digest: it is named.
     """
-    drawn: Counter[int] = Counter()
-    handed_out: Counter[int] = Counter()
+    drawn: Counter[int | None] = Counter()
+    handed_out: Counter[int | None] = Counter()
+    shares = {item.batch: item.share for item in batches}
     for draw in draws:
-        number = draw.batch
-        if number is None or not 1 <= number <= len(batches):
-            raise _changed(files, draw, "batch", f"one of 1 to {len(batches)}", number)
-        share = batches[number - 1].share
-        if draw.share != share:
-            raise _changed(files, draw, "share", f"{share!r}, as {BATCHES} counts", draw.share)
         digest = None if draw.chain is None else line_digest(draw.chain, draw.seq or 0)
-        if draw.digest != digest:
-            raise _changed(files, draw, "digest", f"{digest!r}, by chain and seq", draw.digest)
-        drawn[number] += 1
-        handed_out[number] += draw.handed_out
+        for name, holds, due in (
+            ("batch", draw.batch in shares, f"one of 1 to {len(batches)}"),
+            ("share", draw.share == (share := shares.get(draw.batch or 0)), f"{share!r}, by batch"),
+            ("digest", draw.digest == digest, f"{digest!r}, by chain and seq"),
+        ):
+            if not holds:
+                raise DataError(
+                    f"{files.draws.path}, line {draw.order}: {name} must be {due}; got "
+                    f"{getattr(draw, name)!r}; restore the line from a copy"
+                )
+        drawn[draw.batch] += 1
+        handed_out[draw.batch] += draw.handed_out
     for batch in batches:
         counted = drawn[batch.batch], handed_out[batch.batch]
         if counted != (batch.drawn, batch.handed_out):
@@ -516,13 +490,6 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
                 f"{batch.handed_out} of them handed out, and {files.draws.path} holds {counted[0]} "
                 f"and {counted[1]}; restore both from a copy"
             )
-
-
-def _changed(files: LabelFolder, draw: Draw, field: str, due: str, got: object) -> DataError:
-    return DataError(
-        f"{files.draws.path}, line {draw.order}: {field} must be {due}; got {got!r}; restore the "
-        "line from a copy"
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -648,30 +615,32 @@ def read_sample(folder: Path) -> LabelledSample:
 def sample_of(answers: Sequence[LedgerAnswer]) -> LabelledSample:
     """Return answers drawn from a log as columns."""
     draws = [item.draw for item in answers]
-    standing = [item.standing for item in answers]
-    labels = [item.label for item in answers]
+    standing = np.array([item.standing for item in answers], np.str_)
+    label = np.array([item.label for item in answers], np.float64)
     line = np.empty(len(draws), np.object_)
     line[:] = [(draw.chain or "", draw.seq or 0) for draw in draws]
-    final = np.array([name == "final" for name in standing], np.bool_)
-    label = np.array([np.nan if value is None else value for value in labels], np.float64)
+
+    def column(name: str, kind: type[Any]) -> Any:
+        return np.array([getattr(draw, name) for draw in draws], kind)
+
     return LabelledSample(
-        flagged=np.array([bool(draw.flagged) for draw in draws], np.bool_),
+        flagged=column("flagged", np.bool_),
         label=label,
-        settled=np.array([name in ("final", "passed over") for name in standing], np.bool_),
-        unsure=np.asarray(final & np.isnan(label)),
-        handed_out=np.array([draw.handed_out for draw in draws], np.bool_),
-        probability=_numbers([draw.probability for draw in draws]),
-        guess=_numbers([draw.guess for draw in draws]),
-        share=_numbers([draw.share for draw in draws]),
-        time=_numbers([seconds(draw.time) for draw in draws]),
+        settled=np.isin(standing, ("final", "passed over")),
+        unsure=np.asarray((standing == "final") & np.isnan(label)),
+        handed_out=column("handed_out", np.bool_),
+        probability=column("probability", np.float64),
+        guess=column("guess", np.float64),
+        share=column("share", np.float64),
+        time=np.array([seconds(draw.time) for draw in draws], np.float64),
         batch=np.array([draw.batch or 0 for draw in draws], np.int64),
-        score=_numbers([draw.score for draw in draws]),
-        group=_objects([draw.log_group for draw in draws]),
-        language=_objects([draw.log_language for draw in draws]),
-        id=_objects([draw.id for draw in draws]),
-        n_disagreements=standing.count("disagreement"),
+        score=column("score", np.float64),
+        group=column("log_group", np.object_),
+        language=column("log_language", np.object_),
+        id=column("id", np.object_),
+        n_disagreements=int(np.count_nonzero(standing == "disagreement")),
         line=line,
-        question=_objects([draw.question for draw in draws]),
+        question=column("question", np.object_),
     )
 
 
@@ -682,19 +651,7 @@ def seconds(time: str | None) -> float | None:
     (60.0, None)
     """
     try:
-        moment = None if time is None else datetime.fromisoformat(time)
+        moment = datetime.fromisoformat(time or "")
     except ValueError:
         return None
-    if moment is None:
-        return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _numbers(values: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], np.float64)
-
-
-def _objects(values: Sequence[str | None]) -> NDArray[np.object_]:
-    column = np.empty(len(values), np.object_)
-    column[:] = values
-    return column

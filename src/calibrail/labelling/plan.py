@@ -5,18 +5,13 @@ same traces, in whatever order they are stored, are drawn in the same one.
 """
 
 import hashlib
-import json
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import exp, fsum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from calibrail.data.example import Example
-from calibrail.data.rows import RowProblem
-from calibrail.data.tables import csv_rows
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import InputError
 from calibrail.options import Promise, Requirement
 from calibrail.options.fields import spell_option
 from calibrail.options.labelling import Drawing
@@ -114,103 +109,6 @@ class Lots:
         return float(row["probability"]), True
 
 
-def read_lots(path: str | Path, drawing: Drawing) -> Lots:
-    """Read labels that were made elsewhere: CSV or JSON lines of id, label and probability.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read.
-    InputError
-        A row has no probability, or one that is outside its domain or below the floor; an id
-        stands there twice; or probabilities differ and the design is ``uniform``.
-    """
-    place = Path(path)
-    with file_errors(f"cannot read {place}", "; name a file of id, label and probability"):
-        raw = place.read_bytes()
-    rows: dict[str, Mapping[str, Any]] = {}
-    for where, row in _rows(place, raw):
-        id, label = str(row.get("id") or ""), row.get("label")
-        if not id:
-            raise InputError(f"{where} has no id; give each row that of its trace")
-        if label is None or (isinstance(label, str) and not label.strip()):
-            continue
-        if id in rows:
-            raise InputError(
-                f"{where}: {id!r} stands there twice, first in {rows[id]['where']}; keep one"
-            )
-        share = _probability(row.get("probability"), where)
-        rows[id] = {**row, "label": label, "probability": share, "where": where}
-    if not rows:
-        raise InputError(f"{place} holds no label; give rows of id, label and probability")
-    weighted = drawing.design == "active"
-    _refuse_at_odds(place, rows, drawing, weighted=weighted)
-    return Lots(place, hashlib.sha256(raw).hexdigest(), rows, weighted)
-
-
-def _refuse_at_odds(
-    path: Path, rows: Mapping[str, Mapping[str, Any]], drawing: Drawing, *, weighted: bool
-) -> None:
-    """Refuse probabilities that do not go with how answers are said to be drawn."""
-    shares = [row["probability"] for row in rows.values()]
-    if not weighted and max(shares) - min(shares) > _ROUNDING:
-        raise InputError(
-            f"the probabilities in {path} differ, from {min(shares):g} to {max(shares):g}: add "
-            f"{spell_option(Drawing, 'design', 'active')}, which weighs them"
-        )
-    if not weighted and drawing.whole_groups:
-        raise InputError(
-            f"{path} is a sample of answers, and whole groups were to be drawn; leave out "
-            f"{spell_option(Drawing, 'whole_groups', True)}"
-        )
-    low = [row for row in rows.values() if row["probability"] < drawing.floors[0] - _ROUNDING]
-    if weighted and low:
-        raise InputError(
-            f"{low[0]['where']}: probability must be at least {drawing.floor:g}; got "
-            f"{low[0]['probability']:g} for {low[0]['id']!r}, and {len(low):,} of {len(rows):,} "
-            f"rows lie below: name a lower {spell_option(Drawing, 'floor')}, at most half of the "
-            "lowest probability of an answer that the guardrail passes"
-        )
-
-
-def _probability(value: Any, where: str) -> float:
-    try:
-        share = float(value)
-    except (TypeError, ValueError):
-        share = float("nan")
-    if not 0.0 < share <= 1.0:
-        raise InputError(
-            f"{where}: probability must lie in (0, 1], the one with which the answer was to be "
-            f"labelled; got {value!r:.40}. Where it is not known the label cannot count"
-        )
-    return share
-
-
-def _rows(path: Path, raw: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each row with where it stands."""
-    if raw.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] != b"{":
-        for item in csv_rows(path):
-            if isinstance(item, RowProblem):
-                raise DataError(f"{path}, row {item.row}: {item.reason}; {item.remedy}")
-            yield f"{path}, row {item.number}", item.values
-        return
-    for number, line in enumerate(raw.decode("utf-8-sig", "replace").split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            content = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{where} is not JSON ({error}); correct it") from error
-        if not isinstance(content, dict):
-            raise DataError(f"{where} must hold an object; got {content!r:.60}")
-        yield where, content
-
-
-#: Chance of so great a difference, or a greater one, below which labels are refused.
-_REFUSED: Final = 0.001
-
-
 @dataclass(frozen=True, slots=True)
 class Balance(Record):
     """How many traces labels stand for by their probabilities, beside how many there are.
@@ -230,73 +128,6 @@ class Balance(Record):
     traces: int
     estimate: float
     p: float
-
-
-def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) -> Balance:
-    """Compare the labels that were made elsewhere with the traces they were chosen from.
-
-    The answers of a group may have been chosen together. The chance is exact where all
-    probabilities are the same and no two labels share a group. Otherwise it is Bernstein's bound,
-    with the variance of the labels there are, and the largest that missing ones may have.
-
-    Parameters
-    ----------
-    lots : Lots
-        What the file of labels says.
-    n : int
-        Traces, labelled or not.
-    groups : mapping of str to str or None
-        Group of each answer with a label, by its id.
-    floor : float
-        Least probability, where they differ.
-
-    Raises
-    ------
-    InputError
-        The difference has a chance below 0.001: both numbers are named.
-    """
-    shares = {id: float(row["probability"]) for id, row in lots.rows.items()}
-    estimate = fsum(1.0 / share for share in shares.values())
-    units: dict[tuple[bool, str], list[float]] = defaultdict(list)
-    for id, share in shares.items():
-        group = groups.get(id)
-        units[group is not None, id if group is None else group].append(share)
-    share = min(shares.values())
-    if len(units) == len(shares) and not lots.weighted:
-        from scipy.stats import binom  # Half a second that most commands need not wait for.
-
-        below, above = binom.cdf(len(shares), n, share), binom.sf(len(shares) - 1, n, share)
-        p = min(1.0, 2.0 * float(min(below, above)))
-    else:
-        least = floor if lots.weighted else share
-        p = _bernstein(estimate, n, list(units.values()), least)
-    weighed = Balance(len(shares), n, estimate, p)
-    if p < _REFUSED:
-        raise InputError(
-            f"the labels in {lots.path} ({len(shares):,}) stand for about {estimate:,.0f} traces "
-            f"by their probabilities, and there are {n:,}, which chance does not explain (p < "
-            f"{_REFUSED:g}): labels were left out of the file, or the probabilities are not those "
-            "of the lot that chose the answers. Give every answer that it chose (with the label "
-            "unsure where nobody can tell), the probability that each had before it was chosen, "
-            "and all traces that took part, and no others; where there was no such lot, these "
-            "labels cannot count"
-        )
-    return weighed
-
-
-def _bernstein(estimate: float, n: int, units: list[list[float]], least: float) -> float:
-    """Return a bound on the chance that the estimate is so far from n, two-sided."""
-    sizes = [fsum(1.0 / share for share in shares) for shares in units]
-    pairs = zip(units, sizes, strict=True)
-    variance = fsum((1.0 - min(shares)) * size**2 for shares, size in pairs)
-    apart, answers = abs(estimate - n), max(map(len, units))
-    if estimate > n:
-        variance, largest = variance * n / estimate, max(sizes)
-    else:
-        # All that is missing may have had the least probability.
-        variance, largest = variance + apart * answers * (1.0 - least) / least, float(answers)
-    spread = variance + largest * apart / 3.0
-    return 1.0 if not apart else min(1.0, 2.0 * exp(-(apart**2) / (2.0 * spread)))
 
 
 #: What labels are for.

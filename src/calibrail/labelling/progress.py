@@ -272,29 +272,27 @@ def counts_of(files: LabelFolder, sampler: Sampler, seat: Seat) -> Counts:
     test, needed = ledger.test, files.plan.needed
     verdict = None if test is None else test.verdict
     fallen = verdict in ("certified", "rejected")
-    n_final = sum(ledger.tally.values())
-    counted = ledger.counted
+    tally, counted, unsettled = ledger.tally, ledger.counted, ledger.unsettled
+    n_final = tally.total()
     n_found = missing = to_expect = None
     enough = False
     if needed is not None:
-        n_found, (n_hallucinated, n_faithful) = (
-            class_counts(ledger)[0],
-            class_counts(ledger, counted),
-        )
+        n_found = class_counts(ledger)[0]
+        n_hallucinated, n_faithful = class_counts(ledger, counted)
         missing = max(0, needed - n_hallucinated)
         enough = missing == 0 and n_faithful >= FAITHFUL_NEEDED
-        to_expect = labels_to_expect(needed - n_found, ledger.tally[1], n_final)
+        to_expect = labels_to_expect(needed - n_found, tally[1], n_final)
     return Counts(
         by_you=len(ledger.of_annotator[seat[0]]),
         labelled=n_final,
-        hallucinated=ledger.tally[1],
-        faithful=ledger.tally[0],
-        unsure=ledger.tally[None],
+        hallucinated=tally[1],
+        faithful=tally[0],
+        unsure=tally[None],
         drawn=len(ledger.answers),
         counted=counted,
-        skipped=len(ledger.unsettled & assignments.put_off[seat].keys()),
-        disagreements=sum(1 for _ in ledger.disagreements()),
-        waiting=len(ledger.unsettled),
+        skipped=len(assignments.put_off[seat].keys() & unsettled),
+        disagreements=len(ledger.disagreements()),
+        waiting=len(unsettled),
         # What a watch takes in counts at once: late labels have their place in the order drawn.
         holding=0
         if files.plan.purpose == "watch"

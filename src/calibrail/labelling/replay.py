@@ -1,7 +1,7 @@
-"""Verdict recomputed from the files of a folder of labels alone."""
+"""Folder of labels read again: its verdict from the files alone, and as a data source."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,11 +13,16 @@ from numpy.typing import NDArray
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.data.example import Example
+from calibrail.data.rows import Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError
-from calibrail.labelling.folder import LabelFolder
+from calibrail.labelling.folder import POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import LabelLedger, LedgerAnswer
 from calibrail.labelling.plan import Order, SessionPlan
+from calibrail.labelling.progress import has_text
+from calibrail.labelling.sampling import Pool
 from calibrail.labelling.store import Draw
+from calibrail.options.fields import spell_option
+from calibrail.options.labelling import Drawing
 
 #: Most points of the courses that are kept.
 _POINTS: Final = 40
@@ -194,52 +199,118 @@ def check_draws(draws: Sequence[Draw], plan: SessionPlan, path: Path) -> None:
     DataError
         The file and the line are named.
     """
-    for draw in draws:
-        _check_lot(draw, plan, path)
-    _check_order(draws, plan, path)
-
-
-def _check_lot(draw: Draw, plan: SessionPlan, path: Path) -> None:
-    """Refuse an answer that was handed out though the lot fell otherwise, or the other way."""
-    where = f"{path}, line {draw.order}"
-    frozen = plan.guardrail is not None
-    if frozen and draw.flagged is None:
-        raise DataError(f"{where} says not whether the guardrail flags {draw.id!r}; restore it")
-    least = plan.drawing.floors[0 if draw.flagged else 1] if frozen else 0.0
-    if draw.probability < least - _ROUNDING:
-        raise DataError(
-            f"{where}: probability must be at least {least:g} for a "
-            f"{'flagged' if draw.flagged else 'passed'} answer (floor = {plan.drawing.floor:g}); "
-            f"got {draw.probability:g} for {draw.id!r}; restore the line from a copy"
-        )
-    if plan.elsewhere is not None:
-        # By lots that this seed knows nothing of.
-        return
-    fell = Order(plan.seed).lot("labelled", draw.digest) < draw.probability
-    if fell != draw.handed_out:
-        raise DataError(
-            f"{where}: by the lot of the seed the answer {draw.id!r} "
-            f"{'was' if fell else 'was not'} to be labelled (probability {draw.probability:g}), "
-            f"and handed_out says {str(draw.handed_out).lower()}; restore the line from a copy"
-        )
-
-
-def _check_order(draws: Sequence[Draw], plan: SessionPlan, path: Path) -> None:
-    """Refuse answers that stand elsewhere than the seed puts them."""
     order, last = Order(plan.seed), (0, "", "")
     numbers: dict[str, int] = {}
     for draw in draws:
         unit = order.unit(Example(group=draw.group), draw.digest)
         place = (draw.batch or 0, unit, order.within(draw.digest))
-        where = f"{path}, line {draw.order}"
+        why = _wrong_lot(draw, plan, order)
         if numbers.setdefault(unit, draw.unit) != draw.unit or place <= last:
-            raise DataError(
-                f"{where}: the seed does not draw {draw.id!r} behind the answer before it; the "
-                "lines were changed, added or put in another order: restore the file from a copy"
+            why = why or (
+                f"the seed does not draw {draw.id!r} behind the answer before it; the lines were "
+                "changed, added or put in another order"
             )
         if last[1] == unit and not plan.drawing.whole_groups:
-            raise DataError(
-                f"{where}: a second answer of the group {draw.group!r} was drawn; restore the file "
-                "from a copy"
-            )
+            why = why or f"a second answer of the group {draw.group!r} was drawn"
+        if why:
+            raise DataError(f"{path}, line {draw.order}: {why}; restore the file from a copy")
         last = place
+
+
+def _wrong_lot(draw: Draw, plan: SessionPlan, order: Order) -> str | None:
+    """Return what is wrong with the lot of an answer, and with its probability."""
+    frozen = plan.guardrail is not None
+    if frozen and draw.flagged is None:
+        return f"it says not whether the guardrail flags {draw.id!r}"
+    least = plan.drawing.floors[0 if draw.flagged else 1] if frozen else 0.0
+    if draw.probability < least - _ROUNDING:
+        return (
+            f"probability must be at least {least:g} for a "
+            f"{'flagged' if draw.flagged else 'passed'} answer (floor = {plan.drawing.floor:g}); "
+            f"got {draw.probability:g} for {draw.id!r}"
+        )
+    fell = order.lot("labelled", draw.digest) < draw.probability
+    # What was labelled elsewhere was chosen by lots that this seed knows nothing of.
+    if plan.elsewhere is None and fell != draw.handed_out:
+        return (
+            f"by the lot of the seed the answer {draw.id!r} {'was' if fell else 'was not'} to be "
+            f"labelled (probability {draw.probability:g}), and handed_out says otherwise"
+        )
+    return None
+
+
+def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], LabelOrigin]:
+    """Return the answers of a folder with their final labels, and how they were drawn.
+
+    Answers are taken in the order they were drawn, up to the first one that is not settled, as a
+    verdict counts them: nobody chooses which ones by putting others off. What is left out is
+    counted by its reason. Answers about which nobody could tell take no part, so what is promised
+    and measured is about answers that can be judged.
+
+    Raises
+    ------
+    DataError
+        A line of a file is not what it should be, a text is missing, or the answers were drawn
+        with different probabilities.
+    """
+    files = LabelFolder(folder)
+    with files.lock():
+        files.refresh()
+    ledger, plan = files.ledger, files.plan
+    if len({item.draw.probability for item in ledger.answers}) > 1:
+        certify = "`calibrail certify GUARDRAIL --labels FOLDER` reads their verdict"
+        raise DataError(
+            f"the answers in {folder} were drawn with different probabilities (design "
+            f"{plan.drawing.design}), so they do not count alike, and what reads labelled answers "
+            f"counts them alike: {certify}. For anything else label answers that are drawn "
+            f"uniformly: `calibrail label TRACES -o ANOTHER` without "
+            f"{spell_option(Drawing, 'design', 'active')}"
+        )
+    origin = LabelOrigin(plan.purpose, plan.drawing.design, plan.seed, plan.guardrail)
+    return _rows(ledger, Pool(folder / POOL_FILE)), origin
+
+
+def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
+    """Yield each answer drawn, numbered by its place in the order of drawing.
+
+    Those on screens when labelling stopped, behind the last label, are not among them.
+    """
+    pool.refresh()
+    counted = ledger.counted
+    labelled = [place for place, item in enumerate(ledger.answers) if item.standing != "open"]
+    for place, answer in enumerate(ledger.answers[: max(labelled, default=-1) + 1]):
+        reason = _left_out(answer, counts=place < counted)
+        if reason is not None:
+            yield Filtered(answer.draw.order, reason)
+            continue
+        if place >= len(pool) or (item := pool[place]).digest != answer.draw.digest:
+            raise DataError(
+                f"{pool.path} does not hold the answer {answer.draw.id!r} as number "
+                f"{answer.draw.order}; restore it from a copy: it holds the texts"
+            )
+        example = item.example
+        if ledger.plan.purpose == "watch" and not (has_text(example) or example.columns):
+            yield Filtered(answer.draw.order, "no text of it is known")
+            continue
+        fields = {
+            "id": example.id,
+            "group": example.group,
+            "question": example.question,
+            "contexts": list(example.contexts),
+            "response": example.response,
+            "samples": list(example.samples),
+            "label": answer.label,
+            "spans": answer.spans,
+        }
+        yield SourceRow(answer.draw.order, {**example.columns, **fields})
+
+
+def _left_out(answer: LedgerAnswer, *, counts: bool) -> str | None:
+    """Return why an answer takes no part; None where it does."""
+    if answer.standing == "disagreement":
+        return "annotators disagree, and nobody has settled it"
+    if answer.standing != "final":
+        return "drawn and not labelled yet"
+    if not counts:
+        return "labelled, but behind an answer that is not settled yet"
+    return "nobody could tell" if answer.label is None else None

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, takewhile
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from calibrail.conformal.sequential.active import LearntGuess
+from calibrail.conformal.sequential.test import UnsureTest
 from calibrail.conformal.validation import Floats
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
@@ -68,32 +69,26 @@ class PooledAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Return the line of ``pool.jsonl``."""
         example = self.example
-        content: dict[str, Any] = {"unit": self.unit, "id": example.id, "digest": self.digest}
+        head = {"unit": self.unit, "id": example.id, "digest": self.digest}
         if self.copy_of is not None:
-            return content | {"copy_of": self.copy_of}
-        if self.fills is not None:
-            content["fills"] = self.fills
-        content |= {"group": example.group, "question": example.question}
-        content |= {"contexts": list(example.contexts), "response": example.response}
-        if example.samples:
-            content["samples"] = list(example.samples)
-        if example.columns:
-            content["columns"] = dict(example.columns)
-        if self.lengths:
-            content["lengths"] = dict(self.lengths)
-        return content
+            return head | {"copy_of": self.copy_of}
+        texts = {name: getattr(example, name) for name in ("question", "contexts", "response")}
+        more = {"samples": example.samples, "columns": example.columns, "lengths": self.lengths}
+        return {
+            **head,
+            **({} if self.fills is None else {"fills": self.fills}),
+            **{"group": example.group, **texts},
+            **{name: value for name, value in more.items() if value},
+        }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "PooledAnswer":
         """Rebuild it from its line."""
+        names = ("question", "response", "group", "id", "columns")
         example = Example(
-            content.get("question", ""),
-            tuple(content.get("contexts", ())),
-            content.get("response", ""),
-            group=content.get("group"),
-            id=content["id"],
+            contexts=tuple(content.get("contexts", ())),
             samples=tuple(content.get("samples", ())),
-            columns=content.get("columns", {}),
+            **{name: content[name] for name in names if name in content},
         )
         more = {name: content[name] for name in ("copy_of", "fills", "lengths") if name in content}
         return cls(content["unit"], content["digest"], example, **more)
@@ -189,7 +184,7 @@ def without_copies(waiting: list[PooledAnswer], earlier: Iterable[Example]) -> l
 
 
 class Pool:
-    """The file of answers that have their place, of which only places are kept in memory.
+    """The file of answers that have their place in the order of drawing.
 
     Parameters
     ----------
@@ -202,8 +197,7 @@ class Pool:
         #: Place behind the last answer.
         self.last = ""
         self._read_to, self._number, self._n_copies, self._n_units = 0, 0, 0, 0
-        self._starts: list[int] = []
-        self._units: list[str] = []
+        self._answers: list[PooledAnswer] = []
         self._copies_before: list[int] = []
 
     def write(self, waiting: Iterable[PooledAnswer]) -> None:
@@ -223,47 +217,45 @@ class Pool:
         with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
             stream.seek(self._read_to)
             for raw in stream:
-                self._number += 1
-                item = self._parse(raw, self._number)
-                if item.fills is not None:
-                    self._fill(item, item.fills)
-                    self._read_to += len(raw)
-                    continue
-                self._n_units += item.unit != self.last
-                self.last = item.unit
-                if item.copy_of is not None:
-                    self._n_copies += 1
-                else:
-                    self._starts.append(self._read_to)
-                    self._units.append(item.unit)
-                    self._copies_before.append(self._n_copies)
-                self._read_to += len(raw)
+                self._number, self._read_to = self._number + 1, self._read_to + len(raw)
+                try:
+                    self._take(PooledAnswer.from_dict(json.loads(raw)))
+                except (ValueError, KeyError, TypeError, IndexError) as error:
+                    raise DataError(
+                        f"{self.path}, line {self._number}, is damaged ({error}); restore it from "
+                        "a copy: without it the next answer is unknown. What is labelled is in "
+                        "the other files"
+                    ) from error
 
-    def _fill(self, item: PooledAnswer, place: int) -> None:
-        """Take in the texts of an answer that was set aside without."""
-        if not 0 <= place < len(self._starts) or self._units[place] != item.unit:
-            raise DataError(
-                f"{self.path}, line {self._number}, holds texts for an answer that does not stand "
-                "where it says; restore it from a copy"
-            )
-        self._starts[place] = self._read_to
+    def _take(self, item: PooledAnswer) -> None:
+        if (place := item.fills) is not None:
+            # The texts of an answer that was set aside without.
+            if self._answers[place].unit != item.unit:
+                raise ValueError(f"it holds texts for another answer than number {place}")
+            self._answers[place] = item
+            return
+        self._n_units += item.unit != self.last
+        self.last = item.unit
+        if item.copy_of is not None:
+            self._n_copies += 1
+        else:
+            self._answers.append(item)
+            self._copies_before.append(self._n_copies)
 
     def __len__(self) -> int:
         """Return how many answers there are to draw, copies left out."""
-        return len(self._starts)
+        return len(self._answers)
 
     def __getitem__(self, place: int) -> PooledAnswer:
         """Return an answer by its place in the order of drawing, from 0."""
-        with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
-            stream.seek(self._starts[place])
-            return self._parse(stream.readline())
+        return self._answers[place]
 
     def unit_of(self, place: int) -> tuple[int, int]:
         """Return where what is drawn with an answer begins, and behind which place it ends."""
-        first, stop = place, place + 1
-        while first > 0 and self._units[first - 1] == self._units[place]:
+        first, stop, unit = place, place + 1, self._answers[place].unit
+        while first > 0 and self._answers[first - 1].unit == unit:
             first -= 1
-        while stop < len(self) and self._units[stop] == self._units[place]:
+        while stop < len(self) and self._answers[stop].unit == unit:
             stop += 1
         return first, stop
 
@@ -275,16 +267,6 @@ class Pool:
     def copies_before(self, place: int) -> int:
         """Return how many near copies were passed over before a place."""
         return self._copies_before[place] if place < len(self) else self._n_copies
-
-    def _parse(self, raw: bytes, number: int | None = None) -> PooledAnswer:
-        try:
-            return PooledAnswer.from_dict(json.loads(raw))
-        except (ValueError, KeyError, TypeError) as error:
-            where = f", line {number}," if number else ""
-            raise DataError(
-                f"{self.path}{where} is damaged ({error}); restore it from a copy: without it the "
-                "next answer is unknown. What is labelled is in the other files"
-            ) from error
 
 
 #: Predictors of a label: the guardrail's score and the value of a column, each None where unknown.
@@ -352,22 +334,13 @@ class Guesser:
         ledger = self._folder.ledger
         if self._learnt is None or self._learnt[0] != ledger.version:
             self._learnt = ledger.version, LearntGuess.of(*ledger.lessons())
-        return np.asarray(np.round(self._learnt[1](_numbers(clues)), 6))
-
-
-def _numbers(clues: Sequence[Clues]) -> Floats:
-    """Return clues as numbers, shape (n, 2), NaN where there are none."""
-    rows = [[np.nan if clue is None else clue for clue in both] for both in clues]
-    return np.array(rows, np.float64).reshape(-1, 2)
+        numbers = np.array(clues, np.float64).reshape(-1, 2)
+        return np.asarray(np.round(self._learnt[1](numbers), 6))
 
 
 #: Answers that the guardrail decides about in one go: while somebody waits, and ahead of time.
 _NOW: Final = 8
 _AHEAD: Final = 32
-#: Answers that are decided about ahead of their turn, if there is time.
-_READY: Final = 96
-#: Answers left from which on the traces are read again, ahead of their turn.
-_FEW: Final = 1024
 #: Groups, or answers, that are drawn in one go where the lot hands out none of them.
 _IN_A_ROW: Final = 128
 
@@ -385,11 +358,6 @@ Judge: TypeAlias = Callable[[Sequence[Example]], Sequence[GuardrailOutcome]]
 #: Reads the traces again, from the start.
 Reread: TypeAlias = Callable[[], Iterable[Example]]
 
-#: The place behind which was looked, and what was found there.
-_Found: TypeAlias = tuple[str, list[PooledAnswer]]
-
-_Result = TypeVar("_Result")
-
 
 class _Ready(NamedTuple):
     """What is known of an answer before it is drawn."""
@@ -404,24 +372,10 @@ class _Ready(NamedTuple):
         return None if self.outcome is None else self.outcome.score, self.column
 
 
-def in_background(task: Callable[[], _Result]) -> Future[_Result]:
-    """Run a task beside everything else; the end of the program does not wait for it."""
-    future: Future[_Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(task())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="calibrail-label", daemon=True).start()
-    return future
-
-
 class Sampler:
     """Draws answers one after another and writes down each draw before anybody sees it.
 
-    What takes long, the guardrail and reading the traces again, runs ahead in the background.
+    The guardrail decides about the answers that come next in the background.
 
     Parameters
     ----------
@@ -448,17 +402,11 @@ class Sampler:
         self.pool.refresh()
         self._ready: dict[int, _Ready] = {}
         self._deciding: Future[dict[int, _Ready]] | None = None
-        self._chances: tuple[int, dict[int, tuple[float | None, float]]] = (-1, {})
-        self._reading: Future[_Found] | None = None
         self._nothing_after = ""
-        self._stopped = threading.Event()
+        self._test: UnsureTest | None = None
         guess = folder.plan.guess
         self._column = None if guess is None else GuessColumn(guess)
         self._guesser = Guesser(folder)
-
-    def close(self) -> None:
-        """Stop what runs in the background."""
-        self._stopped.set()
 
     @property
     def exhausted(self) -> bool:
@@ -473,6 +421,8 @@ class Sampler:
         answers = self._folder.ledger.answers
         if self._folder.plan.elsewhere is not None and self._lots is None:
             return False
+        # All that is drawn until something is handed out has its chance by the same labels.
+        self._test = self._folder.ledger.test_for_drawing
         last, lines = answers[-1].draw if answers else None, list[Draw]()
         for _ in range(_IN_A_ROW):
             place = len(answers) + len(lines)
@@ -491,14 +441,24 @@ class Sampler:
         return True
 
     def look_ahead(self) -> None:
-        """Begin in the background what the next draws will need."""
+        """Let the guardrail decide in the background about the answers that come next."""
         place = len(self._folder.ledger.answers)
-        if self._judge is not None:
-            self._decide_on(place)
-        if self._reading is None and self._has_more and len(self.pool) - place < _FEW:
-            self._read_on()
-        elif self._reading is not None and self._reading.done() and not self._reading.exception():
-            self._write_more(self._reading.result())
+        self._ready = {index: item for index, item in self._ready.items() if index >= place}
+        first = max(self._ready, default=place - 1) + 1
+        places = range(first, min(first + _AHEAD, len(self.pool)))
+        if self._judge is None or self._deciding is not None or len(self._ready) > _AHEAD:
+            return
+        if places:
+            self._deciding = future = Future[dict[int, _Ready]]()
+
+            def decide() -> None:
+                try:
+                    future.set_result(self._decided(places))
+                except BaseException as error:
+                    future.set_exception(error)
+
+            # The end of the program does not wait for it.
+            threading.Thread(target=decide, name="calibrail-label", daemon=True).start()
 
     def _unit(self, place: int, last: Draw | None) -> list[Draw]:
         """Return the draws of all answers of what comes next, by what is known now."""
@@ -515,52 +475,31 @@ class Sampler:
             if self._lots is not None:
                 least = self._folder.plan.drawing.floors[0 if outcome and outcome.flagged else 1]
                 chance, handed_out = self._lots.fell(item.example.id, least)
-            draws.append(
-                Draw(
-                    index + 1,
-                    unit,
-                    stop - first,
-                    item.example.id,
-                    item.example.group,
-                    item.digest,
-                    chance,
-                    handed_out,
-                    None if outcome is None else plain(outcome.score),
-                    None if outcome is None else outcome.flagged,
-                    guess,
-                    column,
-                    self._folder.agreed_on[:DIGITS],
-                )
-            )
+            head = index + 1, unit, stop - first, item.example.id, item.example.group, item.digest
+            verdict: tuple[float | None, bool | None] = (None, None)
+            if outcome is not None:
+                verdict = (plain(outcome.score), outcome.flagged)
+            plan = self._folder.agreed_on[:DIGITS]
+            draws.append(Draw(*head, chance, handed_out, *verdict, guess, column, plan))
         return draws
 
     def _chance(self, place: int) -> tuple[float | None, float]:
         """Return the guess for an answer, and with which probability it is handed out."""
-        ledger = self._folder.ledger
         if self._folder.plan.drawing.design == "uniform":
             return None, 1.0
-        if self._chances[0] != ledger.version:
-            self._chances = ledger.version, {}
-        known = self._chances[1]
-        if place not in known:
-            # Until the next label these are the same for all: those that come next are worked out
-            # with it.
-            test = ledger.test_for_drawing
-            assert test is not None
-            places = list(takewhile(self._ready.__contains__, count(place)))
-            ready = [self._ready[index] for index in places]
-            guesses = self._guesser([item.clues for item in ready])
-            flags = [item.outcome is not None and item.outcome.flagged for item in ready]
-            pairs = zip(guesses.tolist(), test.probability(flags, guesses).tolist(), strict=True)
-            known |= dict(zip(places, pairs, strict=True))
-        return known[place]
+        test, ready = self._test, self._ready[place]
+        assert test is not None
+        guess = self._guesser([ready.clues])
+        flagged = ready.outcome is not None and ready.outcome.flagged
+        return float(guess[0]), float(test.probability([flagged], guess)[0])
 
     def _prepare(self, place: int, stop: int) -> None:
         """Have the guardrail's word on answers; on those that come next, too."""
-        wanted = range(place, stop)
-        if self._deciding is not None and any(index not in self._ready for index in wanted):
-            self._take_decided()
-        if any(index not in self._ready for index in wanted):
+        wanted = set(range(place, stop))
+        if self._deciding is not None and not wanted <= self._ready.keys():
+            deciding, self._deciding = self._deciding, None
+            self._ready |= deciding.result()
+        if not wanted <= self._ready.keys():
             ahead = _NOW if self._judge is not None else 1
             places = range(place, min(max(place + ahead, stop), len(self.pool)))
             self._ready |= self._decided(places)
@@ -574,29 +513,19 @@ class Sampler:
         columns = [None if self._column is None else self._column.read(it.example) for it in items]
         return dict(zip(places, map(_Ready, items, outcome, columns), strict=True))
 
-    def _take_decided(self) -> None:
-        """Wait for what was decided about in the background."""
-        if self._deciding is not None:
-            deciding, self._deciding = self._deciding, None
-            self._ready |= deciding.result()
-
-    def _decide_on(self, place: int) -> None:
-        """Let the guardrail decide about the answers after those that it has decided about."""
-        self._ready = {index: item for index, item in self._ready.items() if index >= place}
-        if self._deciding is not None and self._deciding.done():
-            self._take_decided()
-        if self._deciding is not None or len(self._ready) > _READY - _AHEAD:
-            return
-        first = max(self._ready, default=place - 1) + 1
-        places = range(first, min(first + _AHEAD, len(self.pool)))
-        if places:
-            self._deciding = in_background(lambda: self._decided(places))
-
     def _more(self, place: int) -> bool:
-        """Set the next answers aside, from a place on; return whether there are any."""
+        """Read the traces again, and set the next answers aside; return whether there are any."""
         self.pool.refresh()
         if place >= len(self.pool) and self._has_more:
-            self._write_more((self._reading or self._read_on()).result())
+            after, drawing = self.pool.last, self._folder.plan.drawing
+            groups = drawing.whole_groups
+            units = first_units(self._reread(), self._order, whole_groups=groups, after=after)
+            earlier = (self.pool[index].example for index in range(len(self.pool)))
+            if waiting := without_copies(units, earlier):
+                self.pool.write(waiting)
+                self.pool.refresh()
+            else:
+                self._nothing_after = after
         return place < len(self.pool)
 
     @property
@@ -605,30 +534,3 @@ class Sampler:
         if self._folder.plan.purpose == "watch":
             return False
         return self.pool.may_go_on and self.pool.last != self._nothing_after
-
-    def _read_on(self) -> Future[_Found]:
-        """Begin to read the traces again, for what comes after all that was set aside."""
-        after, n = self.pool.last, len(self.pool)
-
-        def read() -> _Found:
-            whole = self._folder.plan.drawing.whole_groups
-            examples = takewhile(lambda _: not self._stopped.is_set(), self._reread())
-            units = first_units(examples, self._order, whole_groups=whole, after=after)
-            earlier = (self.pool[place].example for place in range(n))
-            return after, without_copies(units, earlier)
-
-        self._reading = in_background(read)
-        return self._reading
-
-    def _write_more(self, units: _Found) -> None:
-        """Write down what was found, unless another process has done so."""
-        after, waiting = units
-        self._reading = None
-        self.pool.refresh()
-        if self.pool.last != after:
-            return
-        if not waiting:
-            self._nothing_after = after
-            return
-        self.pool.write(waiting)
-        self.pool.refresh()

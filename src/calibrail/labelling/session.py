@@ -1,12 +1,11 @@
 """Labelling session: hands out answers, takes labels, and takes them back."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from calibrail.errors import InputError
 from calibrail.labelling.folder import Event, LabelFolder, event_line, now
 from calibrail.labelling.ledger import LedgerAnswer
-from calibrail.labelling.plan import Lots, SessionPlan
+from calibrail.labelling.plan import Lots
 from calibrail.labelling.progress import Counts, Task, counts_of, is_held_up, task_of
 from calibrail.labelling.sampling import Judge, Reread, Sampler
 from calibrail.labelling.store import Label, Span, checked_spans
@@ -43,6 +42,10 @@ class Session:
         lots: Lots | None = None,
     ) -> None:
         self._files, self._settle = folder, settle
+        #: Where the labels are.
+        self.folder = folder.path
+        #: What was agreed on before the first label.
+        self.plan = folder.plan
         with folder.up_to_date():
             self._sampler = Sampler(folder, judge, reread, lots)
         self._closed = False
@@ -54,16 +57,6 @@ class Session:
     def __exit__(self, *_: object) -> None:
         """Close the session."""
         self.close()
-
-    @property
-    def folder(self) -> Path:
-        """Where the labels are."""
-        return self._files.path
-
-    @property
-    def plan(self) -> SessionPlan:
-        """What was agreed on before the first label."""
-        return self._files.plan
 
     @property
     def torn(self) -> tuple[str, ...]:
@@ -236,7 +229,6 @@ class Session:
     def close(self) -> None:
         """Let go of the folder; every label is on the disk already."""
         self._closed = True
-        self._sampler.close()
 
     def _to_label(self, name: str) -> int | None:
         """Return the order of the answer that an annotator labels next."""
@@ -249,7 +241,7 @@ class Session:
                 return order
         put_off = assignments.put_off[name, self._settle]
         while True:
-            for order in sorted(ledger.unsettled):
+            for order in ledger.unsettled:
                 if order not in put_off and self._wants(ledger.answers[order - 1], name):
                     return order
             # Where labels would be enough but for answers put off, these come before new ones.
@@ -272,7 +264,7 @@ class Session:
     def _wanted(self, name: str) -> list[int]:
         """Return the orders of answers drawn that this annotator may label, the first first."""
         ledger = self._files.ledger
-        return [o for o in sorted(ledger.unsettled) if self._wants(ledger.answers[o - 1], name)]
+        return [o for o in ledger.unsettled if self._wants(ledger.answers[o - 1], name)]
 
     def _wants(self, answer: LedgerAnswer, name: str) -> bool:
         """Return whether an answer still needs a label that this annotator may give."""
@@ -286,13 +278,11 @@ class Session:
     def _to_settle(self, name: str) -> int | None:
         """Return the order of the first disagreement that nobody else is settling."""
         assignments = self._files.assignments
-        free = [
-            order
-            for order in self._files.ledger.disagreements()
-            if not assignments.held_by_others(order, (name, self._settle), now())
-        ]
-        answers, put_off = self._files.ledger.answers, assignments.put_off[name, self._settle]
+        seat, answers = (name, self._settle), self._files.ledger.answers
+        orders = self._files.ledger.disagreements()
+        free = [order for order in orders if not assignments.held_by_others(order, seat, now())]
         # What others disagree about first: nobody is to judge between himself and another.
+        put_off = assignments.put_off[seat]
         free.sort(key=lambda order: (order in put_off, name in answers[order - 1].labels))
         return next(iter(free), None)
 
@@ -325,14 +315,8 @@ class Session:
 
     def _refuse_twice(self, answer: LedgerAnswer, name: str) -> None:
         """Refuse a second label of one annotator, and a settling of what is not open."""
-        if self._settle:
-            if answer.standing != "disagreement":
-                raise InputError(
-                    f"nobody disagrees about answer No. {answer.draw.order} any more; ask for the "
-                    "next one"
-                )
-        elif name in answer.labels:
-            raise InputError(
-                f"{name!r} has labelled answer No. {answer.draw.order} already; undo that label to "
-                "change it"
-            )
+        which = f"answer No. {answer.draw.order}"
+        if self._settle and answer.standing != "disagreement":
+            raise InputError(f"nobody disagrees about {which} any more; ask for the next one")
+        if not self._settle and name in answer.labels:
+            raise InputError(f"{name!r} has labelled {which} already; undo that label to change it")

@@ -7,10 +7,9 @@ others by file and line, and people read, compare and restore them by hand.
 import json
 import os
 import threading
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import MISSING, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
@@ -31,20 +30,6 @@ class StoredLine:
     content: Mapping[str, Any]
 
 
-class _Held:
-    """A file held open: so long no other file can take its place unnoticed, with its number."""
-
-    def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        weakref.finalize(self, os.close, self._handle)
-        self.state = os.fstat(self._handle)
-
-    def read_from(self, start: int) -> bytes:
-        """Return everything from a byte on."""
-        os.lseek(self._handle, start, os.SEEK_SET)
-        return b"".join(iter(lambda: os.read(self._handle, 1 << 20), b""))
-
-
 class Log:
     """A file of JSON lines that grows at its end, read as it grows.
 
@@ -62,13 +47,11 @@ class Log:
 
     def __init__(self, path: Path, problems: list[str] | None = None) -> None:
         self.path, self._problems = path, problems
-        self._end = self._number = 0
-        self._held: _Held | None = None
-        self._rewritten = False
+        self._known, self._number = b"", 0
         self.torn: str | None = None
 
     def read_on(self) -> list[StoredLine] | None:
-        """Return what was added since the last call; None where the file was written anew.
+        """Return what was added since the last call; None where what was there has changed.
 
         After None the next call returns all lines.
 
@@ -77,37 +60,19 @@ class Log:
         DataError
             A line is not JSON; its number is named.
         """
-        if self._rewritten:
-            self.forget()
-            return None
-        try:
-            state = self.path.stat()
-        except FileNotFoundError:
-            if self._held is None:
-                return []
-            self.forget()
-            return None
-        if self._held is not None and (
-            not os.path.samestat(self._held.state, state) or state.st_size < self._end
-        ):
-            self.forget()
-            return None
-        if state.st_size == self._end:
-            return []
         with file_errors(f"cannot read {self.path}"):
-            self._held = self._held or _Held(self.path)
-            raw = self._held.read_from(self._end)
-        whole, _, rest = raw.rpartition(b"\n")
-        if rest and self._mend(rest):
-            whole = raw
-        lines = [self._line(text) for text in whole.split(b"\n")] if whole else []
-        self._end = self.path.stat().st_size
-        return [line for line in lines if line is not None]
+            raw = self.path.read_bytes() if self.path.exists() else b""
+        if not raw.startswith(self._known):
+            self.forget()
+            return None
+        if rest := raw[raw.rfind(b"\n") + 1 :]:
+            raw = self._mend(raw.removesuffix(rest), rest)
+        added, self._known = raw[len(self._known) :], raw
+        return [line for text in added.split(b"\n")[:-1] if (line := self._line(text)) is not None]
 
     def forget(self) -> None:
         """Read from the start next time."""
-        self._end = self._number = 0
-        self._held, self._rewritten = None, False
+        self._known, self._number = b"", 0
 
     def append(self, lines: Iterable[Mapping[str, Any]], *, durable: bool = True) -> None:
         """Add lines in one piece; everything before must have been read.
@@ -117,45 +82,39 @@ class Log:
         DataError
             The disk is full, or the folder may not be written to. The file is as it was.
         """
-        raw = b"".join(json_line(line) for line in lines)
+        raw = b"".join(map(json_line, lines))
         failed = f"cannot write to {self.path}"
         with file_errors(failed, "; nothing of it was stored: make room, and go on"):
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            before = os.fstat(handle).st_size
             try:
-                before = os.fstat(handle).st_size
-                try:
-                    written = os.write(handle, raw)
-                    if written < len(raw):
-                        os.write(handle, raw[written:])
-                    if durable:
-                        os.fsync(handle)
-                except BaseException:
-                    os.ftruncate(handle, before)
-                    raise
+                written = os.write(handle, raw)
+                if written < len(raw):
+                    os.write(handle, raw[written:])
+                if durable:
+                    os.fsync(handle)
+            except BaseException:
+                os.ftruncate(handle, before)
+                raise
             finally:
                 os.close(handle)
 
     def rewrite(self, raw: bytes | Iterable[bytes]) -> None:
         """Write the whole file anew, or leave it as it was."""
         failed = f"cannot write {self.path}"
-        # Windows replaces no file that is open.
-        self._held, self._rewritten = None, True
         with file_errors(failed, "; it is as it was: make room, and go on"):
             write_atomically(self.path, raw, durable=True)
 
-    def _mend(self, rest: bytes) -> bool:
-        """End a last line that lacks its end, or cut it off; return whether it was whole."""
-        try:
-            whole = isinstance(json.loads(rest), dict)
-        except ValueError:
-            whole = False
+    def _mend(self, whole: bytes, rest: bytes) -> bytes:
+        """End a last line that lacks its end, or cut it off; return what the file holds then."""
         with file_errors(f"cannot mend the last line of {self.path}"):
-            if whole:
-                with self.path.open("ab") as stream:
-                    stream.write(b"\n")
-            else:
-                self.torn = rest.decode("utf-8", "replace")
-                os.truncate(self.path, self.path.stat().st_size - len(rest))
+            with suppress(ValueError):
+                if isinstance(json.loads(rest), dict):
+                    with self.path.open("ab") as stream:
+                        stream.write(b"\n")
+                    return whole + rest + b"\n"
+            self.torn = rest.decode("utf-8", "replace")
+            os.truncate(self.path, len(whole))
         return whole
 
     def _line(self, raw: bytes) -> StoredLine | None:
@@ -165,18 +124,15 @@ class Log:
         where = f"{self.path}, line {self._number}"
         try:
             content = json.loads(raw)
+            if isinstance(content, dict):
+                return StoredLine(self._number, content)
+            why = f"{where} must hold a JSON object; take it out"
         except ValueError as error:
-            self._refuse(f"{where} is not JSON ({error}); restore the line, or take it out", error)
-            return None
-        if not isinstance(content, dict):
-            self._refuse(f"{where} must hold a JSON object; take it out")
-            return None
-        return StoredLine(self._number, content)
-
-    def _refuse(self, why: str, error: Exception | None = None) -> None:
+            why = f"{where} is not JSON ({error}); restore the line, or take it out"
         if self._problems is None:
-            raise DataError(why) from error
+            raise DataError(why)
         self._problems.append(why)
+        return None
 
 
 def json_line(line: Mapping[str, Any]) -> bytes:
@@ -227,15 +183,8 @@ class Lock:
 
 #: Fields of a draw that stand in its line only where they say something.
 _OPTIONAL: Final = (
-    "column",
-    "chain",
-    "seq",
-    "time",
-    "batch",
-    "share",
-    "log_group",
-    "log_language",
-    "question",
+    *("column", "chain", "seq", "time", "batch", "share"),
+    *("log_group", "log_language", "question"),
 )
 
 #: A piece of a response: where it begins and ends, in characters from 0, and its text.
@@ -313,11 +262,9 @@ class Draw:
 
     def to_dict(self, *, certify: bool) -> dict[str, Any]:
         """Return the line."""
-        left_out = set() if certify else {"score", "flagged", "guess"}
-        left_out |= {name for name in _OPTIONAL if getattr(self, name) is None}
-        return {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in left_out
-        }
+        left_out = {name for name in _OPTIONAL if getattr(self, name) is None}
+        left_out |= set() if certify else {"score", "flagged", "guess"}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,14 +302,7 @@ class Label:
     def to_dict(self) -> dict[str, Any]:
         """Return the line; what is optional only where it says something."""
         optional = ("spans", "evidence", "settles")
-        content = {
-            name: getattr(self, name)
-            for name in self.__dataclass_fields__
-            if name not in optional or getattr(self, name)
-        }
-        if self.spans:
-            content["spans"] = [list(span) for span in self.spans]
-        return content
+        return {name: v for name, v in asdict(self).items() if v or name not in optional}
 
 
 def parse_draw(line: StoredLine, path: Path, order: int) -> Draw:
@@ -373,13 +313,12 @@ def parse_draw(line: StoredLine, path: Path, order: int) -> Draw:
     DataError
         A field is missing or is not what it should be.
     """
-    content = _known(line, path, Draw)
-    if content["order"] != order:
-        raise _wrong(line, path, "order", content["order"], f"must be {order}: no line may be lost")
-    share = content["probability"]
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 < share <= 1.0:
-        raise _wrong(line, path, "probability", share, "must lie in (0, 1]")
-    return Draw(**content)
+    share = line.content.get("probability")
+    due = {
+        "order": (line.content.get("order") == order, f"must be {order}: no line may be lost"),
+        "probability": (_is_share(share), "must lie in (0, 1]"),
+    }
+    return Draw(**_checked(line, path, Draw, due))
 
 
 def parse_label(line: StoredLine, path: Path) -> Label:
@@ -390,30 +329,42 @@ def parse_label(line: StoredLine, path: Path) -> Label:
     DataError
         A field is missing or is not what it should be.
     """
-    content = _known(line, path, Label)
-    value = content["label"]
-    if isinstance(value, bool) or value not in (0, 1, None):
-        raise _wrong(line, path, "label", value, "must be 1, 0 or null")
-    if not isinstance(content["annotator"], str) or not content["annotator"].strip():
-        raise _wrong(line, path, "annotator", content["annotator"], "must name who labelled")
-    if isinstance(content["order"], bool) or not isinstance(content["order"], int):
-        raise _wrong(line, path, "order", content["order"], "must be a whole number")
-    spans = content.pop("spans", [])
-    if not isinstance(spans, list) or not all(map(_is_span, spans)):
-        raise _wrong(line, path, "spans", spans, "must be a list of [begin, end, text]")
-    return Label(**content, spans=tuple((span[0], span[1], span[2]) for span in spans))
+    label, annotator, order = (line.content.get(name) for name in ("label", "annotator", "order"))
+    spans = line.content.get("spans", [])
+    due = {
+        "label": (
+            label is None or (type(label) is int and label in (0, 1)),
+            "must be 1, 0 or null",
+        ),
+        "annotator": (
+            isinstance(annotator, str) and bool(annotator.strip()),
+            "must name who labelled",
+        ),
+        "order": (type(order) is int, "must be a whole number"),
+        "spans": (
+            isinstance(spans, list) and all(map(_is_span, spans)),
+            "must be a list of [begin, end, text]",
+        ),
+    }
+    content = _checked(line, path, Label, due)
+    return Label(**{**content, "spans": tuple(map(tuple, spans))})
 
 
-def _known(line: StoredLine, path: Path, kind: type[Draw] | type[Label]) -> dict[str, Any]:
+def _checked(
+    line: StoredLine,
+    path: Path,
+    kind: type[Draw] | type[Label],
+    due: Mapping[str, tuple[bool, str]],
+) -> dict[str, Any]:
     """Return the fields of a kind of line; others may stand there, too."""
-    known = kind.__dataclass_fields__
-    content = {name: value for name, value in line.content.items() if name in known}
-    required = [name for name, item in known.items() if item.default is MISSING]
-    if missing := [name for name in required if name not in content]:
-        raise DataError(
-            f"{path}, line {line.number} has no {missing[0]}; restore the line, or take it out"
-        )
-    return content
+    known, where = kind.__dataclass_fields__, f"{path}, line {line.number}"
+    for name, item in known.items():
+        if item.default is MISSING and name not in line.content:
+            raise DataError(f"{where} has no {name}; restore the line, or take it out")
+    for name, (holds, remedy) in due.items():
+        if not holds:
+            raise DataError(f"{where}: {name} {remedy}; got {line.content.get(name)!r:.80}")
+    return {name: value for name, value in line.content.items() if name in known}
 
 
 def checked_spans(spans: Sequence[Span], response: str) -> tuple[Span, ...]:
@@ -426,22 +377,19 @@ def checked_spans(spans: Sequence[Span], response: str) -> tuple[Span, ...]:
     InputError
         One does not; it is named.
     """
-    checked = []
+    merged: list[tuple[int, int]] = []
     for span in spans:
-        try:
-            start, stop, text = span
-        except (TypeError, ValueError) as error:
-            raise InputError(f"a span is (begin, end, text); got {span!r:.80}") from error
-        if not (isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop):
-            raise InputError(f"a span must begin before it ends; got {span!r:.80}")
+        if not isinstance(span, Sequence) or not _is_span(list(span)):
+            raise InputError(
+                f"a span is (begin, end, text), and must begin before it ends; got {span!r:.80}"
+            )
+        start, stop, text = span
         if response[start:stop] != text:
             raise InputError(
                 f"the span from {start} to {stop} must hold the text of the response there, "
                 f"{response[start:stop]!r:.60}; got {text!r:.60}"
             )
-        checked.append((start, stop))
-    merged: list[tuple[int, int]] = []
-    for start, stop in sorted(checked):
+    for start, stop, _ in sorted(spans):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
         else:
@@ -455,5 +403,5 @@ def _is_span(value: object) -> bool:
     return bool(0 <= value[0] < value[1])
 
 
-def _wrong(line: StoredLine, path: Path, field: str, value: object, remedy: str) -> DataError:
-    return DataError(f"{path}, line {line.number}: {field} {remedy}; got {value!r:.80}")
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and value is not True and 0.0 < value <= 1.0

@@ -25,15 +25,7 @@ from calibrail.conformal.change_point import (
     stream_ranks,
 )
 from calibrail.conformal.validation import Floats, Ints
-from calibrail.monitoring.history import (
-    BASE,
-    BLOCK,
-    Blocks,
-    History,
-    RowRun,
-    read_refs,
-    without_nan,
-)
+from calibrail.monitoring import history
 from calibrail.monitoring.rows import (
     FEATURES,
     MOST_BINS,
@@ -44,7 +36,6 @@ from calibrail.monitoring.rows import (
     rows_for_bins,
 )
 from calibrail.options.runtime import WatchOptions
-from calibrail.serialization import plain
 
 #: Latest rows whose bins are known one by one.
 N_RECENT: Final = 256
@@ -91,13 +82,13 @@ class Recent:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], features: int) -> Self:
         """Rebuild it."""
-        refs = read_refs(content["refs"])
+        refs = history.read_refs(content["refs"])
         bins = np.array(content["bins"], np.int64).reshape(features, len(refs))
         return cls(content["row"], bins, refs)
 
 
 def alarm(
-    bins: Bins, at: int, blocks: Blocks, recent: Recent, last: Mapping[str, Any]
+    bins: Bins, at: int, blocks: history.Blocks, recent: Recent, last: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what is said of an alarm of feature ``at``, raised by the row and time ``last``.
 
@@ -132,7 +123,7 @@ def alarm(
     }
 
 
-def _place(blocks: Blocks, block: int) -> dict[str, Any]:
+def _place(blocks: history.Blocks, block: int) -> dict[str, Any]:
     """Return the row at which a block begins, with its time."""
     return {"row": int(blocks.row[block]), "time": moment(float(blocks.time[block]))}
 
@@ -170,25 +161,25 @@ class Reference:
         Rows so far.
     row : int
         Number of its first row; 0 where it was given.
-    begin, end : float
-        First and latest time; NaN where it is not known.
+    begin, end : float or None
+        First and latest time; None where it is not known.
     """
 
     size: int
     given: bool = False
     n: int = 0
     row: int = 0
-    begin: float = math.nan
-    end: float = math.nan
+    begin: float | None = None
+    end: float | None = None
 
-    def take(self, part: RowRun) -> None:
+    def take(self, part: history.RowRun) -> None:
         """Count further rows."""
         if not self.n:
             self.row = part.row
         self.n += len(part)
         known = part.time[~np.isnan(part.time)]
         if len(known):
-            self.begin = float(known[0]) if math.isnan(self.begin) else self.begin
+            self.begin = float(known[0]) if self.begin is None else self.begin
             self.end = float(known[-1])
 
 
@@ -214,7 +205,7 @@ class Traffic:
         self.counts: Ints = np.zeros((0, MOST_BINS), np.int64)
         self.won: Floats = np.zeros((0, N_BETS))
         self.now: Floats = np.zeros(0)
-        self.history: History | None = None
+        self.history: history.History | None = None
         self.recent = Recent.empty()
 
     @property
@@ -222,12 +213,12 @@ class Traffic:
         """Where a detector raises an alarm."""
         return alarm_threshold(self.options.arl, max(1, len(self.bins or FEATURES)))
 
-    def refer_to(self, part: RowRun, languages: Sequence[str]) -> None:
+    def refer_to(self, part: history.RowRun, languages: Sequence[str]) -> None:
         """Take rows that came with the watch as its first reference, in place of its stream's."""
         self._restart(Reference(len(part), given=True))
         self._learn(part, languages)
 
-    def follow(self, part: RowRun, languages: Sequence[str]) -> Floats:
+    def follow(self, part: history.RowRun, languages: Sequence[str]) -> Floats:
         """Follow rows that lie in one block; return the highest detector after each."""
         highest, start = np.zeros(len(part)), 0
         while start < len(part):
@@ -240,7 +231,7 @@ class Traffic:
             start += n
         return highest
 
-    def _learn(self, part: RowRun, languages: Sequence[str]) -> int:
+    def _learn(self, part: history.RowRun, languages: Sequence[str]) -> int:
         """Take rows into the reference until it is complete; return how many."""
         reference, taken = self.reference, 0
         n_for_bins = rows_for_bins(reference.size)
@@ -265,13 +256,13 @@ class Traffic:
         self.counts = np.zeros((n, MOST_BINS), np.int64)
         self.won, self.now = np.zeros((n, N_BETS)), np.zeros(n)
         nothing = np.zeros((1, n, MOST_BINS), np.int64)
-        self.history = History(
-            Blocks(np.array([row]), np.array([math.nan]), nothing, np.zeros((1, n)))
+        self.history = history.History(
+            history.Blocks(np.array([row]), np.array([math.nan]), nothing, np.zeros((1, n)))
         )
 
-    def _count(self, part: RowRun, languages: Sequence[str]) -> None:
+    def _count(self, part: history.RowRun, languages: Sequence[str]) -> None:
         assert self.history is not None
-        bins, values = self._binned(part, languages), self._watched(part)
+        bins, values = self._binned(part, languages)
         counts, totals = _counted(bins, values, np.zeros(len(part), np.int64))
         self.counts = self.counts + counts[0]
         held = self.history.reference
@@ -279,27 +270,22 @@ class Traffic:
             counts=held.counts + counts, totals=held.totals + totals
         )
 
-    def _watched(self, part: RowRun) -> Floats:
-        """Return the values of the features that are watched."""
-        return part.values[[FEATURES.index(item.feature) for item in self.bins or []]]
+    def _binned(self, part: history.RowRun, languages: Sequence[str]) -> tuple[Ints, Floats]:
+        """Return bins and values of the features that are watched."""
+        bins, binned = self.bins or [], np.zeros((len(self.bins or []), len(part)), np.int64)
+        values = part.values[[FEATURES.index(item.feature) for item in bins]]
+        for place, item in enumerate(bins):
+            binned[place] = item.assign(values[place], languages)
+        return binned, values
 
-    def _binned(self, part: RowRun, languages: Sequence[str]) -> Ints:
-        bins = self.bins or []
-        if not bins:
-            return np.zeros((0, len(part)), np.int64)
-        values = self._watched(part)
-        return np.stack(
-            [item.assign(row, languages) for item, row in zip(bins, values, strict=True)]
-        )
-
-    def _watch(self, part: RowRun, languages: Sequence[str]) -> tuple[Floats, int]:
+    def _watch(self, part: history.RowRun, languages: Sequence[str]) -> tuple[Floats, int]:
         """Bet on rows until one raises an alarm; return the detectors, and how many rows it took.
 
         Each detector counts the rows of its own feature: what the ranks of one feature tell of
         the next rank of another is not known, and the union bound does not need it.
         """
         assert self.bins is not None and self.history is not None
-        bins = self._binned(part, languages)
+        bins, values = self._binned(part, languages)
         uniforms = _uniforms(self.options.seed, part.row, len(part))
         which = [FEATURES.index(item.feature) for item in self.bins]
         ranks, counts = stream_ranks(bins, uniforms[which], self.counts)
@@ -307,23 +293,23 @@ class Traffic:
         over = np.flatnonzero((detector >= self.threshold).any(axis=0))
         n = int(over[0]) + 1 if len(over) else len(part)
         seen = part.cut(0, n)
-        self._remember(seen, bins[:, :n])
+        self._remember(seen, bins[:, :n], values[:, :n])
         if len(over):
             self._raise(seen, detector[:, n - 1])
         else:
             self.counts, self.won, self.now = counts, won, detector[:, -1]
         return detector[:, :n], n
 
-    def _remember(self, part: RowRun, bins: Ints) -> None:
+    def _remember(self, part: history.RowRun, bins: Ints, values: Floats) -> None:
         assert self.history is not None
-        block = (part.row + np.arange(len(part))) // BASE
+        block = (part.row + np.arange(len(part))) // history.BASE
         block -= block[0]
         first = np.flatnonzero(np.diff(block, prepend=-1))
-        counts, totals = _counted(bins, self._watched(part), block)
-        self.history.add(Blocks(part.row + first, part.time[first], counts, totals))
+        counts, totals = _counted(bins, values, block)
+        self.history.add(history.Blocks(part.row + first, part.time[first], counts, totals))
         self.recent = self.recent.extend(part.row, bins, part.refs)
 
-    def _raise(self, part: RowRun, detector: Floats) -> None:
+    def _raise(self, part: history.RowRun, detector: Floats) -> None:
         """Keep an alarm at the last of the rows, and begin anew after it."""
         assert self.bins is not None and self.history is not None
         at = int(detector.argmax())
@@ -382,8 +368,8 @@ class Traffic:
         return {
             "alarms": self.alarms,
             "n_alarms": self.n_alarms,
-            "reference": plain(asdict(self.reference)),
-            "sample": [without_nan(row) for row in np.concatenate(self.sample, axis=1)]
+            "reference": asdict(self.reference),
+            "sample": [history.without_nan(row) for row in np.concatenate(self.sample, axis=1)]
             if self.sample
             else None,
             "bins": None if bins is None else [item.to_dict() for item in bins],
@@ -399,10 +385,7 @@ class Traffic:
         """Go on from what ``to_dict`` gave."""
         traffic = cls(options)
         traffic.alarms, traffic.n_alarms = list(content["alarms"]), content["n_alarms"]
-        given = dict(content["reference"])
-        for name in ("begin", "end"):
-            given[name] = math.nan if given[name] is None else given[name]
-        traffic.reference = Reference(**given)
+        traffic.reference = Reference(**content["reference"])
         if content["sample"] is not None:
             traffic.sample = [np.array(content["sample"], np.float64)]
         if content["bins"] is not None:
@@ -413,7 +396,7 @@ class Traffic:
                 row[: len(counts)] = counts
             traffic.won = np.array(content["won"], np.float64).reshape(len(sizes), N_BETS)
             traffic.now = np.array(content["now"], np.float64)
-            traffic.history = History.from_dict(content["history"], MOST_BINS, sizes)
+            traffic.history = history.History.from_dict(content["history"], MOST_BINS, sizes)
             traffic.recent = Recent.from_dict(content["recent"], len(sizes))
         return traffic
 
@@ -424,12 +407,12 @@ def _uniforms(seed: int, row: int, n: int) -> Floats:
     Those of a block come from its number and the seed alone (Salmon et al., 2011, "Parallel random
     numbers: as easy as 1, 2, 3"); 53 bits each.
     """
-    drawn = np.random.Philox(key=seed, counter=[0, row // BLOCK, 0, 0]).random_raw(
-        BLOCK * len(FEATURES)
+    drawn = np.random.Philox(key=seed, counter=[0, row // history.BLOCK, 0, 0]).random_raw(
+        history.BLOCK * len(FEATURES)
     )
-    start = row % BLOCK
+    start = row % history.BLOCK
     uniform = (drawn >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return uniform.reshape(BLOCK, len(FEATURES))[start : start + n].T
+    return uniform.reshape(history.BLOCK, len(FEATURES))[start : start + n].T
 
 
 def _counted(bins: Ints, values: Floats, block: Ints) -> tuple[Ints, Floats]:

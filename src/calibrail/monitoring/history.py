@@ -11,6 +11,7 @@ are merged.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
@@ -18,18 +19,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from calibrail.conformal.validation import Bools, Floats, Ints
-from calibrail.monitoring.rows import (
-    FEATURES,
-    LANGUAGE,
-    MOST_LANGUAGES,
-    NUMBERS,
-    OTHER,
-    UNDEFINED,
-    Ref,
-    Rows,
-    moment,
-    table,
-)
+from calibrail.monitoring import rows as features
 
 #: Rows of the shortest blocks, which begin where the row's number is a multiple of it.
 BASE: Final = 16
@@ -124,7 +114,7 @@ class History:
 def _written(blocks: Blocks, sizes: list[int]) -> dict[str, Any]:
     return {
         "row": blocks.row.tolist(),
-        "time": [None if np.isnan(time) else time for time in blocks.time.tolist()],
+        "time": without_nan(blocks.time),
         "counts": [
             [int(k) for feature, n in zip(block, sizes, strict=True) for k in feature[:n]]
             for block in blocks.counts
@@ -175,20 +165,20 @@ class RowRun:
     values: Floats
     time: Floats
     flagged: Bools
-    refs: tuple[Ref | None, ...]
+    refs: tuple[features.Ref | None, ...]
 
     @classmethod
-    def from_rows(cls, row: int, rows: Rows, codes: dict[str, int]) -> Self:
+    def from_rows(cls, row: int, rows: features.Rows, codes: dict[str, int]) -> Self:
         """Return rows as numbers; ``codes`` numbers the languages so far, and is added to."""
-        refs: tuple[Ref | None, ...] = (None,) * len(rows)
+        refs: tuple[features.Ref | None, ...] = (None,) * len(rows)
         if rows.ref is not None:
             refs = tuple(ref if len(ref[2]) <= _LONGEST else _short(ref) for ref in rows.ref)
-        return cls(row, table(rows, codes), rows.time, rows.flagged, refs)
+        return cls(row, features.table(rows, codes), rows.time, rows.flagged, refs)
 
     @classmethod
     def empty(cls, row: int = 0) -> Self:
         """Return no rows."""
-        return cls(row, np.zeros((len(FEATURES), 0)), np.zeros(0), np.zeros(0, bool), ())
+        return cls(row, np.zeros((len(features.FEATURES), 0)), np.zeros(0), np.zeros(0, bool), ())
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -226,14 +216,14 @@ class RowRun:
         n = len(content["time"])
         return cls(
             content["row"],
-            np.array(content["values"], np.float64).reshape(len(FEATURES), n),
+            np.array(content["values"], np.float64).reshape(len(features.FEATURES), n),
             np.array(content["time"], np.float64).reshape(n),
             np.array(content["flagged"], bool).reshape(n),
             read_refs(content["refs"]),
         )
 
 
-def _short(ref: Ref) -> Ref:
+def _short(ref: features.Ref) -> features.Ref:
     chain, seq, name = ref
     return chain, seq, name[: _LONGEST - 1] + "…"
 
@@ -243,7 +233,7 @@ def without_nan(values: Floats) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
-def read_refs(content: Sequence[Sequence[Any] | None]) -> tuple[Ref | None, ...]:
+def read_refs(content: Sequence[Sequence[Any] | None]) -> tuple[features.Ref | None, ...]:
     """Return the places in logs that a state holds."""
     return tuple(None if ref is None else (ref[0], ref[1], ref[2]) for ref in content)
 
@@ -257,7 +247,7 @@ _JITTER: Final = 1.0
 #: Languages that a period names; the others are counted together.
 _MOST_NAMED: Final = 16
 
-_NUMBERS: Final = [FEATURES.index(name) for name in NUMBERS]
+_NUMBERS: Final = [features.FEATURES.index(name) for name in features.NUMBERS]
 
 
 @dataclass(slots=True)
@@ -290,8 +280,8 @@ class Period:
     undefined: int = 0
     failed: int = 0
     highest: float = 0.0
-    known: list[int] = field(default_factory=lambda: [0] * len(NUMBERS))
-    totals: list[float] = field(default_factory=lambda: [0.0] * len(NUMBERS))
+    known: list[int] = field(default_factory=lambda: [0] * len(features.NUMBERS))
+    totals: list[float] = field(default_factory=lambda: [0.0] * len(features.NUMBERS))
     languages: dict[str, int] = field(default_factory=dict)
 
     def add(self, later: "Period") -> None:
@@ -303,24 +293,26 @@ class Period:
         self.highest = max(self.highest, later.highest)
         self.known = [a + b for a, b in zip(self.known, later.known, strict=True)]
         self.totals = [a + b for a, b in zip(self.totals, later.totals, strict=True)]
-        for name, n in later.languages.items():
-            self.languages[name] = self.languages.get(name, 0) + n
+        self.languages = dict(Counter(self.languages) + Counter(later.languages))
 
     def close(self) -> None:
         """Keep the most frequent languages by name."""
-        order = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
+        order = self.in_order()
         if len(order) > _MOST_NAMED:
             rest = sum(n for _, n in order[_MOST_NAMED - 1 :])
             frequent = dict(order[: _MOST_NAMED - 1])
-            self.languages = {**frequent, OTHER: frequent.get(OTHER, 0) + rest}
+            self.languages = {**frequent, features.OTHER: frequent.get(features.OTHER, 0) + rest}
+
+    def in_order(self) -> list[tuple[str, int]]:
+        """Return the languages, the most frequent one first."""
+        return sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
 
     def summary(self) -> dict[str, Any]:
         """Return what the status of a watch says of it."""
-        means = zip(NUMBERS, self.totals, self.known, strict=True)
-        order = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
+        means = zip(features.NUMBERS, self.totals, self.known, strict=True)
         return {
-            "from": moment(self.begin),
-            "to": moment(self.end),
+            "from": features.moment(self.begin),
+            "to": features.moment(self.end),
             "row": self.row,
             "n": self.n,
             "flagged": self.flagged,
@@ -328,7 +320,7 @@ class Period:
             "failed": self.failed,
             "log_e": math.log(max(1.0, self.highest)),
             "means": {name: total / n for name, total, n in means if n},
-            "languages": dict(order),
+            "languages": dict(self.in_order()),
         }
 
 
@@ -394,10 +386,10 @@ def _period(
 ) -> Period:
     values, times = part.values[:, which], clock[which]
     begin, end = (None if math.isnan(time) else float(time) for time in (times[0], times[-1]))
-    undefined, numbers = values[UNDEFINED], values[_NUMBERS]
+    undefined, numbers = values[features.UNDEFINED], values[_NUMBERS]
     known = ~np.isnan(numbers)
-    codes = values[LANGUAGE][~np.isnan(values[LANGUAGE])].astype(np.int64)
-    counts = np.bincount(codes, minlength=MOST_LANGUAGES + 1)
+    codes = values[features.LANGUAGE][~np.isnan(values[features.LANGUAGE])].astype(np.int64)
+    counts = np.bincount(codes, minlength=features.MOST_LANGUAGES + 1)
     return Period(
         part.row + which.start,
         begin,
@@ -410,7 +402,7 @@ def _period(
         known=[int(n) for n in known.sum(axis=1)],
         totals=[float(total) for total in np.where(known, numbers, 0.0).sum(axis=1)],
         languages={
-            languages[code] if code < len(languages) else OTHER: int(counts[code])
+            languages[code] if code < len(languages) else features.OTHER: int(counts[code])
             for code in np.flatnonzero(counts).tolist()
         },
     )

@@ -40,17 +40,13 @@ def from_bytes(raw: bytes | str) -> dict[str, Any]:
         If it is none, of another version, or was changed.
     """
     try:
-        content = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        content: dict[str, Any] = dict(json.loads(raw))
+        digest, schema = content.pop("digest", None), content.get("schema")
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"the state of the watch cannot be read: {error}; {REMEDY}") from error
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
-        raise InputError(
-            f'the state of a watch has the schema "{SCHEMA}"; got {schema!r}; {REMEDY}'
-        )
-    digest = content.pop("digest", None)
-    if digest != _digest_state(content):
-        raise InputError(f"the state of the watch was changed after it was written; {REMEDY}")
+    if schema != SCHEMA or digest != _digest_state(content):
+        why = f"its schema is {schema!r}" if schema != SCHEMA else "it was changed since"
+        raise InputError(f'the state of a watch is not as "{SCHEMA}" writes it: {why}; {REMEDY}')
     return content
 
 
@@ -114,10 +110,12 @@ class Monitor:
         seed: int = 0,
         by: WatchedBy | None = None,
     ) -> None:
-        self._options = optional(options, WatchOptions, "options")
-        self._guardrail = _digest(guardrail)
+        #: What is compared with what.
+        self.options = optional(options, WatchOptions, "options")
+        #: The digest of the guardrail.
+        self.guardrail = _digest(guardrail)
         self._codes: dict[str, int] = {}
-        self._traffic, self._timeline = Traffic(self._options), Timeline()
+        self._traffic, self._timeline = Traffic(self.options), Timeline()
         self._open = RowRun.empty()
         self._seen: tuple[int, Traffic, Timeline] | None = None
         if reference is not None:
@@ -127,16 +125,6 @@ class Monitor:
                     f"stream; got {reference!r:.80}"
                 )
             self._traffic.refer_to(RowRun.from_rows(0, reference, self._codes), [*self._codes])
-
-    @property
-    def options(self) -> WatchOptions:
-        """What is compared with what."""
-        return self._options
-
-    @property
-    def guardrail(self) -> str:
-        """The digest of the guardrail."""
-        return self._guardrail
 
     @property
     def n(self) -> int:
@@ -160,15 +148,17 @@ class Monitor:
         elif examples is not None:
             raise InputError("examples go with decisions; rows hold their own lengths")
         added = RowRun.from_rows(self.n, rows, self._codes)
-        filled = min(BLOCK - len(self._open), len(added))
-        open_ = self._open.extend(added.cut(0, filled))
-        while len(open_) == BLOCK:
-            _follow(self._traffic, self._timeline, open_, [*self._codes])
-            # What is kept is a copy: it outlives the rows of the caller.
-            open_ = RowRun.empty(open_.row + BLOCK).extend(added.cut(filled, filled + BLOCK))
-            filled += BLOCK
-        self._open = open_
+        # What is kept is a copy: it outlives the rows of the caller.
+        waiting = self._open.extend(added)
+        done = len(waiting) // BLOCK * BLOCK
+        for start in range(0, done, BLOCK):
+            self._follow(self._traffic, self._timeline, waiting.cut(start, start + BLOCK))
+        self._open = RowRun.empty(waiting.row + done).extend(waiting.cut(done, len(waiting)))
         return self
+
+    def _follow(self, traffic: Traffic, timeline: Timeline, part: RowRun) -> None:
+        languages = [*self._codes]
+        timeline.follow(part, traffic.follow(part, languages), languages)
 
     def _now(self) -> tuple[Traffic, Timeline]:
         """Return where the stream stands with the rows of the block that is not complete."""
@@ -176,7 +166,7 @@ class Monitor:
             return self._traffic, self._timeline
         if self._seen is None or self._seen[0] != self.n:
             traffic, timeline = copy.deepcopy((self._traffic, self._timeline))
-            _follow(traffic, timeline, self._open, [*self._codes])
+            self._follow(traffic, timeline, self._open)
             self._seen = self.n, traffic, timeline
         return self._seen[1:]
 
@@ -197,14 +187,14 @@ class Monitor:
         """Return what it watches, and what it has seen."""
         traffic = self.traffic()
         seen = f"traffic changed: {traffic['feature']}" if traffic["alarm"] else "no alarm"
-        return f"Monitor({self.n:,} answers of {self._guardrail[:19]}, {seen})"
+        return f"Monitor({self.n:,} answers of {self.guardrail[:19]}, {seen})"
 
     def to_state(self) -> bytes:
         """Return everything that is needed to go on later, as canonical JSON below 1 MiB."""
         return to_bytes(
             {
-                "guardrail": self._guardrail,
-                "options": self._options.to_dict(),
+                "guardrail": self.guardrail,
+                "options": self.options.to_dict(),
                 "languages": [*self._codes],
                 "traffic": self._traffic.to_dict(),
                 "timeline": asdict(self._timeline),
@@ -230,20 +220,17 @@ class Monitor:
         content = from_bytes(raw)
         stored = WatchOptions.from_dict(content["options"])
         monitor = cls(guardrail, stored)
-        if content["guardrail"] != monitor._guardrail:
+        if content["guardrail"] != monitor.guardrail:
             raise InputError(
                 f"the state is that of a watch of the guardrail {content['guardrail']}, and not of "
-                f"{monitor._guardrail}; {REMEDY}"
+                f"{monitor.guardrail}; {REMEDY}"
             )
-        if options is not None and options != stored:
-            name = next(
-                key for key, value in stored.to_dict().items() if options.to_dict()[key] != value
-            )
-            raise InputError(
-                f"the watch was begun with {name}={getattr(stored, name)!r}; got "
-                f"{getattr(options, name)!r}; go on with what it was begun with, or begin a new "
-                "watch in another folder"
-            )
+        for name, value in stored.to_dict().items():
+            if options is not None and (given := options.to_dict()[name]) != value:
+                raise InputError(
+                    f"the watch was begun with {name}={value!r}; got {given!r}; go on with what it "
+                    "was begun with, or begin a new watch in another folder"
+                )
         monitor._codes = {name: code for code, name in enumerate(content["languages"])}
         monitor._traffic = Traffic.from_dict(content["traffic"], stored)
         monitor._timeline = Timeline.from_dict(content["timeline"])
@@ -251,19 +238,13 @@ class Monitor:
         return monitor
 
 
-def _follow(traffic: Traffic, timeline: Timeline, part: RowRun, languages: list[str]) -> None:
-    timeline.follow(part, traffic.follow(part, languages), languages)
-
-
 def _digest(guardrail: Guardrail | FrozenConfig | str | PathLike[str]) -> str:
     """Return the digest of a guardrail; that of a file is read, and its detector not built."""
     if isinstance(guardrail, str | PathLike):
         return read_file(guardrail).config.digest
-    config = (
-        guardrail if isinstance(guardrail, FrozenConfig) else Guardrail.coerce(guardrail).config
-    )
-    digest: str = json.loads(config.to_bytes())["digest"]
-    return digest
+    if not isinstance(guardrail, FrozenConfig):
+        guardrail = Guardrail.coerce(guardrail).config
+    return str(json.loads(guardrail.to_bytes())["digest"])
 
 
 STATUS_SCHEMA: Final = "calibrail.watch/1"
@@ -299,21 +280,22 @@ def status(
     labels : mapping or None
         What became of the answers that were drawn; None without labels.
     """
-    return {
+    content = {
         "schema": STATUS_SCHEMA,
         "guardrail": guardrail,
-        "score": plain(score),
+        "score": score,
         "n": log["used"],
         "from": log["from"],
         "to": log["to"],
-        "traffic": plain({**traffic, "alarms": _in_order(traffic["alarms"])}),
-        "promise": plain(promise),
-        "prevalence": plain(prevalence),
-        "labels": plain(labels),
-        "log": plain(log),
-        "timeline": plain(timeline),
-        "options": options.to_dict(),
+        "traffic": {**traffic, "alarms": _in_order(traffic["alarms"])},
+        "promise": promise,
+        "prevalence": prevalence,
+        "labels": labels,
+        "log": log,
+        "timeline": timeline,
+        "options": options,
     }
+    return {name: plain(value) for name, value in content.items()}
 
 
 def _in_order(value: Any) -> Any:
@@ -328,13 +310,9 @@ def log_status(
 ) -> dict[str, Any]:
     """Return what became of a log's lines; ``first`` and ``last`` are times of those used."""
     counted = tally.to_dict()
+    names = ("lines", "used", "skipped", "missing", "found", "findings")
     return {
-        "lines": tally.lines,
-        "used": tally.used,
-        "skipped": counted["skipped"],
-        "missing": tally.missing,
-        "found": counted["found"],
-        "findings": counted["findings"],
+        **{name: counted[name] for name in names},
         "other_guardrails": counted["others"],
         "whole": tally.whole,
         "chains": len(cursor.chains),

@@ -20,22 +20,15 @@ answers drawn with probabilities of their own, those that the lot passed over co
 known of the judge's errors is known only where it labelled every answer drawn.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
+from calibrail.conformal import bounds as intervals
 from calibrail.conformal import clopper_pearson, confidence_sequence, validation
-from calibrail.conformal.bounds import (
-    ANYTHING,
-    Interval,
-    Unbounded,
-    drawn_share,
-    mixed_share,
-    rates_behind,
-    share_behind,
-)
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.guardrail.file import Headline
@@ -66,16 +59,16 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     notes: list[str] = []
     level = 1.0 - delta / 3.0
     bounds = {name: _frozen(getattr(headline, name), level, notes) for name in ("coverage", "fpr")}
-    interval, reason = ANYTHING, None
+    interval, reason = intervals.ANYTHING, None
     if flag_rate["n"]:
-        interval, reason = share_behind(
+        interval, reason = intervals.share_behind(
             _interval(flag_rate), _interval(bounds["coverage"]), _interval(bounds["fpr"])
         )
     coverage, fpr = (bounds[name]["estimate"] for name in ("coverage", "fpr"))
     estimate = None
     if flag_rate["n"] and reason is None and None not in (coverage, fpr) and coverage > fpr:
         estimate = min(1.0, max(0.0, (flag_rate["estimate"] - fpr) / (coverage - fpr)))
-    shown: Unbounded | str | None = reason if flag_rate["n"] else "nothing_logged"
+    shown: intervals.Unbounded | str | None = reason if flag_rate["n"] else "nothing_logged"
     return {
         **_rate(estimate, interval),
         "confidence": _together(delta, [getattr(headline, name) for name in bounds]),
@@ -110,13 +103,13 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
         ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
         lower, upper = ends[0][0], ends[1][1]
     else:
-        lower = drawn_share(least, rows, level, floor=floor).lower
-        upper = drawn_share(most, rows, level, floor=floor).upper
+        lower = intervals.drawn_share(least, rows, level, floor=floor).lower
+        upper = intervals.drawn_share(most, rows, level, floor=floor).upper
     estimate, weight = None, rows * ~unknown
     if weight.any():
         estimate = float(np.clip(np.sum(least * weight) / weight.sum(), 0.0, 1.0))
     return {
-        **_rate(estimate, Interval(lower, upper)),
+        **_rate(estimate, intervals.Interval(lower, upper)),
         "confidence": level,
         "assumption": ASSUMPTIONS["labels"],
         "reason": None if len(sample) else "nothing_drawn",
@@ -131,7 +124,7 @@ def labels_width(sample: LabelledSample, delta: float, times: float = 1.0) -> fl
     known = promise.take_rows(sample, ~promise.is_unresolved(sample))
     floor = sample.drawing.floors[0] if promise.is_weighted(sample) else None
     masses = promise.masses(known, known.label)
-    return drawn_share(masses, _rows(known), 1.0 - delta, floor=floor, times=times).width
+    return intervals.drawn_share(masses, _rows(known), 1.0 - delta, floor=floor, times=times).width
 
 
 def _rows(sample: LabelledSample) -> Floats:
@@ -143,7 +136,7 @@ def _rows(sample: LabelledSample) -> Floats:
 def flag_rate(flagged: int, n: int, level: float, *, ever: bool = True) -> Json:
     """Return the share of rows that are flagged, with its interval."""
     lower, upper = (confidence_sequence if ever else clopper_pearson)(flagged, n, level)
-    interval = Interval(float(lower), float(upper))
+    interval = intervals.Interval(float(lower), float(upper))
     return {**_rate(flagged / n if n else None, interval), "count": flagged, "n": n}
 
 
@@ -197,16 +190,15 @@ def _within(time: Floats, starts: Floats, number: int) -> Bools:
 
 def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
     """Return a frozen rate with exact bounds at a level, or with its own where it has no counts."""
-    counts = _counts(known)
-    if counts is not None:
+    if (counts := _counts(known)) is not None:
         count, n = counts
-        return {**_rate(count / n if n else None, Interval(*clopper_pearson(count, n, level)))}
+        return _rate(
+            count / n if n else None, intervals.Interval(*clopper_pearson(count, n, level))
+        )
     notes.append("bounds_as_frozen")
-    ends = (known.get("lower"), known.get("upper"))
-    if None in ends:
-        return _rate(known.get("estimate"), ANYTHING)
-    validation.number(known["lower"], "lower")
-    return _rate(known.get("estimate"), Interval(float(known["lower"]), float(known["upper"])))
+    if None in (known.get("lower"), known.get("upper")):
+        return _rate(known.get("estimate"), intervals.ANYTHING)
+    return _rate(known.get("estimate"), _interval(known))
 
 
 def _counts(known: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -229,11 +221,11 @@ def _together(delta: float, rates: Sequence[Mapping[str, Any]]) -> float | None:
     return max(0.0, 1.0 - error) if own else 1.0 - delta
 
 
-def _interval(item: Mapping[str, Any]) -> Interval:
-    return Interval(item["lower"], item["upper"])
+def _interval(item: Mapping[str, Any]) -> intervals.Interval:
+    return intervals.Interval(item["lower"], item["upper"])
 
 
-def _rate(estimate: float | None, interval: Interval) -> Json:
+def _rate(estimate: float | None, interval: intervals.Interval) -> Json:
     return {"estimate": estimate, "lower": interval.lower, "upper": interval.upper}
 
 
@@ -314,16 +306,19 @@ def judge_status(
     level = 1.0 - delta / _BOUNDS
     parts = {name: _stratum(judged, sample, name, level) for name in ("flagged", "passed")}
     rate = flag_rate(*rows, level)
-    ends = [Interval(item["lower"], item["upper"]) for item in (rate, *parts.values())]
+    ends = list(map(_interval, (rate, *parts.values())))
     for name, n in (("flagged", rows[0]), ("passed", rows[1] - rows[0])):
         parts[name]["share_judged"] = min(1.0, parts[name]["positive"]["n"] / n) if n else None
     reasons = [part["reason"] for part in parts.values() if part["reason"] is not None]
-    prevalence, (coverage, fpr) = mixed_share(*ends), rates_behind(*ends)
+    prevalence, (coverage, fpr) = intervals.mixed_share(*ends), intervals.rates_behind(*ends)
     shares = [item["estimate"] for item in (rate, *parts.values())]
     estimates: list[float | None] = [None, None, None]
     if None not in shares:
-        points = [Interval(share, share) for share in shares]
-        estimates = [item.lower for item in (mixed_share(*points), *rates_behind(*points))]
+        points = [intervals.Interval(share, share) for share in shares]
+        estimates = [
+            item.lower
+            for item in (intervals.mixed_share(*points), *intervals.rates_behind(*points))
+        ]
     shown = list(map(_rate, estimates, (prevalence, coverage, fpr)))
     return {
         **shown[0],
@@ -353,14 +348,12 @@ def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: floa
     tpr, fpr = LabelledBets(part, {}, 1.0 - level, len(part)).course([len(part)])[0]
     count, n = getattr(judged, name)
     positive = flag_rate(count, n, level)
-    seen, high, low = (
-        Interval(item["lower"], item["upper"]) for item in (positive, tpr.to_dict(), fpr.to_dict())
-    )
-    share: Interval
+    seen, high, low = map(_interval, (positive, tpr.to_dict(), fpr.to_dict()))
+    share: intervals.Interval
     reason: str | None
-    share, reason = share_behind(seen, high, low)
+    share, reason = intervals.share_behind(seen, high, low)
     if lacking:
-        share, reason = ANYTHING, "draws_not_judged"
+        share, reason = intervals.ANYTHING, "draws_not_judged"
     estimate = None
     rates = (positive["estimate"], tpr.estimate, fpr.estimate)
     if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:
@@ -390,15 +383,12 @@ def labels_saved(sample: LabelledSample, delta: float, width: float) -> int | No
 
     if enough(n):
         return 0
-    low, high = n, 2 * n
+    high = 2 * n
     while high <= _MOST and not enough(high):
-        low, high = high, 2 * high
+        high *= 2
     if high > _MOST:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high - n
+    return bisect_left(range(high), True, lo=high // 2, key=enough) - n
 
 
 #: In this order where intervals are equally wide.
@@ -460,18 +450,23 @@ def prevalence_status(
     ways["flags"] = {**flags, "notes": [*flags["notes"], "clustered"]} if clustered else flags
     if sample is not None:
         sample = promise.watchable(sample)
-        known = promise.take_rows(
-            sample, promise.first_draws(sample, promise.labelled_until(sample))
-        )
+        until = promise.labelled_until(sample)
+        known = promise.take_rows(sample, np.arange(len(sample)) < until)
         ways["labels"] = labels_status(known, part)
         if judged is not None:
             ways["judge"] = judge_status(judged, known, rows, part, error / 2.0)
-    given = {name: ways[name] for name in _WAYS if ways[name] is not None}
+    given = {name: item for name in _WAYS if (item := ways[name]) is not None}
     if (labels := given.get("labels")) is not None:
         # What labels refute rests on something that does not hold any more.
-        given = {name: item for name, item in given.items() if _meet(item, labels)}
-    method = min(given, key=lambda name: _width(given[name]))
-    if _width(given[method]) >= 1.0:
+        low, high = labels["lower"], labels["upper"]
+        given = {
+            name: item
+            for name, item in given.items()
+            if max(item["lower"], low) <= min(item["upper"], high)
+        }
+    widths = {name: item["upper"] - item["lower"] for name, item in given.items()}
+    method = min(widths, key=widths.__getitem__)
+    if widths[method] >= 1.0:
         method = "flags"
     best = ways[method] or {}
     # Frozen bounds err with what they had then.
@@ -485,13 +480,3 @@ def prevalence_status(
         **ways,
         "periods": periods_status(timeline, headline, sample, part),
     }
-
-
-def _width(item: Json | None) -> float:
-    return 1.0 if item is None else item["upper"] - item["lower"]
-
-
-def _meet(item: Json | None, other: Json) -> bool:
-    return item is not None and max(item["lower"], other["lower"]) <= min(
-        item["upper"], other["upper"]
-    )

@@ -39,15 +39,7 @@ import numpy as np
 
 from calibrail.conformal import estimated_labels, validation
 from calibrail.conformal.bounds import Bound, exact_bound
-from calibrail.conformal.sequential.betting import (
-    Bets,
-    counted_bets,
-    detector,
-    evidence,
-    largest_start,
-    restart_shares,
-    weighted_bets,
-)
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
@@ -104,11 +96,6 @@ def is_first_asked(sample: LabelledSample) -> Bools:
     return is_first
 
 
-def is_pending(sample: LabelledSample) -> Bools:
-    """Return which draws people are to label and have not."""
-    return np.asarray(~sample.settled)
-
-
 def is_unresolved(sample: LabelledSample) -> Bools:
     """Return which draws may be either: they wait for a label, or nobody can tell."""
     return np.asarray(~sample.settled | sample.unsure)
@@ -128,18 +115,18 @@ def masses(sample: LabelledSample, labels: Floats) -> Floats:
     return estimated_labels(labels, sample.probability, sample.guess)
 
 
-def bets_on(sample: LabelledSample, rate: Rate, claim: Claim, limit: float) -> Bets:
+def bets_on(sample: LabelledSample, rate: Rate, claim: Claim, limit: float) -> betting.Bets:
     """Return the bets that a rate is on the right ("kept") or the wrong side of its limit."""
     labels = hardest_labels(sample, claim)
     above = (rate == "coverage") == (claim == "kept")
     if not is_weighted(sample):
         of_class = labels == (1.0 if rate == "coverage" else 0.0)
         outcome = np.where(of_class, sample.flagged, np.nan)
-        return counted_bets(outcome, limit, above=above)
+        return betting.counted_bets(outcome, limit, above=above)
     mass = masses(sample, labels)
     mass = mass if rate == "coverage" else 1.0 - mass
     floors = sample.drawing.floors
-    return weighted_bets(mass * sample.flagged, mass, limit, floors, above=above)
+    return betting.weighted_bets(mass * sample.flagged, mass, limit, floors, above=above)
 
 
 def batch_starts(sample: LabelledSample) -> Ints:
@@ -160,7 +147,7 @@ def labelled_until(sample: LabelledSample) -> int:
     starts = batch_starts(sample)
     if not len(starts):
         return 0
-    late, ends = is_pending(sample), np.append(starts[1:], len(sample))
+    late, ends = ~sample.settled, np.append(starts[1:], len(sample))
     due = np.add.reduceat(sample.handed_out.astype(np.int64), starts)
     done = np.add.reduceat((sample.handed_out & ~late).astype(np.int64), starts)
     ready = np.flatnonzero((2 * done >= due) & (due > 0))
@@ -196,11 +183,6 @@ def reached(sample: LabelledSample, row: int) -> dict[str, Any]:
 def latest_times(sample: LabelledSample) -> Floats:
     """Return the latest time of all draws up to each; NaN before the first that has a time."""
     return np.asarray(np.fmax.accumulate(sample.time), np.float64)
-
-
-def first_draws(sample: LabelledSample, n: int) -> Bools:
-    """Return which draws are the first n."""
-    return np.asarray(np.arange(len(sample)) < n)
 
 
 #: Placeholder for a limit that is not given, where only intervals are asked for.
@@ -253,20 +235,18 @@ class LabelledBets:
 
     def decided(self, broken: Mapping[Rate, Floats]) -> dict[str, Any] | None:
         """Return with which draw the promise was seen to be broken, None if it was not."""
-        crossings = [
-            (int(np.argmax(path >= self.goal)), rate)
-            for rate, path in broken.items()
-            if (path >= self.goal).any()
-        ]
-        if not crossings:
+        over = {rate: np.flatnonzero(path >= self.goal) for rate, path in broken.items()}
+        row, rate = min(
+            ((int(n[0]), rate) for rate, n in over.items() if len(n)), default=(-1, None)
+        )
+        if rate is None:
             return None
-        row, rate = min(crossings)
         sample = self.sample
         bets = bets_on(sample, rate, "broken", self.limits[rate])
         starts, laid = batch_starts(sample), np.zeros(len(sample))
-        laid[starts] = restart_shares(len(starts))
-        again = float(detector(bets, laid)[row]) > float(bets.from_start[row])
-        start = largest_start(bets, laid, row) if again else 0
+        laid[starts] = betting.restart_shares(len(starts))
+        again = float(betting.detector(bets, laid)[row]) > float(bets.from_start[row])
+        start = betting.largest_start(bets, laid, row) if again else 0
         return {
             **reached(sample, row),
             "rate": rate,
@@ -327,7 +307,7 @@ class LabelledBets:
                 **bound.to_dict(),
                 "limit": self.limits.get(rate),
                 "log_wealth_kept": log_after(kept[rate], self.until) if watched else None,
-                "log_wealth_broken": _highest(broken[rate]) if watched else None,
+                "log_wealth_broken": float(broken[rate].max(initial=0.0)) if watched else None,
                 "wanted": self.goal if watched else None,
             }
         decided, state, since = self.decided(broken), "undecided", None
@@ -353,7 +333,7 @@ class LabelledBets:
 
 def _worth(sample: LabelledSample, *, rate: Rate, claim: Claim, limit: float) -> Floats:
     bets = bets_on(sample, rate, claim, limit)
-    return bets.from_start if claim == "kept" else evidence(bets, batch_starts(sample))
+    return bets.from_start if claim == "kept" else betting.evidence(bets, batch_starts(sample))
 
 
 def _wider(bound: Bound, other: Bound) -> Bound:
@@ -365,7 +345,7 @@ def counts_of(sample: LabelledSample) -> dict[str, int]:
     return {
         "n_drawn": len(sample),
         "n_labels": int(np.count_nonzero(~np.isnan(sample.label) & sample.settled)),
-        "n_pending": int(np.count_nonzero(is_pending(sample))),
+        "n_pending": int(np.count_nonzero(~sample.settled)),
         "n_unsure": int(np.count_nonzero(sample.unsure)),
     }
 
@@ -374,10 +354,6 @@ def log_after(path: Floats, n: int) -> float | None:
     """Return a logarithm after n draws, 0 for n = 0; None for the logarithm of 0."""
     value = float(path[n - 1]) if n else 0.0
     return value if np.isfinite(value) else None
-
-
-def _highest(path: Floats) -> float:
-    return max(0.0, float(path.max(initial=0.0)))
 
 
 #: Required coverage and limit on the FPR; None where nothing is promised.
@@ -460,19 +436,15 @@ def promise_status(
     groups = [] if by is None else _groups(every, error, by)
     shown_parts = [status, *groups] if each else [status]
     if each and groups:
-        shown = all(item["state"] == "kept" for item in groups)
-        since = (
-            max((item["since"] for item in groups), key=lambda at: at["draw"]) if shown else None
-        )
-        status |= {"state": "kept" if shown else "undecided", "since": since}
+        status |= {"state": "undecided", "since": None}
+        if all(item["state"] == "kept" for item in groups):
+            since = max((item["since"] for item in groups), key=lambda at: at["draw"])
+            status |= {"state": "kept", "since": since}
     fallen = [item["decided"] for item in shown_parts if item["decided"] is not None]
-    if fallen:
-        first = min(fallen, key=lambda item: item["draw"])
-        status |= {"state": "broken", "decided": {**first, "shown": True}}
-    elif decided is not None:
-        status |= {"state": "broken", "decided": {**decided, "shown": False}}
-    if status["decided"] is not None:
-        at = status["decided"]
+    if fallen or decided is not None:
+        at: Any = min(fallen, key=lambda item: item["draw"], default=decided)
+        status |= {"state": "broken", "decided": {**at, "shown": bool(fallen)}}
+    if (at := status["decided"]) is not None:
         status["since"] = {name: at[name] for name in ("draw", "batch", "time")}
     status["delta_all"] = status.pop("delta")
     lately, path = _lately(every)
@@ -520,7 +492,7 @@ def _lately(every: LabelledBets) -> tuple[dict[str, Any], Floats]:
     worth, n_rates = {}, len(every.limits)
     for rate, limit in every.limits.items():
         bets, laid = bets_on(sample, rate, "broken", limit), _laid(sample, rate, n_rates)
-        worth[rate] = (detector(bets, laid), bets, laid)
+        worth[rate] = (betting.detector(bets, laid), bets, laid)
     total = every.least(partial(_detected, limits=every.limits))
     now = log_after(total, until) if until else None
     over = total[:until] >= wanted
@@ -528,7 +500,7 @@ def _lately(every: LabelledBets) -> tuple[dict[str, Any], Floats]:
     moved: Rate | None = None
     if alarm:
         moved, (_, bets, laid) = max(worth.items(), key=lambda item: float(item[1][0][until - 1]))
-        since = place(sample, largest_start(bets, laid, until - 1))
+        since = place(sample, betting.largest_start(bets, laid, until - 1))
     return {
         "alarm": alarm,
         "rate": moved,
@@ -546,7 +518,7 @@ def _detected(sample: LabelledSample, *, limits: Mapping[Rate, float]) -> Floats
     total = np.full(len(sample), -np.inf)
     for rate, limit in limits.items():
         bets = bets_on(sample, rate, "broken", limit)
-        total = np.logaddexp(total, detector(bets, _laid(sample, rate, len(limits))))
+        total = np.logaddexp(total, betting.detector(bets, _laid(sample, rate, len(limits))))
     return total
 
 
@@ -608,11 +580,9 @@ def _course(
     lately: Floats,
 ) -> dict[str, Any]:
     """Return how intervals and wealths went, up to each of some draws."""
+    ends = ("estimate", "lower", "upper")
     intervals: dict[str, Any] = {
-        rate: {
-            name: [getattr(pair[index], name) for pair in bounds]
-            for name in ("estimate", "lower", "upper")
-        }
+        rate: {name: [getattr(pair[index], name) for pair in bounds] for name in ends}
         for index, rate in enumerate(RATES)
     }
     times = latest_times(sample)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, Final, Self, TypedDict, Unpack
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,19 +27,6 @@ Ref = tuple[str, int, str]
 _LONGEST_CODE: Final = 35
 #: Columns of numbers that are NaN where they are not known.
 _NUMBERS: Final = ("time", "question_length", "response_length", "chunks")
-
-
-class RowColumns(TypedDict, total=False):
-    """What may be known of each answer beside its score and its outcome; see `Rows`."""
-
-    undefined: ArrayLike
-    failed: ArrayLike
-    time: ArrayLike
-    question_length: ArrayLike
-    response_length: ArrayLike
-    chunks: ArrayLike
-    language: Sequence[str | None]
-    ref: Sequence[Ref] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +61,7 @@ class Rows:
     ref: tuple[Ref, ...] | None = None
 
     @classmethod
-    def of(cls, score: ArrayLike, flagged: ArrayLike, **columns: Unpack[RowColumns]) -> Self:
+    def of(cls, score: ArrayLike, flagged: ArrayLike, **columns: Any) -> Self:
         """Return rows of what is known, the rest filled in as not known.
 
         Parameters
@@ -135,7 +122,7 @@ class Rows:
         """
         if wrong := [item for item in decisions if not isinstance(item, Decision)]:
             raise InputError(f"a watch takes in Rows or decisions; got {wrong[0]!r:.80}")
-        columns: RowColumns = {"failed": [item.failed for item in decisions]}
+        columns: dict[str, Any] = {"failed": [item.failed for item in decisions]}
         if examples is not None:
             validation.paired(examples, len(decisions), "examples", "decision")
             columns["question_length"] = [len(item.question) for item in examples]
@@ -151,20 +138,15 @@ class Rows:
 
     def part(self, start: int, stop: int) -> Self:
         """Return the rows from ``start`` to before ``stop``; arrays are views."""
-        columns: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        cut: dict[str, Any] = {
-            name: None if values is None else values[start:stop] for name, values in columns.items()
-        }
-        return type(self)(**cut)
+        columns: Any = (getattr(self, item.name) for item in fields(self))
+        cut: Any = (None if values is None else values[start:stop] for values in columns)
+        return type(self)(*cut)
 
 
-def _flags(given: Any, name: str, n: int, default: Bools | None = None) -> Bools:
-    if given is None:
-        return np.zeros(n, bool) if default is None else default
-    values = np.asarray(given)
-    if values.ndim != 1 or not np.isin(values, (False, True)).all():
+def _flags(given: Any, name: str, n: int, default: Any = False) -> Bools:
+    values = np.asarray(np.broadcast_to(default, n) if given is None else given)
+    if values.shape != (n,) or not np.isin(values, (False, True)).all():
         raise InputError(f"{name} must hold true or false, one for each of {n} rows")
-    validation.paired(values, n, name, "row")
     return values.astype(bool)
 
 
@@ -186,13 +168,13 @@ def _languages(given: Sequence[str | None] | None, n: int) -> NDArray[np.object_
     values = np.full(n, None, object)
     if given is not None:
         validation.paired(given, n, "language", "row")
-        for row, code in enumerate(given):
-            if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):
-                raise InputError(
-                    f"language must be a code of at most {_LONGEST_CODE} characters, or None; row "
-                    f"{row} has {code!r:.40}"
-                )
-            values[row] = code
+        values[:] = list(given)
+    for code in set(values):
+        if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):
+            raise InputError(
+                f"language must be a code of at most {_LONGEST_CODE} characters, or None; got "
+                f"{code!r:.40}"
+            )
     return values
 
 

@@ -26,7 +26,7 @@ from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
 from calibrail.data.formats import Source
 from calibrail.data.reading import Reading
-from calibrail.data.tables import native, number_array, string_array
+from calibrail.data.tables import byte_array, native, number_array, string_array
 from calibrail.engine.distributed import (
     SerialisedScore,
     engine,
@@ -39,11 +39,10 @@ from calibrail.engine.local import score_here
 from calibrail.engine.shards import (
     Job,
     ShardRun,
-    byte_array,
     digest_of,
-    digests,
     opened_store,
     read_result,
+    shard_digest,
     shard_progress,
     text_of,
     to_examples,
@@ -141,7 +140,7 @@ def decided_lines(
         def jobs() -> Iterator[Job]:
             for number, shard, batch in run.cut(examples):
                 rows = to_table(batch)
-                shard.digest = digests(rows)[1]
+                shard.digest = shard_digest(rows)
                 result = store.result(shard.digest, task.key)
                 shard.results.append(result)
                 shard.waiting = int(not _decided(result, shard.n))

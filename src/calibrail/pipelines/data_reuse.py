@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Certificate, GroupVerdict
 from calibrail.conformal.certificate import Verdict
-from calibrail.data.example import Example, lexicographic_order, mix64, n_repeated
+from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import TEST
 from calibrail.errors import DataError, file_errors
 from calibrail.evaluation import Report
@@ -140,7 +140,7 @@ class DataUse(Record):
         detector gave them, and ``marks`` stand for the labels of their sentences, where they count.
         """
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
-        order = lexicographic_order(digests, labels, parts, *(() if marks is None else (marks,)))
+        order = np.lexsort((*(() if marks is None else (marks,)), parts, labels, digests))
         hasher = sha256()
         for start in range(0, len(order), _AT_A_TIME):
             hasher.update(digests[order[start : start + _AT_A_TIME]].astype("<u8", copy=False).data)

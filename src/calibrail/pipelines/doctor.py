@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Final, cast
 
@@ -20,6 +21,7 @@ from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.formats import Source, names_of, reusable
 from calibrail.data.profile import (
     ENOUGH,
+    DataFinding,
     Diagnosis,
     MarkSurvey,
     NumericColumn,
@@ -42,8 +44,9 @@ from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
 from calibrail.options import ReadOptions
 from calibrail.options.data import Annotators
-from calibrail.options.fields import flags, optional
+from calibrail.options.fields import cli_or_python, flags, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
+from calibrail.report.messages import say
 from calibrail.scores.registry import build, parse_specs
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
@@ -130,7 +133,7 @@ def look_at_marks(
         set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
         supports=supports,
         columns=_sentence_columns(survey.columns, {item.name for item in numbered}),
-        wide=survey.wide.finish(),
+        wide=survey.wide,
         numbered=numbered,
     )
 
@@ -272,7 +275,12 @@ def diagnose(
         warnings=(),
         marks=look_at_marks(source, how, require, _by_digest(survey, copies)),
     )
-    return findings(facts)
+    spelt = {"spell": partial(spell_option, ReadOptions), "either": cli_or_python, "facts": facts}
+    warnings = (
+        DataFinding(code, say(f"data_findings.{code}", spelt, more))
+        for code, more in findings(facts)
+    )
+    return replace(facts, warnings=tuple(warnings))
 
 
 def _by_digest(survey: Survey, copies: NDArray[np.int64]) -> dict[int, int]:

@@ -17,7 +17,7 @@ from calibrail.data.reading import Reading, read
 from calibrail.errors import DataError, InputError, ModelError, file_errors
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
-from calibrail.labelling.exchange.transfer import take_all
+from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
 from calibrail.labelling.folder import (
     GUARDRAIL,
     LOCK,
@@ -29,7 +29,7 @@ from calibrail.labelling.folder import (
     read_plan,
     write_plan,
 )
-from calibrail.labelling.plan import Order, SessionPlan, Traces, balance, read_lots
+from calibrail.labelling.plan import Order, SessionPlan, Traces
 from calibrail.labelling.progress import hallucinated_needed
 from calibrail.labelling.sampling import (
     GuardrailOutcome,

@@ -18,7 +18,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.validation import Bools, Floats
-from calibrail.data.dataset import Digests
+from calibrail.data.dataset import hex_digests
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.formats import Source
 from calibrail.data.reading import read
@@ -507,7 +507,7 @@ def calibration_digests(
     """
     rows = (codes == CALIBRATION) & (both | (table.labels == 1))
     rows |= learnt & (codes == FIT)
-    return Digests(np.sort(table.digests[rows]))
+    return hex_digests(np.sort(table.digests[rows]))
 
 
 def frozen_config(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from calibrail.data.duplicates import (
     earliest_split,
     n_indistinguishable,
 )
-from calibrail.data.example import HALLUCINATED, Example, repeated
+from calibrail.data.example import HALLUCINATED, Example
 from calibrail.data.formats import Source
 from calibrail.data.reading import Reading
 from calibrail.data.splits import CALIBRATION, FIT, TEST
@@ -249,39 +249,17 @@ def require_defined(scored: Scored, index: int = 0) -> None:
         )
 
 
-class ScoredColumns(NamedTuple):
-    """What came of a source that holds scores.
-
-    Attributes
-    ----------
-    opened : Reading
-        The source, read to its end.
-    table : ScoreTable
-        Its scores.
-    known_by : KnownBy
-        How answers are known.
-    """
-
-    opened: Reading
-    table: ScoreTable
-    known_by: KnownBy
-
-
 def scored_columns(
-    source: Source,
-    reading: ReadOptions | None,
     opened: Reading,
     detectors: Sequence[Score],
     keep: Sequence[str],
     *,
     progress: Progress | None = None,
-) -> ScoredColumns | None:
+) -> tuple[ScoreTable, KnownBy] | None:
     """Score a source by its columns; None where its rows must be read one by one.
 
     Parameters
     ----------
-    source, reading
-        What was opened, and how.
     opened : Reading
         Not begun; it still is not where None is returned, or `Reading.begun` says so.
     detectors : sequence of Score
@@ -295,22 +273,16 @@ def scored_columns(
     names, keys = source_columns(scores), {key_of(score) for score in scores}
     if not names or len(keys) < len(detectors) or set(names) & set(keep):
         return None
-    known_twice: NDArray[np.uint64] | None = None
-    for again in (False, True):
-        if again:
-            opened = open_source(source, reading, detectors, keep=keep)
-        known_by = KnownBy()
-        try:
-            blocks = _watched(opened.blocks(names, known_twice), known_by)
-            table = table_of_columns(blocks, scores, keep=keep, progress=progress)
-        except NotPlainError:
-            return None
-        # Where rows have ids, their digests tell whether one has another's.
-        known_twice = repeated(table.digests) if opened.has_ids else None
-        if known_twice is None or not len(known_twice):
-            opened.end()
-            return ScoredColumns(opened, table, known_by)
-    return None
+    known_by = KnownBy()
+    try:
+        blocks = _watched(opened.blocks(names), known_by)
+        table = table_of_columns(blocks, scores, keep=keep, progress=progress)
+    except NotPlainError:
+        return None
+    if len(table.ids.unique()) < len(table):
+        return None
+    opened.end()
+    return table, known_by
 
 
 def with_copies(table: ScoreTable, detectors: Sequence[Score]) -> tuple[ScoreTable, CopyGroups]:
@@ -458,7 +430,7 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
     found = sentences = None
     plain_scores = asked.watch is None and by_sentence is None and not learning
     if plain_scores and without_others(beside, opened):
-        found = scored_columns(source, reading, opened, detectors, columns, progress=progress)
+        found = scored_columns(opened, detectors, columns, progress=progress)
         if found is None and opened.begun:
             opened = open_source(source, reading, detectors, keep=columns)
     answers = None
@@ -478,7 +450,7 @@ def _score(source: Source, detectors: tuple[Score, ...], asked: _Asked) -> Score
     }
     others: tuple[Score, ...] = ()
     if answers is None and found is not None:
-        opened, table, known_by = found
+        table, known_by = found
         table, copies = with_copies(table, detectors)
     elif answers is not None:
         others = stand_beside(beside, detectors, opened, answers[0])

@@ -4,7 +4,7 @@ How a command's document is written
 -----------------------------------
 1. ``report/documents/<command>.py`` holds one function ``document(content) -> Document``. Its
    input is the plain dictionary that the command writes as JSON, so that every number a reader
-   sees is in that file. All sentences for users stand there, and nowhere else.
+   sees is in that file. Its sentences stand in ``report/catalogue``, as templates.
 2. It returns a ``Document``: title, headline, summary, blocks, warnings, notes, next step. A block
    is one of the classes in this module. Texts are plain: no markup, no colours, no line
    breaks; names from the data go in as they are, and each renderer makes them safe for its medium.

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup, escape
 
 from calibrail.formatting import count, number
-from calibrail.report.document import (
-    AnswerCard,
-    Block,
-    Document,
-    Figure,
-    Folded,
-    Section,
-    Slider,
-    Table,
-    all_blocks,
-)
+from calibrail.report import document as parts
 from calibrail.report.documents import build_document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import embedded_json, source_hash
@@ -36,12 +26,12 @@ if TYPE_CHECKING:
 _CORNER: Final = r"(-?[\d.]+) (-?[\d.]+)"
 
 
-def figure_files(document: Document) -> dict[str, str]:
+def figure_files(document: parts.Document) -> dict[str, str]:
     """Return every figure of a document as a file that stands alone, by its name."""
     return {
         block.name: standing_alone(block.svg())
-        for block in all_blocks(document.blocks)
-        if isinstance(block, Figure)
+        for block in parts.all_blocks(document.blocks)
+        if isinstance(block, parts.Figure)
     }
 
 
@@ -70,7 +60,18 @@ def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
     svg = re.sub(r"\s*<style.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r" ?\n *(?=[LQCz])", " ", svg)
-    return svg if limits is None else _movable(svg, limits)
+    if limits is None:
+        return svg
+    # matplotlib draws the axes' background first: from its lower left corner to the right, and up.
+    patches = re.findall(f'd="M {" L ".join([_CORNER] * 5)} z', svg)
+    left, bottom, right, _, _, top, *_ = map(float, patches[1])
+    place = " ".join(map(repr, (left, right, bottom, top, *limits)))
+    svg = svg.replace("<svg ", f'<svg data-place="{place}" ', 1)
+    marks = (
+        '<g class="moving" aria-hidden="true"><path class="spread" d=""/>'
+        '<path class="level" d=""/><circle class="spot" r="5"/></g>'
+    )
+    return svg.replace("</svg>", f"{marks}</svg>", 1)
 
 
 def standing_alone(svg: str) -> str:
@@ -95,23 +96,7 @@ def standing_alone(svg: str) -> str:
     )
 
 
-def _movable(svg: str, limits: tuple[float, float, float, float]) -> str:
-    """Add the marks, and the pixels and values at the corners of the axes."""
-    # matplotlib draws the axes' background first: from its lower left corner to the right, and up.
-    patches = re.findall(f'd="M {" L ".join([_CORNER] * 5)} z', svg)
-    if len(patches) < 2:
-        raise ValueError("matplotlib drew a figure without axes")
-    left, bottom, right, _, _, top, *_ = map(float, patches[1])
-    place = " ".join(map(repr, (left, right, bottom, top, *limits)))
-    svg = svg.replace("<svg ", f'<svg data-place="{place}" ', 1)
-    marks = (
-        '<g class="moving" aria-hidden="true"><path class="spread" d=""/>'
-        '<path class="level" d=""/><circle class="spot" r="5"/></g>'
-    )
-    return svg.replace("</svg>", f"{marks}</svg>", 1)
-
-
-def render_page(document: Document) -> str:
+def render_page(document: parts.Document) -> str:
     """Return a document as one HTML page that loads nothing.
 
     Light and dark follow the reader's preference; names, messages and texts are escaped and rid of
@@ -131,11 +116,11 @@ def render_page(document: Document) -> str:
     """
     document = document.shown_on("page")
     pages = _environment()
-    blocks = list(all_blocks(document.blocks))
-    sliders = [block for block in blocks if isinstance(block, Slider)]
+    blocks = list(parts.all_blocks(document.blocks))
+    sliders = [block for block in blocks if isinstance(block, parts.Slider)]
     needed = {
         "slider.js.j2": bool(sliders),
-        "sort.js.j2": any(isinstance(block, Table) and block.sortable for block in blocks),
+        "sort.js.j2": any(isinstance(block, parts.Table) and block.sortable for block in blocks),
     }
     scripts = [pages.get_template(name).render() for name, is_needed in needed.items() if is_needed]
     return pages.get_template("page.html.j2").render(
@@ -178,7 +163,7 @@ def _clean(value: object) -> object:
     return clean(value) if type(value) is str else value
 
 
-def _svg(figure: Figure, size: str) -> Markup:
+def _svg(figure: parts.Figure, size: str) -> Markup:
     """Return a figure for one width; its names were escaped when it was drawn."""
     return Markup(inline(figure.svg(size == "narrow"), f"{figure.name}-{size}", figure.limits))
 
@@ -227,19 +212,11 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 #: Characters of a line.
 _LINE: Final = 220
 
-#: About how many pixels a part of a page takes, by its tag, and each further line of its text.
-_PIXELS: Final = {
-    **{"h1": 60, "h2": 70, "h3": 50, "strong": 70, "pre": 70, "p": 36, "li": 36},
-    **{'dl class="tiles"': 120, "dt": 28, "tr": 52, "footer": 110},
-}
-_PART: Final = re.compile(rf'(?<!"tile">)<({"|".join(_PIXELS)})[ >]')
-_LINE_PIXELS: Final = 26
-_LINE_CHARACTERS: Final = 75
-#: The tallest frame; a longer page scrolls.
-_TALLEST: Final = 560
+#: Pixels of a frame, which a reader may pull larger; a longer page scrolls.
+_TALL: Final = 420
 
 #: What a short page leaves out: pictures, what is folded, and texts of the data.
-_LEFT_OUT: Final = (Figure, Slider, Folded, AnswerCard)
+_LEFT_OUT: Final = (parts.Figure, parts.Slider, parts.Folded, parts.AnswerCard)
 
 
 def lines(kind: str, name: str, content: tuple[Any, ...]) -> str:
@@ -254,7 +231,7 @@ def lines(kind: str, name: str, content: tuple[Any, ...]) -> str:
     content : tuple
         What that takes.
     """
-    document = _document(name, content)
+    document = build_document(name, *content)
     headline = short(document.headline or document.brief or document.title, _LINE)
     subject = short(document.subject, 80)
     named = f" ({subject})" if subject and subject not in headline else ""
@@ -277,40 +254,23 @@ def frame(kind: str, name: str, content: tuple[Any, ...]) -> str:
     The parameters are those of `lines`. The page is rendered as every page is; the frame keeps its
     style from the notebook's.
     """
-    document = _document(name, content)
-    page = render_page(
-        replace(
-            document, blocks=_short(document.blocks), reproduce={}, data={}, notes=(), footer=""
-        )
-    )
+    document = build_document(name, *content)
+    brief: dict[str, Any] = {"reproduce": {}, "data": {}, "notes": (), "footer": ""}
+    page = render_page(replace(document, blocks=_short(document.blocks), **brief))
     start = Markup('<iframe sandbox="" title="{}" srcdoc="{}" ').format(kind, escape(page))
     style = "width: 100%; border: 1px solid #8884; border-radius: 4px; resize: vertical"
-    return f'{start}style="height: {_height(page)}px; {style}"></iframe>'
-
-
-def _height(page: str) -> int:
-    """Return about how many pixels tall a page is: no script may measure it."""
-    _, *parts = _PART.split(page.partition("<main")[2])
-    tall = 0
-    for tag, content in zip(parts[::2], parts[1::2], strict=True):
-        lines = len(re.sub(r"<[^>]*>", "", content)) // _LINE_CHARACTERS
-        tall += _PIXELS[tag] + _LINE_PIXELS * lines
-    return min(_TALLEST, tall)
+    return f'{start}style="height: {_TALL}px; {style}"></iframe>'
 
 
 def comment(name: str, content: tuple[Any, ...]) -> str:
     """Return a result as Markdown that a comment holds; the parameters are those of `lines`."""
-    return render_comment(_document(name, content))
+    return render_comment(build_document(name, *content))
 
 
-def _document(name: str, content: tuple[Any, ...]) -> Document:
-    return build_document(name, *content)
-
-
-def _short(blocks: Iterable[Block | None]) -> list[Block]:
+def _short(blocks: Iterable[parts.Block | None]) -> list[parts.Block]:
     """Return the blocks that a short page shows."""
     return [
-        replace(block, blocks=_short(block.blocks)) if isinstance(block, Section) else block
+        replace(block, blocks=_short(block.blocks)) if isinstance(block, parts.Section) else block
         for block in blocks
         if block is not None and not isinstance(block, _LEFT_OUT)
     ]

@@ -267,24 +267,14 @@ def render_junit(document: Document) -> str:
     counts = {"failures": str(int(outcome == "failure")), "skipped": str(int(outcome == "skipped"))}
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(root, "testsuite", {"name": "calibrail", "tests": "1", **counts})
-    named = {
-        "classname": "calibrail",
-        "name": _flat_render_junit(f"{document.title} {document.subject}"),
-    }
-    case = ElementTree.SubElement(suite, "testcase", named)
-    said = [document.headline, document.summary, *map(_warning, document.warnings)]
-    text = "\n".join(_flat_render_junit(item) for item in said if item)
+    name = _flat(f"{document.title} {document.subject}")
+    case = ElementTree.SubElement(suite, "testcase", {"classname": "calibrail", "name": name})
+    warnings = (f"warning: {warning.text}" for warning in document.warnings)
+    lines = (document.headline, document.summary, *warnings)
+    text = "\n".join(_flat(line) for line in lines if line)
     if outcome is not None:
-        message = _flat_render_junit(f"{document.headline}. {document.summary}")
+        message = _flat(f"{document.headline}. {document.summary}")
         ElementTree.SubElement(case, outcome, {"message": message}).text = text
     ElementTree.SubElement(case, "system-out").text = text
     xml = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{xml}\n'
-
-
-def _warning(warning: object) -> str:
-    return f"warning: {getattr(warning, 'text', warning)}"
-
-
-def _flat_render_junit(text: str) -> str:
-    return " ".join(clean(text).split())

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from calibrail import formatting
 from calibrail.report import text
@@ -57,6 +57,15 @@ def say(code: str, /, *context: Json, **parameters: Any) -> str:
     return _template(code).render(known | parameters)
 
 
+def say_each(
+    applies: Mapping[str, object], *context: Json, **parameters: Any
+) -> list[tuple[str, str]]:
+    """Return title and text of each code that applies; the parameters are those of `say`."""
+    return [
+        (title(code), say(code, *context, **parameters)) for code, is_so in applies.items() if is_so
+    ]
+
+
 def title(code: str) -> str:
     """Return a message in a few words: its title, or the words that its code is made of."""
     words = code.rpartition(".")[2].replace("_", " ")
@@ -66,6 +75,29 @@ def title(code: str) -> str:
 def is_known(code: str) -> bool:
     """Return whether the catalogue has a message for a code."""
     return code in catalogue()
+
+
+def say_first(cases: Mapping[str, object], /, *context: Json, **parameters: Any) -> str:
+    """Return what the first code says whose case holds; nothing where none does."""
+    code = next((code for code, holds in cases.items() if holds), None)
+    return "" if code is None else say(code, *context, **parameters)
+
+
+def facts(code: str, /, *context: Json, **parameters: Any) -> list[tuple[str, str]]:
+    """Return the parts of a message, each with its name; those that say nothing are left out."""
+    known = {name: value for mapping in (*context, parameters) for name, value in mapping.items()}
+    parts = [(name, _template(code, name).render(known)) for name in catalogue()[code]]
+    return [(name, part) for name, part in parts if part]
+
+
+def remarks(code: str, /, *context: Json, **parameters: Any) -> list[str]:
+    """Return the parts of a message that say something, without their names."""
+    return [part for _, part in facts(code, *context, **parameters)]
+
+
+def word(code: str, name: str, otherwise: str | None = None) -> str:
+    """Return a word of a table of the catalogue; what it lacks, as it is or as it is given."""
+    return catalogue()[code].get(name, text.plain(name) if otherwise is None else otherwise)
 
 
 def spell(reason: str) -> str:
@@ -83,31 +115,31 @@ def spell(reason: str) -> str:
 
 
 def spell_reasons(result: Result) -> Result:
-    """Return a result in which every ``reason`` why a measure is missing is in words."""
-    spelt: Result = _with_reasons(result)
-    return spelt
+    """Return a result in which every ``reason`` why a measure is missing is in words.
 
-
-def _with_reasons(value: Any) -> Any:
-    """Return a value with its reasons in words, however deep; the same object without any."""
+    However deep it stands; what holds none is returned as it is.
+    """
+    value: Any = result
     if isinstance(value, tuple | list):
-        items = [_with_reasons(item) for item in value]
+        items = [spell_reasons(item) for item in value]
         same = all(new is old for new, old in zip(items, value, strict=True))
-        return value if same else type(value)(items)
+        return result if same else cast("Result", type(value)(items))
     if is_dataclass(value):
         parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     elif isinstance(value, Mapping):
         parts = dict(value)
     else:
-        return value
-    words = {
-        name: spell(part) if name == "reason" and isinstance(part, str) else _with_reasons(part)
-        for name, part in parts.items()
-    }
-    changed = {name: new for name, new in words.items() if new is not parts[name]}
+        return result
+    changed: dict[str, Any] = {}
+    for name, part in parts.items():
+        new = spell(part) if name == "reason" and isinstance(part, str) else spell_reasons(part)
+        if new is not part:
+            changed[name] = new
     if not changed:
-        return value
-    return parts | changed if isinstance(value, Mapping) else replace(value, **changed)
+        return result
+    if isinstance(value, Mapping):
+        return cast("Result", parts | changed)
+    return cast("Result", replace(value, **changed))
 
 
 @cache
@@ -118,19 +150,17 @@ def catalogue() -> dict[str, dict[str, str]]:
         topic, _, ending = path.name.rpartition(".")
         if ending == "toml":
             content = tomllib.loads(path.read_text(encoding="utf-8"))
-            entries |= {f"{topic}.{code}": _entry(value) for code, value in content.items()}
+            for code, value in content.items():
+                # A text alone may stand for its table.
+                entry = {"text": value} if isinstance(value, str) else value
+                words = {name: " ".join(part.split()) for name, part in entry.items()}
+                entries[f"{topic}.{code}"] = words
     return entries
 
 
-def _entry(value: str | dict[str, str]) -> dict[str, str]:
-    """Return an entry with its line breaks as spaces; a text alone may stand for its table."""
-    entry = {"text": value} if isinstance(value, str) else value
-    return {name: " ".join(part.split()) for name, part in entry.items()}
-
-
 @cache
-def _template(code: str) -> Template:
-    return environment().from_string(catalogue()[code]["text"])
+def _template(code: str, part: str = "text") -> Template:
+    return environment().from_string(catalogue()[code][part])
 
 
 @cache
@@ -144,7 +174,9 @@ def environment() -> Environment:
         count=formatting.count,
         percent=formatting.percent,
         number=formatting.number,
+        duration=formatting.duration,
         n=lambda value: f"{value:,}",
+        whole=lambda value: f"{value:,.0f}",
         fixed=lambda value, digits: f"{value:.{digits}f}",
         names=lambda items: formatting.listed([str(item) for item in items]),
         share=text.share,
@@ -157,6 +189,7 @@ def environment() -> Environment:
         group=text.group_label,
         feature=text.called,
         plain=text.plain,
+        quoted=repr,
         capital=text.capital,
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
@@ -168,8 +201,9 @@ def _of_known(function: Callable[..., str]) -> Callable[..., str]:
     from jinja2 import StrictUndefined
 
     def of(value: Any, *arguments: Any) -> str:
-        if isinstance(value, StrictUndefined):
-            str(value)
+        for item in (value, *arguments):
+            if isinstance(item, StrictUndefined):
+                str(item)
         return function(value, *arguments)
 
     return of

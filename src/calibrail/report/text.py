@@ -310,21 +310,6 @@ _FEATURES: Final = {
     "theta_qc": "the question-context angle",
 }
 
-#: The components of the index.
-COMPONENTS: Final = {
-    "theta_rq": "the angle between response and question",
-    "theta_rc": "the angle between response and context",
-    "ratio": "their ratio",
-}
-
-#: What a feature does to a detector's result, by its verdict.
-EXPLAINS: Final = {
-    "explains": "explains",
-    "explains most": "explains most of",
-    "explains part": "explains part of",
-    "does not explain": "does not explain",
-}
-
 
 def called(feature: str) -> str:
     """Return how a feature is called in sentences.

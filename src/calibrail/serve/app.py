@@ -3,19 +3,19 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
-from calibrail.data.example import Example
 from calibrail.errors import CalibrailError
 from calibrail.guardrail.decision import SEEN, Cause, Decision
 from calibrail.options import Release
@@ -31,15 +31,14 @@ from calibrail.serve.schemas import (
     Check,
     CheckBatch,
     DecisionReply,
+    Item,
     Problem,
     Select,
     SelectReply,
     ServiceProblem,
     StateReply,
-    field_names,
-    misread,
+    parse,
     pointer,
-    read_json,
 )
 from calibrail.serve.service import Service
 
@@ -68,48 +67,15 @@ _DECIDING: Final = _refusals(400, 401, 404, 408, 413, 415, 422, 429, 503)
 _STATE: Final = _refusals(503)
 
 
-def _examples(**bodies: Mapping[str, Any]) -> Any:
-    return Body(openapi_examples={name: {"value": body} for name, body in bodies.items()})
-
-
-class _StrictRequest(Request):
-    """A request whose JSON is read as `read_json` does: fields given twice are refused."""
-
-    async def json(self) -> Any:
-        if (content := read_json(await self.body())) is None:
-            # FastAPI would take it for no body at all.
-            raise misread([{"type": "model_type", "loc": (), "msg": ""}], ())
-        return content
-
-
-class _StrictRoute(APIRoute):
-    """A route whose body FastAPI validates once it was read strictly."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
-        handle = super().get_route_handler()
-
-        async def strict(request: Request) -> Response:
-            try:
-                return await handle(_StrictRequest(request.scope, request.receive))
-            except RequestValidationError as error:
-                raise _invalid(error, self.body_field) from None
-
-        return strict
-
-
-def _invalid(error: RequestValidationError, body: Any) -> ServiceProblem:
-    """Return the problem of a parameter or a body that FastAPI refused."""
-    complaints = [dict(item) for item in error.errors()]
-    where, *place = complaints[0]["loc"]
-    if where == "query":
-        detail = f"?{place[0]}= must be {complaints[0]['ctx']['expected']}"
-        return ServiceProblem(422, "invalid-request", detail)
-    if not place and complaints[0]["type"] == "missing":
-        return ServiceProblem(400, "not-json", "the body holds nothing; send one JSON object")
-    for item in complaints:
-        item["loc"] = item["loc"][1:]
-    return misread(complaints, field_names(body.field_info.annotation))
+def _taking(
+    kind: type[BaseModel], examples: Mapping[str, Any], **others: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what OpenAPI says of the bodies that a route takes, which it parses itself."""
+    content = {
+        "schema": {"$ref": f"#/components/schemas/{kind.__name__}"},
+        "examples": {name: {"value": body} for name, body in examples.items()},
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": content, **others}}}
 
 
 #: Which guardrail is asked for.
@@ -117,18 +83,7 @@ Which = Annotated[
     str | None, Query(description="Which guardrail decides; needed where there are several.")
 ]
 
-_STREAM_BODY: Final = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/Item"},
-                "examples": {"whole": {"value": _ANSWER}},
-            },
-            LINES: {"schema": {"type": "string"}, "example": _LINES},
-        },
-    }
-}
+_STREAM_LINES: Final = {"schema": {"type": "string"}, "example": _LINES}
 _STREAM_RESPONSES: Final = {
     **_DECIDING,
     200: {
@@ -177,31 +132,16 @@ async def select_items(service: Service, loaded: Loaded, asked: Select) -> str:
         result = await asyncio.to_thread(select_decided, batch, decided, release, _SOURCE)
     except CalibrailError as error:
         raise _select_refusal(error) from None
-    given = iter(decided)
-    decisions = [
-        next(given) if is_new else _withheld(example)
-        for example, is_new in zip(examples, new, strict=True)
-    ]
-    released = iter(result.selection.released)
-    await asyncio.to_thread(
-        service.keep,
-        loaded,
-        list(zip(examples, decisions, strict=True)),
-        kind="select",
-        released=[is_new and bool(next(released)) for is_new in new],
-    )
-    chosen = iter(result.items())
+    pairs, items, chosen = [], [], iter(zip(decided, result.items(), strict=True))
     unreleased = {"released": False, "score": None, "p_value": None, "seen_before": True}
-    items = [
-        next(chosen) if is_new else {"id": example.id, **unreleased}
-        for example, is_new in zip(examples, new, strict=True)
-    ]
+    for example, is_new in zip(examples, new, strict=True):
+        seen = Decision(example.id, "error", None, None, None, SEEN, cause=Cause("seen_before"))
+        decision, item = next(chosen) if is_new else (seen, {"id": example.id, **unreleased})
+        pairs.append((example, decision))
+        items.append(item)
+    released = [bool(item["released"]) for item in items]
+    await asyncio.to_thread(service.keep, loaded, pairs, kind="select", released=released)
     return json.dumps({**result.to_dict(), "items": items}, ensure_ascii=False, allow_nan=False)
-
-
-def _withheld(example: Example) -> Decision:
-    """Return what the log says of an answer that the guardrail was calibrated on."""
-    return Decision(example.id, "error", None, None, None, SEEN, cause=Cause("seen_before"))
 
 
 def _select_refusal(error: CalibrailError) -> ServiceProblem:
@@ -233,14 +173,16 @@ def application(service: Service) -> FastAPI:
         description="The service's CALIBRAIL_TOKEN, where it has one.",
     )
     closed = [] if service.token is None else [Depends(bearer)]
-    routes = APIRouter(
-        route_class=_StrictRoute, dependencies=closed, default_response_class=JSONResponse
-    )
+    routes = APIRouter(dependencies=closed, default_response_class=JSONResponse)
 
     @app.exception_handler(ServiceProblem)
     async def refused(_: Request, problem: Exception) -> Response:
         assert isinstance(problem, ServiceProblem)
         return problem.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def unknown_format(_: Request, error: Exception) -> Response:
+        return ServiceProblem(422, "invalid-request", "?format= is json, html or md").response()
 
     @app.exception_handler(HTTPException)
     async def unrouted(request: Request, error: Exception) -> Response:
@@ -257,38 +199,47 @@ def application(service: Service) -> FastAPI:
 
     Decider = Annotated[Loaded, Depends(decider)]  # noqa: N806 - a type
 
-    @routes.post("/v1/check", response_model=DecisionReply, responses=_DECIDING)
-    async def check(
-        loaded: Decider, asked: Annotated[Check, _examples(texts=_ANSWER, column=_COLUMN)]
-    ) -> Response:
+    takes = _taking(Check, {"texts": _ANSWER, "column": _COLUMN})
+
+    @routes.post(
+        "/v1/check", response_model=DecisionReply, responses=_DECIDING, openapi_extra=takes
+    )
+    async def check(loaded: Decider, request: Request) -> Response:
         """Decide about one answer."""
+        asked = parse(Check, await request.body())
         example = asked.example(loaded.guardrail)
         decisions = await service.batcher.decide(loaded, [example], alone=asked.evidence)
         return _json(decisions[0].line(evidence=asked.evidence))
 
-    @routes.post("/v1/check/batch", response_model=BatchReply, responses=_DECIDING)
-    async def check_batch(
-        loaded: Decider, asked: Annotated[CheckBatch, _examples(texts={"items": [_ANSWER]})]
-    ) -> Response:
+    takes = _taking(CheckBatch, {"texts": {"items": [_ANSWER]}})
+
+    @routes.post(
+        "/v1/check/batch", response_model=BatchReply, responses=_DECIDING, openapi_extra=takes
+    )
+    async def check_batch(loaded: Decider, request: Request) -> Response:
         """Decide about answers, each as if it were alone."""
+        asked = parse(CheckBatch, await request.body())
         examples = [
             item.example(loaded.guardrail, ("items", place))
             for place, item in enumerate(asked.items)
         ]
         decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
-        return _json(_items(decisions, evidence=asked.evidence))
+        lines = ", ".join(decision.line(evidence=asked.evidence) for decision in decisions)
+        return _json(f'{{"items": [{lines}]}}')
 
-    @routes.post(STREAM_PATH, responses=_STREAM_RESPONSES, openapi_extra=_STREAM_BODY)
+    takes = _taking(Item, {"whole": _ANSWER}, **{LINES: _STREAM_LINES})
+
+    @routes.post(STREAM_PATH, responses=_STREAM_RESPONSES, openapi_extra=takes)
     async def check_stream(loaded: Decider, request: Request) -> Response:
         """Decide about an answer sentence by sentence, while it is being written."""
         return await streaming.stream(service, loaded, request)
 
-    @routes.post("/v1/select", response_model=SelectReply, responses=_DECIDING)
-    async def select(
-        loaded: Decider,
-        asked: Annotated[Select, _examples(texts={"items": [_ANSWER], "fdr": 0.1})],
-    ) -> Response:
+    takes = _taking(Select, {"texts": {"items": [_ANSWER], "fdr": 0.1}})
+
+    @routes.post("/v1/select", response_model=SelectReply, responses=_DECIDING, openapi_extra=takes)
+    async def select(loaded: Decider, request: Request) -> Response:
         """Release as many answers of a batch as the false discovery rate allows."""
+        asked = parse(Select, await request.body())
         return _json(await select_items(service, loaded, asked))
 
     @routes.get("/v1/guardrail", response_model=dict[str, Any], responses=_CARDS)
@@ -322,14 +273,15 @@ def application(service: Service) -> FastAPI:
     @app.get("/healthz", response_model=StateReply, responses=_STATE)
     async def health() -> Response:
         """Say that the process lives, and that starting it anew would not help."""
-        service.refuse_dead()
-        return _json('{"status": "alive"}')
+        problem = service.dead()
+        return _json('{"status": "alive"}') if problem is None else problem.response()
 
     @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", response_model=StateReply, responses=_STATE)
     async def ready() -> Response:
         """Say whether the service decides, and whether it could not count all that it did."""
-        service.refuse_unready()
+        if (problem := service.unready()) is not None:
+            return problem.response()
         counts = ', "metrics": "incomplete"' if service.metrics.failed else ""
         return _json(f'{{"status": "ready"{counts}}}')
 
@@ -339,19 +291,22 @@ def application(service: Service) -> FastAPI:
         return Response(service.metrics.text(), media_type=MEDIA_TYPE)
 
     app.include_router(routes)
-    _describe_problems(app)
+    _describe_bodies(app)
     return app
 
 
-def _describe_problems(app: FastAPI) -> None:
-    """Let an application's OpenAPI hold the schema of problems, which no route returns itself."""
+def _describe_bodies(app: FastAPI) -> None:
+    """Let OpenAPI hold the schemas of bodies that no route declares to FastAPI itself."""
     plain = app.openapi
+    kinds: list[type[BaseModel]] = [Check, CheckBatch, Select, Problem]
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
-            schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas = plain()["components"]["schemas"]
-            schemas |= {**schema.pop("$defs"), "Problem": schema}
+            _, schema = models_json_schema(
+                [(kind, "validation") for kind in kinds],
+                ref_template="#/components/schemas/{model}",
+            )
+            plain()["components"]["schemas"] |= schema["$defs"]
         return plain()
 
     app.openapi = described  # type: ignore[method-assign]
@@ -361,23 +316,13 @@ def _refuse_other_parameters(request: Request, *known: str) -> None:
     """Refuse a parameter that is given twice, or that nothing reads: it may be misspelt."""
     names = [name for name, _ in request.query_params.multi_items()]
     if twice := [name for name in known if names.count(name) > 1]:
-        raise ServiceProblem(
-            422, "invalid-request", f"the address has ?{twice[0]}= more than once; give it once"
-        )
+        detail = f"the address has ?{twice[0]}= more than once; give it once"
+        raise ServiceProblem(422, "invalid-request", detail)
     if unknown := [name for name in names if name not in known]:
-        raise ServiceProblem(
-            422,
-            "invalid-request",
-            f"the address has ?{unknown[0]!s:.40}=, which nothing reads; it may have "
-            f"{' and '.join(f'?{name}=' for name in known)}",
-        )
+        detail = f"the address has ?{unknown[0]!s:.40}=, which nothing reads; it may have "
+        detail += " and ".join(f"?{name}=" for name in known)
+        raise ServiceProblem(422, "invalid-request", detail)
 
 
-def _items(decisions: Iterable[Decision], *, evidence: bool) -> str:
-    lines = ", ".join(decision.line(evidence=evidence) for decision in decisions)
-    return f'{{"items": [{lines}]}}'
-
-
-def _json(text: str, **options: Any) -> Response:
-    body = text.encode("utf-8", "surrogatepass")
-    return Response(body, media_type="application/json", **options)
+def _json(text: str) -> Response:
+    return Response(text.encode("utf-8", "surrogatepass"), media_type="application/json")

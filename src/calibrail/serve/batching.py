@@ -13,119 +13,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from calibrail.data.example import Example
 from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.options.runtime import ServeOptions
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import ServiceProblem
-
-
-class PendingRequest:
-    """Answers that came together and are answered together."""
-
-    __slots__ = ("answers", "decisions", "done", "left", "timer")
-
-    def __init__(self, done: asyncio.Future[list[Decision]]) -> None:
-        self.done = done
-        self.answers: list[PendingAnswer] = []
-        self.decisions: list[Decision | None] = []
-        self.left = 0
-        self.timer: asyncio.TimerHandle | None = None
-
-
-class PendingAnswer:
-    """One answer that waits for its decision.
-
-    Attributes
-    ----------
-    example : Example
-        The answer.
-    loaded : Loaded
-        The guardrail that it came to; another one that is swapped in does not decide it.
-    alone : bool
-        Whether it is scored by itself.
-    kept : bool
-        Whether its decision is kept as soon as there is one.
-    """
-
-    __slots__ = ("alone", "example", "kept", "loaded", "place", "request", "settled")
-
-    def __init__(self, example: Example, loaded: Loaded, *, alone: bool, kept: bool) -> None:
-        self.example, self.loaded, self.alone, self.kept = example, loaded, alone, kept
-        self.request: PendingRequest
-        self.place = 0
-        #: Set under the lock by worker or timeout, whichever is first; that one gives the decision.
-        self.settled = False
-
-
-class StreamStep:
-    """What is to be done in turn for an answer that is still being written."""
-
-    __slots__ = ("alone", "done", "loaded", "settled", "work")
-
-    def __init__(self, loaded: Loaded, work: Callable[[], Any], done: asyncio.Future[Any]) -> None:
-        self.loaded, self.work, self.done = loaded, work, done
-        self.alone, self.settled = True, False
-
-    def take(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Do it, in a thread that scores."""
-        try:
-            result, error = self.work(), None
-        except BaseException as raised:
-            result, error = (
-                None,
-                raised if isinstance(raised, Exception) else _exit_as_error(raised),
-            )
-        loop.call_soon_threadsafe(self._deliver, result, error)
-
-    def _deliver(self, result: Any, error: Exception | None) -> None:
-        if self.done.done():
-            return
-        if error is not None:
-            self.done.set_exception(error)
-        else:
-            self.done.set_result(result)
-
-
-def _exit_as_error(error: BaseException) -> RuntimeError:
-    """Wrap SystemExit or KeyboardInterrupt, which no future takes."""
-    return RuntimeError(repr(error))
-
-
-class WorkQueue:
-    """Answers that wait for the same threads."""
-
-    def __init__(self, lock: threading.Lock, n_threads: int) -> None:
-        self.ready = threading.Condition(lock)
-        self.waiting: deque[PendingAnswer | StreamStep] = deque()
-        self.n_threads, self.n_idle = n_threads, 0
-        self.threads: list[threading.Thread] = []
-        #: When each thread that is at work began its batch.
-        self.began: dict[int, float] = {}
-
-    def take(self, most: int) -> list[PendingAnswer | StreamStep]:
-        """Return the first answer, and with it others that may share its batch."""
-        first = self.waiting.popleft()
-        batch: list[PendingAnswer | StreamStep] = [first]
-        if first.alone:
-            return batch
-        left: list[PendingAnswer | StreamStep] = []
-        while self.waiting and len(batch) < most:
-            answer = self.waiting.popleft()
-            shares = answer.loaded is first.loaded and not answer.alone
-            (batch if shares else left).append(answer)
-        self.waiting.extendleft(reversed(left))
-        return batch
-
-    def drop_settled(self) -> None:
-        """Forget answers that were decided otherwise."""
-        if any(answer.settled for answer in self.waiting):
-            self.waiting = deque(answer for answer in self.waiting if not answer.settled)
-
 
 Result = TypeVar("Result")
 
@@ -137,9 +35,98 @@ ASKING_THREADS: Final = 8
 RETRY_AFTER: Final = 1
 
 
+@dataclass(slots=True, eq=False)
+class PendingRequest:
+    """Answers that came together and are answered together."""
+
+    done: asyncio.Future[list[Decision]]
+    answers: "list[PendingAnswer]" = field(default_factory=list)
+    left: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class PendingAnswer:
+    """One answer that waits for its decision.
+
+    Attributes
+    ----------
+    request : PendingRequest
+        What it came with.
+    example : Example
+        The answer.
+    loaded : Loaded
+        The guardrail that it came to; another one that is swapped in does not decide it.
+    alone : bool
+        Whether it is scored by itself.
+    kept : bool
+        Whether its decision is kept as soon as there is one.
+    settled : bool
+        Set under the lock by worker or timeout, whichever is first; that one gives the decision.
+    decision : Decision or None
+        The decision, once it is given.
+    """
+
+    request: PendingRequest
+    example: Example
+    loaded: Loaded
+    alone: bool
+    kept: bool
+    settled: bool = False
+    decision: Decision | None = None
+
+
+@dataclass(slots=True, eq=False)
+class StreamStep:
+    """What is to be done in turn for an answer that is still being written."""
+
+    loaded: Loaded
+    work: Callable[[], Any]
+    done: Future[Any] = field(default_factory=Future)
+    alone: bool = True
+    settled: bool = False
+
+    def take(self) -> None:
+        """Do it, in a thread that scores."""
+        if self.done.set_running_or_notify_cancel():
+            try:
+                self.done.set_result(self.work())
+            except Exception as error:
+                self.done.set_exception(error)
+            except BaseException as error:
+                # SystemExit or KeyboardInterrupt would end whoever waits.
+                self.done.set_exception(RuntimeError(repr(error)))
+
+
+class WorkQueue:
+    """Answers that wait for the same threads."""
+
+    def __init__(self, lock: threading.Lock, n_threads: int) -> None:
+        self.ready = threading.Condition(lock)
+        self.waiting: deque[PendingAnswer | StreamStep] = deque()
+        self.n_threads, self.threads = n_threads, list[threading.Thread]()
+        #: When each thread that is at work began its batch.
+        self.began: dict[int, float] = {}
+
+    def take(self, most: int) -> list[PendingAnswer | StreamStep]:
+        """Return the first answer, and with it others that may share its batch."""
+        first = self.waiting.popleft()
+        batch: list[PendingAnswer | StreamStep] = [first]
+        left: list[PendingAnswer | StreamStep] = []
+        while self.waiting and len(batch) < most and not first.alone:
+            answer = self.waiting.popleft()
+            shares = answer.loaded is first.loaded and not answer.alone
+            (batch if shares else left).append(answer)
+        self.waiting.extendleft(reversed(left))
+        return batch
+
+    def drop_settled(self) -> None:
+        """Forget answers that were decided otherwise."""
+        self.waiting = deque(answer for answer in self.waiting if not answer.settled)
+
+
 #: Takes what one guardrail decided before it is given, in any thread; raises where it cannot be
 #: kept.
-Keep = Callable[[Sequence[tuple[PendingAnswer, Decision]]], None]
+Keep = Callable[[Loaded, Sequence[tuple[Example, Decision]]], None]
 
 
 class Batcher:
@@ -149,27 +136,17 @@ class Batcher:
 
     Parameters
     ----------
-    max_batch, queue : int
-        Most answers that are scored together; most that wait or are scored.
-    deadline : float
-        Seconds after which an answer is decided by the failure policy.
+    options : ServeOptions
+        How many answers are scored together at most, how many wait, and until when.
     keep : callable
         Takes decisions before they are given.
     metrics : Metrics
         Counts batches, and what waits.
     """
 
-    def __init__(
-        self,
-        *,
-        max_batch: int,
-        queue: int,
-        deadline: float,
-        keep: Keep,
-        metrics: Metrics,
-    ) -> None:
-        self._max_batch, self._most, self._deadline = max_batch, queue, deadline
-        self._keep, self._metrics = keep, metrics
+    def __init__(self, options: ServeOptions, keep: Keep, metrics: Metrics) -> None:
+        self._max_batch, self._most = options.max_batch, options.queue
+        self._deadline, self._keep, self._metrics = options.deadline, keep, metrics
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._lock = threading.Lock()
@@ -222,30 +199,24 @@ class Batcher:
             If there is no room, or a decision cannot be kept.
         """
         if len(examples) > self._most:
-            raise ServiceProblem(
-                413,
-                "too-many-items",
-                f"{len(examples):,} answers in one request; send {self._most:,} at most",
-            )
-        request = PendingRequest(self._loop.create_future())
-        for place, example in enumerate(examples):
-            answer = PendingAnswer(example, loaded, alone=alone, kept=kept)
-            answer.request, answer.place = request, place
-            request.answers.append(answer)
-        request.left = len(examples)
-        request.decisions = [None] * len(examples)
+            detail = f"{len(examples):,} answers in one request; send {self._most:,} at most"
+            raise ServiceProblem(413, "too-many-items", detail)
+        request = PendingRequest(self._loop.create_future(), left=len(examples))
+        request.answers = [PendingAnswer(request, item, loaded, alone, kept) for item in examples]
         with self._lock:
             self._make_room(len(examples))
             lane = self._lane(loaded)
             lane.waiting.extend(request.answers)
-            lane.ready.notify(min(len(examples), lane.n_idle))
+            lane.ready.notify(len(examples))
         late = f"no decision within {self._deadline:g} s"
-        request.timer = self._loop.call_later(self._deadline, self._expire, request, late)
+        timer = self._loop.call_later(self._deadline, self._expire, request, late)
         self._open.add(request)
         try:
             return await request.done
         finally:
             self._open.discard(request)
+            if not request.left:
+                timer.cancel()
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
@@ -266,9 +237,8 @@ class Batcher:
             yield
         finally:
             with self._lock:
-                self._n -= 1
                 self._n_written -= 1
-                self._metrics.waiting(self._n)
+                self._make_room(-1)
 
     async def step(self, loaded: Loaded, work: Callable[[], Result]) -> Result:
         """Do what one sentence of an answer needs, in its turn, and return what it gives.
@@ -278,14 +248,14 @@ class Batcher:
         TimeoutError
             If it is not done by the deadline. What was begun goes on, and nobody hears of it.
         """
-        step = StreamStep(loaded, work, self._loop.create_future())
+        step = StreamStep(loaded, work)
         with self._lock:
             lane = self._lane(loaded)
             lane.waiting.append(step)
-            lane.ready.notify(min(1, lane.n_idle))
+            lane.ready.notify()
         try:
             async with asyncio.timeout(self._deadline):
-                result: Result = await step.done
+                result: Result = await asyncio.wrap_future(step.done)
                 return result
         except TimeoutError:
             raise DeadlineError(f"no decision within {self._deadline:g} s") from None
@@ -307,10 +277,9 @@ class Batcher:
         self._metrics.waiting(self._n)
 
     def _lane(self, loaded: Loaded) -> WorkQueue:
+        """Return where answers to a guardrail wait; threads that ended are started anew."""
         name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
-        lane = self._lanes.get(name)
-        if lane is None:
-            lane = self._lanes[name] = WorkQueue(self._lock, n)
+        lane = self._lanes.setdefault(name, WorkQueue(self._lock, n))
         lane.threads = [thread for thread in lane.threads if thread.is_alive()]
         for number in range(len(lane.threads), n):
             thread = threading.Thread(
@@ -326,17 +295,14 @@ class Batcher:
     def _work(self, lane: WorkQueue) -> None:
         while True:
             with self._lock:
-                while not lane.waiting:
-                    if self._closed:
-                        return
-                    lane.n_idle += 1
-                    lane.ready.wait()
-                    lane.n_idle -= 1
+                lane.ready.wait_for(lambda: lane.waiting or self._closed)
+                if not lane.waiting:
+                    return
                 batch = lane.take(self._max_batch)
                 lane.began[threading.get_ident()] = time.monotonic()
             try:
                 if isinstance(batch[0], StreamStep):
-                    batch[0].take(self._loop)
+                    batch[0].take()
                 else:
                     self._decide([item for item in batch if isinstance(item, PendingAnswer)])
             except BaseException:
@@ -357,39 +323,35 @@ class Batcher:
             mine = [pair for pair in zip(batch, decisions, strict=True) if not pair[0].settled]
             for answer, _ in mine:
                 answer.settled = True
-        self._give(mine)
+        if mine:
+            self._give(mine)
 
     def _give(self, decided: Sequence[tuple[PendingAnswer, Decision]]) -> None:
         """Keep decisions, then hand them to the requests."""
         problem: Exception | None = None
-        if decided:
-            try:
-                if kept := [pair for pair in decided if pair[0].kept]:
-                    self._keep(kept)
-            except BaseException as error:
-                problem = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            self._loop.call_soon_threadsafe(self._deliver, decided, problem)
+        try:
+            if kept := [(item.example, decision) for item, decision in decided if item.kept]:
+                # They came to the same guardrail.
+                self._keep(decided[0][0].loaded, kept)
+        except Exception as error:
+            problem = error
+        self._loop.call_soon_threadsafe(self._deliver, decided, problem)
 
     def _deliver(
         self, decided: Sequence[tuple[PendingAnswer, Decision]], problem: Exception | None
     ) -> None:
         with self._lock:
-            self._n -= len(decided)
-            self._metrics.waiting(self._n)
+            self._make_room(-len(decided))
         for answer, decision in decided:
-            request = answer.request
-            request.decisions[answer.place] = decision
+            request, answer.decision = answer.request, decision
             request.left -= 1
             if request.done.done():
                 continue
             if problem is not None:
                 request.done.set_exception(problem)
             elif request.left == 0:
-                request.done.set_result([item for item in request.decisions if item is not None])
-            else:
-                continue
-            if request.timer is not None:
-                request.timer.cancel()
+                decisions = [item.decision for item in request.answers]
+                request.done.set_result([item for item in decisions if item is not None])
 
     def _expire(self, request: PendingRequest, late_for: str) -> None:
         """Take what has no decision out of the queue, and decide it by the failure policy."""
@@ -423,9 +385,8 @@ class Batcher:
 
 
 def _full(why: str) -> ServiceProblem:
-    return ServiceProblem(
-        429, "queue-full", f"{why}; send this again later", retry_after=RETRY_AFTER
-    )
+    detail = f"{why}; send this again later"
+    return ServiceProblem(429, "queue-full", detail, retry_after=RETRY_AFTER)
 
 
 def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) -> list[Decision]:

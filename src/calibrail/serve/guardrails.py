@@ -90,10 +90,6 @@ def warm(guardrail: Guardrail) -> None:
         guardrail.decide([_WARMING])
 
 
-#: Size, time of change and inode of a file and its signature; None where it is not there.
-Stamp = tuple[tuple[int, int, int] | None, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a file that changed does not decide.
@@ -115,27 +111,20 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: What was there when it was last read, and when it was last looked at.
-        self.read = self.seen = stamp_of(path)
         self.refusal: Refusal | None = None
+        #: What was there when it was last read, and when it was last looked at.
+        self.read = self.seen = self.stamp()
 
-    def changed(self) -> bool:
-        """Return whether another file has come to rest here since the last reading."""
-        before, self.seen = self.seen, stamp_of(self.path)
-        return self.seen == before != self.read
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Return what tells a file and its signature from what stood there before."""
-    return tuple(map(_stamp, (path, signature_path(path))))
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_size, state.st_mtime_ns, state.st_ino
+    def stamp(self) -> list[tuple[int, int, int] | None]:
+        """Return what tells a file and its signature from what stood there before."""
+        stamps: list[tuple[int, int, int] | None] = []
+        for path in (self.path, signature_path(self.path)):
+            try:
+                state = path.stat()
+                stamps.append((state.st_size, state.st_mtime_ns, state.st_ino))
+            except OSError:
+                stamps.append(None)
+        return stamps
 
 
 class Guardrails:
@@ -186,7 +175,9 @@ class Guardrails:
 
         A file that still grows is left until it has been the same twice.
         """
-        return self._files[name].changed()
+        file = self._files[name]
+        before, file.seen = file.seen, file.stamp()
+        return file.seen == before != file.read
 
     def names(self) -> list[str]:
         """Return all names."""
@@ -198,11 +189,11 @@ class Guardrails:
         Requests under way finish with the guardrail that they came to.
         """
         file = self._files[name]
-        file.read = file.seen = stamp_of(file.path)
+        file.read = file.seen = file.stamp()
         try:
             self._loaded[name] = self._opened(name, file.path)
             file.refusal = None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Foreign code may run here; whatever it raises, the old guardrail goes on.
             reason = str(error) if isinstance(error, CalibrailError) else repr(error)
             file.refusal = Refusal(datetime.now(UTC), reason)

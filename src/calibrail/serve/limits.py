@@ -22,7 +22,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from calibrail.serve.batching import RETRY_AFTER
-from calibrail.serve.schemas import PROBLEM_TYPE, ServiceProblem
+from calibrail.serve.schemas import ServiceProblem
 from calibrail.serve.service import Service
 
 #: How many of the largest bodies are held at a time.
@@ -86,7 +86,21 @@ class RequestLimits:
                 self._service.metrics.requested(route, status, seconds, problem)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        held = [0]
+        held = 0
+
+        async def counted() -> Message:
+            """Return what comes next, as long as bodies are not too large."""
+            nonlocal held
+            message = await receive()
+            size = len(message.get("body", b""))
+            held, self._held = held + size, self._held + size
+            if held > self._most:
+                raise self._too_large()
+            if self._held > _BODIES * self._most:
+                detail = "too many large requests at a time; send this again later"
+                raise ServiceProblem(429, "too-busy", detail, retry_after=RETRY_AFTER)
+            return message
+
         try:
             headers = dict(scope["headers"])
             for name in _ONCE:
@@ -95,101 +109,55 @@ class RequestLimits:
                     raise ServiceProblem(400, "invalid-request", f"{detail}; send it once")
             self._admit(scope, headers)
             if streams(scope):
-                await self._app(scope, self._in_pieces(receive, held), send)
+                await self._app(scope, counted, send)
                 return
-            body = await self._body(headers, receive, held)
-            await self._pass_on(body, scope, receive, send)
+            bodies = [await self._body(headers, counted)]
+
+            async def whole() -> Message:
+                if not bodies:
+                    return await receive()
+                return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+
+            await self._app(scope, whole, send)
         except ServiceProblem as problem:
             scope["problem"] = problem.kind
             await problem.response()(scope, receive, send)
         except ConnectionResetError:
             pass
         finally:
-            self._held -= held[0]
-
-    def _in_pieces(self, receive: Receive, held: list[int]) -> Receive:
-        """Return what gives the parts of a body as they come, as long as they are not too many."""
-
-        async def piece() -> Message:
-            message = await receive()
-            if message["type"] == "http.request":
-                self._hold(len(message.get("body", b"")), held)
-            return message
-
-        return piece
-
-    def _hold(self, size: int, held: list[int]) -> None:
-        """Count bytes of a body."""
-        held[0] += size
-        self._held += size
-        if held[0] > self._most:
-            raise self._too_large()
-        if self._held > _BODIES * self._most:
-            raise ServiceProblem(
-                429,
-                "too-busy",
-                "too many large requests at a time; send this again later",
-                retry_after=RETRY_AFTER,
-            )
-
-    async def _pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-        given = False
-
-        async def whole() -> Message:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, whole, send)
+            self._held -= held
 
     def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         if self._local and not _LOCAL.fullmatch(headers.get(b"host", b"").decode("latin-1")):
             # A page elsewhere whose name points here (DNS rebinding) does not know that name.
-            raise ServiceProblem(
-                421,
-                "other-host",
+            detail = (
                 "this service is bound to this machine alone, and the header Host names another "
                 f"one: ask {self._service.options.host}; have a reverse proxy pass that name on, "
-                "not its own; or bind to another address, with a token",
+                "not its own; or bind to another address, with a token"
             )
+            raise ServiceProblem(421, "other-host", detail)
         if self._token is not None and scope["path"] not in OPEN:
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
-                raise ServiceProblem(
-                    401,
-                    "unauthorized",
-                    "this needs the service's token: send the header Authorization: Bearer TOKEN",
-                )
+                detail = "this needs the service's token: send Authorization: Bearer TOKEN"
+                raise ServiceProblem(401, "unauthorized", detail)
         if scope["method"] == "POST":
             kind, _, further = headers.get(b"content-type", b"").lower().partition(b";")
             if kind.strip() != b"application/json" and not streams(scope):
                 more = f" or {LINES}, a line a piece" if scope["path"] == STREAM_PATH else ""
-                raise ServiceProblem(
-                    415,
-                    "not-json",
-                    f"send the body with the header Content-Type: application/json{more}",
-                )
+                detail = f"send the body with the header Content-Type: application/json{more}"
+                raise ServiceProblem(415, "not-json", detail)
             charset = _CHARSET.search(further.decode("latin-1"))
             if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
-                raise ServiceProblem(
-                    415,
-                    "other-encoding",
-                    f"Content-Type says charset={charset[1]:.40}; send the body in UTF-8",
-                )
+                detail = f"Content-Type says charset={charset[1]:.40}; send the body in UTF-8"
+                raise ServiceProblem(415, "other-encoding", detail)
             packed = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
             if packed not in ("", "identity"):
-                raise ServiceProblem(
-                    415,
-                    "other-encoding",
-                    f"Content-Encoding says {packed:.40}; send the body as it is, without it",
-                )
+                detail = f"Content-Encoding says {packed:.40}; send the body as it is, without it"
+                raise ServiceProblem(415, "other-encoding", detail)
 
-    async def _body(
-        self, headers: Mapping[bytes, bytes], receive: Receive, held: list[int]
-    ) -> bytes:
-        """Return the body; ``held[0]`` counts its bytes, whatever becomes of it."""
+    async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        """Return the body, if it arrives in time."""
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._most:
             raise self._too_large()
@@ -203,7 +171,6 @@ class RequestLimits:
                     if message["type"] == "http.disconnect":
                         raise ConnectionResetError
                     parts.append(message.get("body", b""))
-                    self._hold(len(parts[-1]), held)
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
@@ -341,15 +308,11 @@ class _Patient(HttpToolsProtocol):
     def _refuse(self, problem: ServiceProblem) -> None:
         """Answer outside of any application, and end the connection."""
         type(self).refused(problem.status)
-        body = problem.body()
-        lines = {
-            "Content-Type": PROBLEM_TYPE,
-            "Content-Length": str(len(body)),
-            **problem.response_headers(),
-            "Connection": "close",
-        }
-        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        self.transport.write(STATUS_LINE[problem.status] + head.encode() + b"\r\n" + body)
+        problem.close = True
+        response = problem.response()
+        head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
+        line = STATUS_LINE[problem.status]
+        self.transport.write(line + head + b"\r\n" + bytes(response.body))
         self.transport.close()
 
 

@@ -7,9 +7,10 @@ which must be set before this is imported), and whichever is asked adds all of t
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Concatenate, Final, Literal, ParamSpec, get_args
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Concatenate, Final, ParamSpec, get_args
 
 import numpy as np
 from prometheus_client import (
@@ -25,21 +26,22 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from calibrail.errors import CalibrailError
 from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.serve.guardrails import Loaded
 
-#: Stands in the reason of a decision that was not made in time.
 #: Variable with the folder in which processes count together.
 TOGETHER: Final = "PROMETHEUS_MULTIPROC_DIR"
 #: Of what /metrics answers.
 MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
 
-_SECONDS: Final = (
-    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
-    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+#: What there is to count, by its name without the prefix.
+DEFINED: Final = tomllib.loads(
+    files("calibrail.serve").joinpath("metrics.toml").read_text(encoding="utf-8")
 )
-_SIZES: Final = tuple(float(2**power) for power in range(11))
+_BUCKETS: Final[Mapping[str, Sequence[float]]] = {
+    "seconds": (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+    "sizes": [2**power for power in range(11)],
+}
 _QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 #: Why a request was refused, by its status; others are ``bad``.
@@ -53,11 +55,13 @@ _PROBLEMS: Final = {"too-busy": "too_busy"}
 #: Whether anything is left of an answer, by what became of it.
 _LEFT: Final = {"trimmed": "something", "emptied": "nothing"}
 
-#: How values of several processes become one: those of processes that live, and of them the sum,
-#: the least, the largest or the latest.
-_Merged = Literal["livesum", "livemin", "livemax", "livemostrecent"]
-#: Bytes of a process's file of counts; one that has them from the start needs no room later.
-_FILE_SIZE: Final = 2**17
+#: Second labels that are counted from zero.
+_FIRST: Final[Mapping[str, Sequence[str]]] = {
+    "decisions": get_args(Outcome),
+    "failures": ("detector", "timeout", "unfinished", "log"),
+    "streams": ("whole", "stopped", "failed"),
+    "reloads": ("swapped", "refused"),
+}
 
 _P = ParamSpec("_P")
 _log: Final = logging.getLogger("calibrail.serve")
@@ -92,11 +96,6 @@ class Metrics:
     ----------
     failed : bool
         Whether something could not be counted.
-
-    Raises
-    ------
-    CalibrailError
-        If processes count together, and this one has no room for its files.
     """
 
     def __init__(self, ready: Callable[[], bool]) -> None:
@@ -105,49 +104,8 @@ class Metrics:
         self._registry = CollectorRegistry()
         together = TOGETHER in os.environ
         into = None if together else self._registry
-        if together:
-            _reserve(Path(os.environ[TOGETHER]))
-
-        def counter(name: str, help: str, *labels: str) -> Counter:
-            return Counter(f"calibrail_{name}", help, labels, registry=into)
-
-        def histogram(
-            name: str, help: str, label: str, buckets: Sequence[float], *, alone: bool = False
-        ) -> Histogram:
-            registry = None if alone else into
-            return Histogram(f"calibrail_{name}", help, [label], registry=registry, buckets=buckets)
-
-        def gauge(name: str, help: str, *labels: str, merged: _Merged) -> Gauge:
-            return Gauge(f"calibrail_{name}", help, labels, registry=into, multiprocess_mode=merged)
-
-        self._histogram = histogram
-        by = "guardrail"
-        self._decisions = counter("decisions", "Decisions given.", by, "outcome")
-        self._undefined = counter("undefined", "Answers whose score is undefined.", by)
-        self._removed = counter("removed_sentences", "Sentences removed from answers.", by)
-        self._trimmed = counter("trimmed", "Answers of which sentences were removed.", by, "left")
-        self._failures = counter("failures", "Answers that could not be judged.", by, "kind")
-        self._requests = counter("requests", "Requests answered.", "route", "status")
-        self._seconds = histogram("request_seconds", "Time of requests.", "route", _SECONDS)
-        self._sizes = histogram("batch_size", "Answers scored together.", by, _SIZES)
-        self._depth = gauge("queue_depth", "Answers that wait or are scored.", merged="livesum")
-        self._ready, self._is_ready = gauge("ready", "Whether it decides.", merged="livemin"), ready
-        self._info = gauge(
-            *("guardrail_info", "Whether it decides.", by, "digest", "verdict"), merged="livemax"
-        )
-        figure = functools.partial(gauge, merged="livemostrecent")
-        what = "as tested, by the ends of its interval."
-        self._coverage = figure("guardrail_coverage", f"Caught share {what}", by, "bound")
-        self._fpr = figure("guardrail_fpr", f"False alarm rate {what}", by, "bound")
-        self._streams = counter("streams", "Answers that came in pieces.", by, "end")
-        self._stream_sentences = counter("stream_sentences", "Their sentences.", by)
-        self._sentence_seconds = histogram(
-            "stream_sentence_seconds", "Time of their sentences.", by, _SECONDS
-        )
-        self._rejected = counter("rejected", "Requests refused.", "reason")
-        self._reloads = counter("reloads", "Guardrail files that changed.", by, "result")
-        self._log_lines = counter("log_lines", "Lines of the decision log.")
-        self._log_errors = counter("log_errors", "Writes to the decision log that failed.")
+        self._is_ready = ready
+        self._metrics = {name: _made(name, item, into) for name, item in DEFINED["service"].items()}
         #: Scores of each guardrail, in buckets that suit it.
         self._scores: dict[str, Histogram] = {}
         self._edges: dict[str, tuple[float, ...]] = {}
@@ -168,45 +126,38 @@ class Metrics:
     @_harmless
     def look(self) -> None:
         """Take whether the service would decide now."""
-        self._ready.set(float(self._is_ready()))
+        self._metrics["ready"].set(float(self._is_ready()))
 
     def expect(self, loaded: Loaded) -> None:
         """Count from zero what may happen to a guardrail's answers, so that a first time shows."""
         name = loaded.name
-        for outcome in get_args(Outcome):
-            self._decisions.labels(name, outcome)
-        for kind in ("detector", "timeout", "unfinished", "log"):
-            self._failures.labels(name, kind)
-        for end in ("whole", "stopped", "failed"):
-            self._streams.labels(name, end)
-        self._stream_sentences.labels(name)
-        self._sentence_seconds.labels(name)
-        for result in ("swapped", "refused"):
-            self._reloads.labels(name, result)
+        for metric, values in _FIRST.items():
+            for value in values:
+                self._metrics[metric].labels(name, value)
+        for metric in ("stream_sentences", "stream_sentence_seconds", "undefined"):
+            self._metrics[metric].labels(name)
         for reason in ("bad", *_REASONS.values(), *_PROBLEMS.values()):
-            self._rejected.labels(reason)
-        self._undefined.labels(name)
+            self._metrics["rejected"].labels(reason)
         if loaded.guardrail.unit == "sentence":
-            self._removed.labels(name)
-            for left in ("something", "nothing"):
-                self._trimmed.labels(name, left)
+            self._metrics["removed_sentences"].labels(name)
+            for left in _LEFT.values():
+                self._metrics["trimmed"].labels(name, left)
         headline = loaded.guardrail.config.headline
-        self._info.labels(name, loaded.digest, headline.verdict).set(1.0)
-        for gauge, figure in ((self._coverage, headline.coverage), (self._fpr, headline.fpr)):
+        self._metrics["guardrail_info"].labels(name, loaded.digest, headline.verdict).set(1.0)
+        for rate, figure in (("coverage", headline.coverage), ("fpr", headline.fpr)):
             for bound in ("lower", "upper"):
-                value = figure.get(bound)
-                gauge.labels(name, bound).set(np.nan if value is None else value)
+                gauge = self._metrics[f"guardrail_{rate}"].labels(name, bound)
+                gauge.set(np.nan if (end := figure.get(bound)) is None else end)
         if (edges := _buckets(loaded)) != self._edges.get(name):
             self._edges[name] = edges
-            self._scores[name] = self._histogram(
-                "score", "Scores of answers.", "guardrail", edges, alone=True
-            )
+            described = ("calibrail_score", "Scores of answers.", ["guardrail"])
+            self._scores[name] = Histogram(*described, registry=None, buckets=edges)
 
     @_harmless
     def took_over(self, before: Loaded, now: Loaded) -> None:
         """Count what another guardrail decides in the place of one."""
         verdict = before.guardrail.config.headline.verdict
-        self._info.labels(before.name, before.digest, verdict).set(0.0)
+        self._metrics["guardrail_info"].labels(before.name, before.digest, verdict).set(0.0)
         self.expect(now)
 
     @_harmless
@@ -214,23 +165,24 @@ class Metrics:
         """Count decisions that are given."""
         name = loaded.name
         for decision in decisions:
-            self._decisions.labels(name, decision.outcome).inc()
+            self._metrics["decisions"].labels(name, decision.outcome).inc()
             if (left := _LEFT.get(decision.result)) is not None:
-                self._removed.labels(name).inc(len(decision.removed or ()))
-                self._trimmed.labels(name, left).inc()
+                self._metrics["removed_sentences"].labels(name).inc(len(decision.removed or ()))
+                self._metrics["trimmed"].labels(name, left).inc()
             if decision.score is not None:
                 self._scores[name].labels(name).observe(decision.score)
             elif decision.failed:
                 kind = "timeout" if decision.cause.timeout else "detector"
-                self._failures.labels(name, "unfinished" if decision.unfinished else kind).inc()
+                kind = "unfinished" if decision.unfinished else kind
+                self._metrics["failures"].labels(name, kind).inc()
             elif decision.cause.code != "seen_before":
-                self._undefined.labels(name).inc()
+                self._metrics["undefined"].labels(name).inc()
 
     @_harmless
     def requested(self, route: str, status: int, seconds: float, problem: str = "") -> None:
         """Count a request that was answered, and the name of the problem that its answer is."""
-        self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        self._metrics["requests"].labels(route, str(status)).inc()
+        self._metrics["request_seconds"].labels(route).observe(seconds)
         if 400 <= status < 500:
             self.refused(status, problem)
 
@@ -238,44 +190,44 @@ class Metrics:
     def refused(self, status: int, problem: str = "") -> None:
         """Count a request that was refused with a status."""
         reason = _PROBLEMS.get(problem) or _REASONS.get(status, "bad")
-        self._rejected.labels(reason).inc()
+        self._metrics["rejected"].labels(reason).inc()
 
     @_harmless
     def batched(self, loaded: Loaded, size: int) -> None:
         """Count answers that are scored together."""
-        self._sizes.labels(loaded.name).observe(size)
+        self._metrics["batch_size"].labels(loaded.name).observe(size)
 
     @_harmless
     def streamed(self, loaded: Loaded, end: str, sentences: int) -> None:
         """Count an answer that came in pieces: ``whole``, ``stopped`` or ``failed``."""
-        self._streams.labels(loaded.name, end).inc()
-        self._stream_sentences.labels(loaded.name).inc(sentences)
+        self._metrics["streams"].labels(loaded.name, end).inc()
+        self._metrics["stream_sentences"].labels(loaded.name).inc(sentences)
 
     @_harmless
     def judged(self, loaded: Loaded, seconds: float) -> None:
         """Count one sentence of such an answer by how long it waited to be judged, and was."""
-        self._sentence_seconds.labels(loaded.name).observe(seconds)
+        self._metrics["stream_sentence_seconds"].labels(loaded.name).observe(seconds)
 
     @_harmless
     def waiting(self, depth: int) -> None:
         """Take how many answers wait or are scored."""
-        self._depth.set(depth)
+        self._metrics["queue_depth"].set(depth)
 
     @_harmless
     def reloaded(self, name: str, result: str) -> None:
         """Count a file that changed: ``swapped`` or ``refused``."""
-        self._reloads.labels(name, result).inc()
+        self._metrics["reloads"].labels(name, result).inc()
 
     @_harmless
     def logged(self, n: int) -> None:
         """Count lines of the decision log."""
-        self._log_lines.inc(n)
+        self._metrics["log_lines"].inc(n)
 
     @_harmless
     def unlogged(self, loaded: Loaded, n: int) -> None:
         """Count a write to the decision log that failed, and the decisions not given for it."""
-        self._log_errors.inc()
-        self._failures.labels(loaded.name, "log").inc(n)
+        self._metrics["log_errors"].inc()
+        self._metrics["failures"].labels(loaded.name, "log").inc(n)
 
 
 class _Scores(Collector):
@@ -294,17 +246,15 @@ class _Scores(Collector):
             yield first
 
 
-def _reserve(folder: Path) -> None:
-    """Make this process's files whole before it counts: a page without room would end it."""
-    merged = (f"gauge_{how}" for how in get_args(_Merged))
-    for kind in ("counter", "histogram", *merged):
-        try:
-            (folder / f"{kind}_{os.getpid()}.db").write_bytes(bytes(_FILE_SIZE))
-        except OSError as error:
-            raise CalibrailError(
-                f"cannot count in {folder}: {error.strerror or error}; several workers count in "
-                "files: make room there, or name another folder in the environment variable TMPDIR"
-            ) from error
+def _made(name: str, item: Mapping[str, Any], registry: CollectorRegistry | None) -> Any:
+    """Return the metric that a definition describes."""
+    given: dict[str, Any] = {"labelnames": item.get("labels", ()), "registry": registry}
+    named = (f"calibrail_{name}", item["help"])
+    if "buckets" in item:
+        return Histogram(*named, **given, buckets=_BUCKETS[item["buckets"]])
+    if "merged" in item:
+        return Gauge(*named, **given, multiprocess_mode=item["merged"])
+    return Counter(*named, **given)
 
 
 def _buckets(loaded: Loaded) -> tuple[float, ...]:

@@ -9,8 +9,6 @@ bad ends the whole service, and a worker that hangs keeps the service from endin
 
 import asyncio
 import contextlib
-import errno
-import gc
 import logging
 import math
 import multiprocessing
@@ -22,6 +20,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import resource_tracker
@@ -34,21 +33,21 @@ from typing import Final, TypeVar
 import uvicorn
 
 from calibrail.errors import CalibrailError, InputError
-from calibrail.formatting import count
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.guardrail.signing import signature_path
 from calibrail.models.llm.transport import CallLimits, account, limit_calls
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import ServeOptions
+from calibrail.report.messages import say
+from calibrail.serve import HANDLED, exit_on_signal
 from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.limits import RequestLimits, is_loopback, protocol
 from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
 from calibrail.serve.service import Service, token
-from calibrail.serve.startup_signals import HANDLED, exit_on_signal
-from calibrail.serve.watch_status import Statuses, Watchers, monitor, require_writable, watch_lines
+from calibrail.serve.watch_status import Watchers, monitor, require_writable, watch_folder
 from calibrail.text.words import languages_known
 
 #: Seconds between two looks at the processes.
@@ -70,19 +69,11 @@ Work = Callable[[Begun], bool]
 
 @dataclass
 class _Worker:
-    """A process, and the line to it."""
+    """A process, and the line by which it says what it serves, or why it cannot begin."""
 
     process: SpawnProcess
     line: Connection
     began: float
-
-    def poll_status(self) -> Sequence[str] | str | None:
-        """Return what it serves once it does, or why it cannot begin; None if nothing is new."""
-        with contextlib.suppress(EOFError, OSError):
-            if self.line.poll():
-                message: Sequence[str] | str = self.line.recv()
-                return message
-        return None
 
 
 class Workers:
@@ -115,21 +106,14 @@ class Workers:
         begun : callable
             Called once, when the first process answers.
         stopping : callable
-            Called once, when the processes are told to end.
+            Called when the processes are told to end, again and again until they have.
 
         Raises
         ------
         CalibrailError
             If a process cannot begin, before any of them answers.
         """
-        try:
-            counts = tempfile.TemporaryDirectory(prefix="calibrail-")
-        except OSError as error:
-            raise CalibrailError(
-                f"several workers count in files, and there is no folder for them: {error}; name "
-                "one in the environment variable TMPDIR"
-            ) from error
-        with counts as folder, self._signals():
+        with tempfile.TemporaryDirectory(prefix="calibrail-") as folder, self._signals():
             os.environ[TOGETHER] = folder
             try:
                 self._keep(begun, stopping)
@@ -141,47 +125,48 @@ class Workers:
         return not self._failed
 
     def _keep(self, begun: Begun, stopping: Callable[[], None]) -> None:
-        answering, told = False, False
-        pause, again = _FIRST_WAIT, 0.0
-        while True:
-            now = time.monotonic()
+        answering, pause, again = False, _FIRST_WAIT, 0.0
+        while self._stopped is None or self._workers:
             if self._stopped is not None:
-                if not told:
-                    told = True
-                    stopping()
-                if not self._workers:
-                    return
-                if now > self._stopped + self._drain + _GRACE:
+                # Closing the listener twice does no harm.
+                stopping()
+                if time.monotonic() > self._stopped + self._drain + _GRACE:
                     self._failed = True
                     return
-            elif now >= again:
-                while len(self._workers) < self._n and self._stopped is None:
-                    self._start()
+            while self._stopped is None and len(self._workers) < self._n:
+                if time.monotonic() < again:
+                    break
+                self._start()
             wait([worker.process.sentinel for worker in self._workers], _STEP)
             for worker in tuple(self._workers):
-                said = worker.poll_status()
-                if isinstance(said, str):
+                message: Sequence[str] | str | None = None
+                with contextlib.suppress(EOFError, OSError):
+                    message = worker.line.recv() if worker.line.poll() else None
+                if isinstance(message, str):
                     if not answering:
-                        raise CalibrailError(said)
-                    self._note(f"worker {worker.process.pid} cannot begin: {said}")
-                elif said is not None and not answering:
+                        raise CalibrailError(message)
+                    self._note(f"worker {worker.process.pid} cannot begin: {message}")
+                elif message is not None and not answering:
                     answering = True
-                    begun(said)
+                    begun(message)
                 if worker.process.is_alive():
                     continue
                 self._ended(worker)
-                if self._stopped is None:
-                    lived = time.monotonic() - worker.began
-                    pause = _FIRST_WAIT if lived > _LONGEST_WAIT else min(2 * pause, _LONGEST_WAIT)
-                    again = 0.0 if lived > pause else time.monotonic() + pause
+                lived = time.monotonic() - worker.began
+                pause = _FIRST_WAIT if lived > _LONGEST_WAIT else min(2 * pause, _LONGEST_WAIT)
+                again = 0.0 if lived > pause else time.monotonic() + pause
 
     def _start(self) -> None:
         line, theirs = self._context.Pipe()
         process = self._context.Process(target=_worker, args=(self._work, theirs))
         # The first start would start this, too, and let signals through after that.
         resource_tracker.ensure_running()
-        with _blocked(_FOR_ALL):
+        # Signals wait, in the process that is started, too.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_ALL)
+        try:
             process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self._workers.append(_Worker(process, line, time.monotonic()))
         if self._stopped is not None:
@@ -228,16 +213,6 @@ class Workers:
                     os.kill(worker.process.pid, number)
 
 
-@contextlib.contextmanager
-def _blocked(signals: Iterable[int]) -> Iterator[None]:
-    """Let signals wait; a process that is started meanwhile lets them wait, too."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _worker(work: Work, line: Connection) -> None:
     """Work, and end where whoever started it is gone."""
     for number in _FOR_ALL:
@@ -259,21 +234,13 @@ def _worker(work: Work, line: Connection) -> None:
     raise SystemExit(0 if finished else 1)
 
 
-_NO_PROBES: Final = {
-    "column": "no probes: its score stands in the data",
-    "endpoint": "no probes compared: its endpoint is not asked about them",
-}
-
-
 def startup_lines(guardrails: Iterable[Loaded], options: ServeOptions) -> list[str]:
     """Return what decides from now on, and where decisions are kept, a line each."""
     lines = []
     for loaded in guardrails:
         lines.append(describe_guardrail(loaded))
-        lines += [
-            f"{loaded.name} sends the answers to {endpoint}"
-            for endpoint in loaded.guardrail.endpoints
-        ]
+        sends = f"{loaded.name} sends the answers to "
+        lines += [f"{sends}{endpoint}" for endpoint in loaded.guardrail.endpoints]
     if options.log is None:
         return [*lines, "decisions are not logged (--log DIR)"]
     texts = " with the texts" if options.log_text else ""
@@ -282,36 +249,27 @@ def startup_lines(guardrails: Iterable[Loaded], options: ServeOptions) -> list[s
     if not languages_known():
         lines.append("the log tells no languages: pip install 'calibrail[serve]' has what does")
     if options.monitor is not None:
-        lines += watch_lines(options.monitor, guardrails)
+        for loaded in guardrails:
+            folder = watch_folder(options.monitor, loaded.name, loaded.digest)
+            lines.append(f"{loaded.name} is watched in {folder}")
     return lines
 
 
 def describe_guardrail(loaded: Loaded) -> str:
     """Return which guardrail this is, who signed it and how its probes came out, in one line."""
-    guardrail = loaded.guardrail
-    detector = guardrail.scale.column or guardrail.config.score.name
-    signature, probed = guardrail.signature, guardrail.probed
-    if signature is not None:
-        signed = f"signed by the key {signature.keyid}"
-    elif signature_path(loaded.path).exists():
-        signed = "its signature was not verified (--trusted PUB.pem)"
-    else:
-        signed = "not signed"
-    if probed is None:
-        probes = "no probes compared"
-    elif probed.state == "agree":
+    guardrail, config = loaded.guardrail, loaded.guardrail.config
+    return say(
+        "serve.guardrail",
+        name=loaded.name,
+        detector=guardrail.scale.column or config.score.name,
+        verdict=config.headline.verdict,
+        signature=guardrail.signature,
+        is_signed=signature_path(loaded.path).exists(),
+        probed=guardrail.probed,
         # Of sentences there are more scores than answers.
-        noun = "probe score" if guardrail.unit == "sentence" else "probe answer"
-        probes = f"{count(probed.n, noun)} agree"
-    elif probed.state == "members":
-        members = f"{count(probed.n, 'probe score')} of {', '.join(probed.members)} agree"
-        probes = f"{members}; of the rest {_NO_PROBES['endpoint']}"
-    elif (why := probed.unproven()) is not None:
-        probes = why
-    else:
-        probes = _NO_PROBES[probed.state]
-    verdict = guardrail.config.headline.verdict
-    return f"{loaded.name}: {detector}, {verdict}; {signed}; {probes}; {loaded.digest}"
+        noun="probe score" if guardrail.unit == "sentence" else "probe answer",
+        digest=loaded.digest,
+    )
 
 
 #: Seconds between two looks at the files.
@@ -323,27 +281,25 @@ T = TypeVar("T")
 
 async def watch(service: Service) -> None:
     """Look at the files until the task is cancelled; one that hangs holds up no other."""
+
+    async def follow(name: str) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            if await _in_daemon_thread(lambda: service.guardrails.changed(name)):
+                await reload(service, [name])
+
+    async def read_statuses() -> None:
+        while service.statuses is not None:
+            await _in_daemon_thread(service.statuses.read)
+            await asyncio.sleep(2 * EVERY)
+
     async with asyncio.TaskGroup() as group:
         for name in service.guardrails.names():
-            group.create_task(_follow(service, name))
-        if service.statuses is not None:
-            group.create_task(_read(service.statuses))
+            group.create_task(follow(name))
+        group.create_task(read_statuses())
         while True:
             await asyncio.sleep(EVERY)
             service.metrics.look()
-
-
-async def _read(statuses: Statuses) -> None:
-    while True:
-        await _in_daemon_thread(statuses.read)
-        await asyncio.sleep(2 * EVERY)
-
-
-async def _follow(service: Service, name: str) -> None:
-    while True:
-        await asyncio.sleep(EVERY)
-        if await _in_daemon_thread(lambda: service.guardrails.changed(name)):
-            await reload(service, [name])
 
 
 async def reload(service: Service, names: list[str] | None = None) -> None:
@@ -385,28 +341,17 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
     A disk that hangs, or a detector that does while it is tried, would keep the process from
     ending in the threads of ``asyncio.to_thread``.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(settled: Callable[[], None]) -> None:
-        if not done.done():
-            settled()
+    done: Future[T] = Future()
 
     def run() -> None:
-        settled: Callable[[], None]
+        done.set_running_or_notify_cancel()
         try:
-            result = work()
-        except BaseException as error:
-            failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            settled = lambda: done.set_exception(failure)  # noqa: E731
-        else:
-            settled = lambda: done.set_result(result)  # noqa: E731
-        # The loop may have ended meanwhile.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, settled)
+            done.set_result(work())
+        except Exception as error:
+            done.set_exception(error)
 
     threading.Thread(target=run, name="reloads", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(done)
 
 
 #: Seconds in which connections that wait to be accepted, and requests that were sent before a
@@ -460,36 +405,27 @@ def serve(
             f"ANYBODY WHO REACHES {options.host} MAY ASK: set {TOKEN_VARIABLE} to a secret that "
             "requests must bring, or bind to 127.0.0.1"
         )
-    with _listening(options) as listener, _watching(files, options, note) as start_watches:
-        address = _address(listener)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(_listening(options))
+        host, port = listener.getsockname()[:2]
+        watchers = None
+        if options.monitor is not None and options.log is not None:
+            require_writable(options.monitor)
+            command = monitor(options.log)
+            watchers = Watchers(options.monitor, files, command, options.deadline, note)
+            stack.callback(watchers.stop)
 
         def begun(lines: Sequence[str]) -> None:
             for line in lines:
                 note(line)
-            tell(address)
-            start_watches()
+            tell(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            if watchers is not None:
+                watchers.start()
 
         work = partial(_serve_here, files, options, load, account().limits, listener)
         if options.workers == 1:
             return work(begun)
         return Workers(work, options.workers, options.drain, note).run(begun, listener.close)
-
-
-@contextlib.contextmanager
-def _watching(
-    names: Iterable[str], options: ServeOptions, note: Callable[[str], None]
-) -> Iterator[Callable[[], None]]:
-    """Yield what begins to watch, where that is asked for; the watches end last."""
-    if options.monitor is None or options.log is None:
-        yield lambda: None
-        return
-    require_writable(options.monitor)
-    command = monitor(options.log)
-    watchers = Watchers(options.monitor, names, command, options.deadline, note)
-    try:
-        yield watchers.start
-    finally:
-        watchers.stop()
 
 
 def _serve_here(
@@ -501,38 +437,32 @@ def _serve_here(
     begun: Begun,
 ) -> bool:
     """Serve in this process."""
-    _open_many_files()
+    # As many connections may be open as the system allows.
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(MOST_FILES, hard)), hard))
     # What starts, or takes over, says so in its own words.
     warnings.filterwarnings("ignore", "NOT PROBED")
-    with exit_on_signal(), limit_calls(_within(calls, options.deadline)):
+    # No call goes on for long after its answer was given up.
+    timeout, patience = min(calls.timeout, options.deadline), min(calls.patience, options.deadline)
+    limits = replace(calls, timeout=timeout, patience=patience)
+    with exit_on_signal(), limit_calls(limits):
         guardrails = Guardrails(files, load)
         if options.monitor is not None:
             for loaded in guardrails:
                 require_answers(loaded.guardrail.config, "--monitor")
-        _listen(listener, options)
+        # Several processes may do so on the same socket.
+        with _address_errors(options):
+            listener.listen(BACKLOG)
+        # What is left of its connections is then no hindrance to the next one.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         log = None
         if options.log is not None:
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
         with asyncio.Runner(loop_factory=_loop) as runner:
             return runner.run(_run(guardrails, options, log, listener, begun))
-
-
-def _open_many_files() -> None:
-    """Let as many connections be open as the system allows."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _within(calls: CallLimits, deadline: float) -> CallLimits:
-    """Return limits under which no call goes on for long after its answer was given up."""
-    return replace(
-        calls, timeout=min(calls.timeout, deadline), patience=min(calls.patience, deadline)
-    )
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -567,9 +497,6 @@ async def _run(
     )
     lines = startup_lines(guardrails, options)
     server = _Server(config, service, lambda: begun(lines))
-    # What was loaded stays: the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
     watching = asyncio.create_task(watch(service))
     try:
         await server.serve(sockets=[listener])
@@ -606,26 +533,21 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Say from now on that connections end, and stop accepting a moment later."""
+        drain, later = self._service.options.drain, self._loop.call_later
         if self._service.draining and sig == signal.SIGINT:
             self.force_exit = self.should_exit = True
         self._service.draining = True
         if not self.should_exit:
-            self._loop.call_soon_threadsafe(self._stop)
+            stop_after = (min(LAST_CALL, drain), setattr, self, "should_exit", True)
+            self._loop.call_soon_threadsafe(later, *stop_after)
+            # What has no decision then is decided by the failure policy, while it can be said.
+            self._loop.call_soon_threadsafe(later, 0.8 * drain, self._service.batcher.give_up)
 
     def _reload(self, number: int, frame: FrameType | None) -> None:
         def start() -> None:
             self._reloading = asyncio.ensure_future(reload(self._service))
 
         self._loop.call_soon_threadsafe(start)
-
-    def _stop(self) -> None:
-        drain = self._service.options.drain
-        self._loop.call_later(min(LAST_CALL, drain), self._stop_accepting)
-        # What has no decision then is decided by the failure policy, while there is time to say so.
-        self._loop.call_later(0.8 * drain, self._service.batcher.give_up)
-
-    def _stop_accepting(self) -> None:
-        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
@@ -645,38 +567,23 @@ def _listening(options: ServeOptions) -> Iterator[socket.socket]:
         raise InputError(f"{given} is no address of this machine: {error}") from error
     family, kind, number, _, address = found[0]
     with socket.socket(family, kind, number) as listener:
-        try:
+        with _address_errors(options):
             try:
                 # Without SO_REUSEADDR: with it, two that do not listen yet would share an address.
                 listener.bind(address)
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
+            except OSError:
                 # Connections of a service that has just ended may linger; they are no hindrance.
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind(address)
-        except OSError as error:
-            raise _address_error(options, error) from error
         yield listener
 
 
-def _listen(listener: socket.socket, options: ServeOptions) -> None:
-    """Let connections come; several processes may do so on the same socket."""
+@contextlib.contextmanager
+def _address_errors(options: ServeOptions) -> Iterator[None]:
     try:
-        listener.listen(BACKLOG)
+        yield
     except OSError as error:
-        raise _address_error(options, error) from error
-    # What is left of its connections is then no hindrance to the next one.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-
-
-def _address_error(options: ServeOptions, error: OSError) -> CalibrailError:
-    return CalibrailError(
-        f"cannot listen on {options.host} port {options.port}: {error.strerror}; choose "
-        f"another port ({spell_option(ServeOptions, 'port', 0)} for a free one)"
-    )
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        raise CalibrailError(
+            f"cannot listen on {options.host} port {options.port}: {error.strerror}; choose "
+            f"another port ({spell_option(ServeOptions, 'port', 0)} for a free one)"
+        ) from error

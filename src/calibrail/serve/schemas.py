@@ -6,7 +6,9 @@ Problem details (RFC 9457), with the place of each wrong field as a JSON pointer
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -94,12 +96,8 @@ class ServiceProblem(HTTPException):
             ]
         return content
 
-    def body(self) -> bytes:
-        """Return the JSON of the problem; ASCII, so that no text of a request can break it."""
-        return json.dumps(self.to_dict()).encode()
-
-    def response_headers(self) -> dict[str, str]:
-        """Return the headers beside the type and the length."""
+    def response(self) -> Response:
+        """Return the answer that says it; ASCII, so that no text of a request can break it."""
         headers = {"Cache-Control": "no-store"}
         if self.retry_after is not None:
             headers["Retry-After"] = str(self.retry_after)
@@ -107,11 +105,8 @@ class ServiceProblem(HTTPException):
             headers["WWW-Authenticate"] = "Bearer"
         if self.close:
             headers["Connection"] = "close"
-        return headers
-
-    def response(self) -> Response:
-        """Return the answer that says it."""
-        return Response(self.body(), self.status, self.response_headers(), PROBLEM_TYPE)
+        body = json.dumps(self.to_dict()).encode()
+        return Response(body, self.status, headers, PROBLEM_TYPE)
 
 
 def pointer(*path: str | int) -> str:
@@ -123,24 +118,9 @@ def pointer(*path: str | int) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def misread(complaints: Sequence[Any], known: Sequence[str]) -> ServiceProblem:
-    """Return the problem of a body that is not what the route takes.
-
-    Parameters
-    ----------
-    complaints : sequence of dict
-        The errors of pydantic.
-    known : sequence of str
-        The fields that the route takes.
-    """
-    errors = []
-    for item in complaints:
-        complaint = WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, ")
-        errors.append((pointer(*item["loc"]), complaint))
-    place, complaint = errors[0]
-    detail = f"{place or 'the body'} {complaint}"
-    if any(item["type"] in ("missing", "extra_forbidden") for item in complaints):
-        detail += f"; the fields are {', '.join(known)}"
+def invalid(errors: Sequence[tuple[str, str]], more: str = "") -> ServiceProblem:
+    """Return the problem of fields that are wrong, by the pointer and the complaint of each."""
+    detail = f"{errors[0][0] or 'the body'} {errors[0][1]}{more}"
     return ServiceProblem(422, "invalid-request", detail, errors=errors)
 
 
@@ -156,21 +136,15 @@ _DECIMAL: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.
 def _cell(value: object) -> object:
     """Return a cell as it was sent, where there is any use for it."""
     each = value if isinstance(value, list) else [value]
-    if isinstance(value, dict) or not all(map(_finite, each)):
+    numbers = [item for item in each if isinstance(item, int | float)]
+    # Of integers that are too large for a float, too, this is a comparison, and no conversion.
+    if isinstance(value, dict) or not all(abs(item) <= sys.float_info.max for item in numbers):
         raise ValueError("must be a finite number, a text, true, false, null or a list of numbers")
     if isinstance(value, list) and any(
         isinstance(item, str | bool | list | dict) for item in value
     ):
         raise ValueError("must hold a number or null for each sentence")
     return value
-
-
-def _finite(value: object) -> bool:
-    """Return whether a value is no number, or one that fits the numbers scores are made of."""
-    try:
-        return not isinstance(value, int | float) or math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def _is_number(value: object, unit: Unit) -> bool:
@@ -242,12 +216,10 @@ class Item(_Body):
         errors = [
             (pointer(*place, *path), "is missing; this guardrail reads it")
             for path in fields_read(guardrail)
-            if not self._has(*path) and not (begun and path == ("response",))
+            if (getattr(self, path[0]) is None or not {*path[1:]} <= self.columns.keys())
+            and not (begun and path == ("response",))
         ] + [
-            (
-                pointer(*place, "columns", name),
-                "must be a number or null; the score reads it",
-            )
+            (pointer(*place, "columns", name), "must be a number or null; the score reads it")
             for name in sorted(_numeric(guardrail.score) & self.columns.keys())
             if not _is_number(self.columns[name], guardrail.unit)
         ]
@@ -260,7 +232,7 @@ class Item(_Body):
         if begun and self.response is not None:
             errors.append((pointer(*place, "response"), "comes in the lines after this one"))
         if errors:
-            raise _invalid(errors)
+            raise invalid(errors)
         example = Example(
             self.question or "",
             tuple(self.contexts or ()),
@@ -276,15 +248,8 @@ class Item(_Body):
             try:
                 guardrail.sentences(example)  # each of them needs its own
             except InputError as error:
-                raise _invalid([(pointer(*place, "columns"), f"does not fit: {error}")]) from None
+                raise invalid([(pointer(*place, "columns"), f"does not fit: {error}")]) from None
         return example
-
-    def _has(self, name: str, column: str | None = None) -> bool:
-        return getattr(self, name) is not None if column is None else column in self.columns
-
-
-def _invalid(errors: list[tuple[str, str]]) -> ServiceProblem:
-    return ServiceProblem(422, "invalid-request", f"{errors[0][0]} {errors[0][1]}", errors=errors)
 
 
 class Check(Item):
@@ -408,14 +373,20 @@ def parse(kind: type[Body], raw: bytes) -> Body:
     try:
         return kind.model_validate(read_json(raw))
     except ValidationError as error:
-        raise misread(error.errors(include_url=False), field_names(kind)) from None
-
-
-def field_names(kind: type[BaseModel]) -> list[str]:
-    """Return the fields of a body as a complaint lists them, those of its items included."""
-    names = [*kind.model_fields]
-    items = [f"items/0/{name}" for name in Item.model_fields] if "items" in names else []
-    return names + items
+        complaints = error.errors(include_url=False)
+    errors = [
+        (
+            pointer(*item["loc"]),
+            WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, "),
+        )
+        for item in complaints
+    ]
+    more = ""
+    if any(item["type"] in ("missing", "extra_forbidden") for item in complaints):
+        names = [*kind.model_fields]
+        names += [f"items/0/{name}" for name in Item.model_fields if "items" in kind.model_fields]
+        more = f"; the fields are {', '.join(names)}"
+    raise invalid(errors, more)
 
 
 def read_json(raw: bytes) -> Any:
@@ -427,60 +398,24 @@ def read_json(raw: bytes) -> Any:
         If it is not JSON, gives a field twice, or holds half of a surrogate pair.
     """
     try:
-        text = raw.decode()
-        content = _ONCE.decode(text)
-    except _TwinError:
-        faults = list(_faults(_IN_ORDER.decode(text), ()))
+        content = json.loads(raw.decode(), object_pairs_hook=_once)
+        if _SURROGATE.search(raw):
+            # Half of a pair is no text: whoever writes it out fails.
+            json.dumps(content, ensure_ascii=False).encode()
+        return content
     except (ValueError, RecursionError) as error:
         detail = f"the body is not JSON: {error}; send one JSON object"
         raise ServiceProblem(400, "not-json", detail) from None
-    else:
-        if _SURROGATE.search(raw) is None:
-            return content
-        if not (faults := list(_faults(_IN_ORDER.decode(text), ()))):
-            return content
-    errors = [(pointer(*path), complaint) for path, complaint in faults]
-    detail = f"{errors[0][0]} {errors[0][1]}"
-    raise ServiceProblem(422, "invalid-request", detail, errors=errors)
-
-
-class _TwinError(Exception):
-    """A field is given twice: the service before this one may have read the other value."""
-
-
-class _OrderedFields(list[tuple[str, Any]]):
-    """The fields of an object, in their order."""
-
-
-def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(content := dict(fields)) < len(fields):
-        raise _TwinError
-    return content
-
-
-def _whole_number(digits: str) -> int | float:
-    # Python refuses to read integers of thousands of digits; as a float they are infinite.
-    return int(digits) if len(digits) < _MOST_DIGITS else float(digits)
-
-
-def _faults(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[Any, str]]:
-    """Yield the path and the complaint of each field given twice and each half of a surrogate."""
-    if isinstance(value, list):
-        known = set()
-        for name, item in value if isinstance(value, _OrderedFields) else enumerate(value):
-            if name in known:
-                yield (*path, name), "is given more than once; give it once"
-            known.add(name)
-            yield from _faults(name, (*path, name))
-            yield from _faults(item, (*path, name))
-    elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-        yield path, WORDS["string_unicode"]
 
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-#: Digits of the longest integer that is read as one.
-_MOST_DIGITS: Final = 1_000
-_ONCE: Final = json.JSONDecoder(object_pairs_hook=_once, parse_int=_whole_number)
-_IN_ORDER: Final = json.JSONDecoder(
-    object_pairs_hook=_OrderedFields, parse_int=str, parse_float=float
-)
+
+
+def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of a field given twice, a service before this one may read the other."""
+    content = dict(fields)
+    if len(content) < len(fields):
+        ((name, n),) = Counter(name for name, _ in fields).most_common(1)
+        detail = f"{name!a:.80} is given {n} times in one object; give it once"
+        raise ServiceProblem(422, "invalid-request", detail)
+    return content

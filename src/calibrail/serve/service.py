@@ -4,6 +4,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from calibrail.data.example import Example
@@ -11,7 +12,7 @@ from calibrail.errors import InputError, LogError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.options.runtime import ServeOptions
-from calibrail.serve.batching import RETRY_AFTER, Batcher, PendingAnswer
+from calibrail.serve.batching import RETRY_AFTER, Batcher
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
@@ -21,6 +22,13 @@ from calibrail.serve.watch_status import Statuses
 LOST: Final = 5
 #: Bytes that must find room before a log that failed is tried with decisions again.
 _ROOM: Final = 2**16
+
+
+_STUCK: Final = ServiceProblem(
+    503,
+    "stuck",
+    "the detector has been at one batch for longer than the deadline; ask another one",
+)
 
 
 class Service:
@@ -47,42 +55,18 @@ class Service:
         #: By guardrail; held while its file is loaded.
         self.reloading = {name: asyncio.Lock() for name in guardrails.names()}
         self._log, self._log_error = log, ""
-        self.metrics = Metrics(lambda: not self._unready())
+        self.metrics = Metrics(lambda: not self.unready())
         for loaded in guardrails:
             self.metrics.expect(loaded)
         self.statuses: Statuses | None = None
         if options.monitor is not None:
             self.statuses = Statuses(options.monitor, guardrails)
             self.metrics.show(self.statuses)
-        self.batcher = Batcher(
-            max_batch=options.max_batch,
-            queue=options.queue,
-            deadline=options.deadline,
-            keep=self._keep,
-            metrics=self.metrics,
-        )
+        self.batcher = Batcher(options, self.keep, self.metrics)
 
-    def refuse_unready(self) -> None:
-        """Raise what keeps the service from deciding; may write to the disk.
-
-        Raises
-        ------
-        Problem
-            If it is being stopped, or its log cannot be written.
-        """
-        if problem := self._unready():
-            raise problem
-
-    def refuse_dead(self) -> None:
-        """Raise where nothing but starting the process anew would help.
-
-        Raises
-        ------
-        Problem
-            If its detector has been at one batch for `LOST` deadlines.
-        """
-        if self.batcher.stuck(LOST):
-            raise _stuck()
+    def dead(self) -> ServiceProblem | None:
+        """Return the problem that nothing but starting the process anew would help against."""
+        return _STUCK if self.batcher.stuck(LOST) else None
 
     def keep(
         self,
@@ -111,38 +95,32 @@ class Service:
             If they cannot be written; they must not be given then.
         """
         if self._log is not None:
+            made = partial(Entry.of, loaded.guardrail, name=loaded.name, kind=kind)
             entries = [
-                Entry.of(
-                    loaded.guardrail,
-                    example,
-                    decision,
-                    name=loaded.name,
-                    kind=kind,
-                    released=None if released is None else released[place],
-                )
-                for place, (example, decision) in enumerate(decided)
+                made(*pair, released=None if released is None else released[place])
+                for place, pair in enumerate(decided)
             ]
             try:
                 self._log.write(entries)
             except LogError as error:
                 self.metrics.unlogged(loaded, len(entries))
                 self._log_error = str(error)
-                raise ServiceProblem(
-                    503,
-                    "log-unavailable",
+                detail = (
                     "a decision could not be written to the decision log, and is not given; send "
-                    "the request again later",
-                    retry_after=RETRY_AFTER,
-                ) from error
+                    "the request again later"
+                )
+                problem = ServiceProblem(503, "log-unavailable", detail, retry_after=RETRY_AFTER)
+                raise problem from error
             self._log_error = ""
             self.metrics.logged(len(entries))
         self.metrics.decided(loaded, (decision for _, decision in decided))
 
-    def _unready(self) -> ServiceProblem | None:
+    def unready(self) -> ServiceProblem | None:
+        """Return what keeps the service from deciding; may write to the disk."""
         if self.draining:
             return ServiceProblem(503, "stopping", "this process is being stopped; ask another one")
         if self.batcher.stuck():
-            return _stuck()
+            return _STUCK
         if self._log_error and self._log is not None:
             try:
                 with tempfile.TemporaryFile(dir=self._log.folder) as file:
@@ -160,16 +138,6 @@ class Service:
         if self._log is not None:
             self._log.close()
         return finished
-
-    def _keep(self, decided: Sequence[tuple[PendingAnswer, Decision]]) -> None:
-        """Keep decisions on answers that came to the same guardrail."""
-        items = [(answer.example, decision) for answer, decision in decided]
-        self.keep(decided[0][0].loaded, items)
-
-
-def _stuck() -> ServiceProblem:
-    detail = "the detector has been at one batch for longer than the deadline; ask another one"
-    return ServiceProblem(503, "stuck", detail)
 
 
 def token() -> str | None:

@@ -7,12 +7,14 @@ answer that is there already is a JSON object with its ``response``, and gets th
 """
 
 import asyncio
+import contextlib
 import json
+import re
 import time
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -90,28 +92,19 @@ class Pieces:
         half = ""
         self._restart()
         while line := await self._line():
-            text, half = joined(half + self._text(line))
+            piece: Any = None
+            with contextlib.suppress(ValueError, RecursionError):
+                piece = json.loads(line)
+            if not isinstance(piece, str):
+                raise self._wrong(f"is no JSON text; {_WHAT}")
+            text, half = joined(half + piece)
+            if re.search("[\ud800-\udfff]", text):
+                raise self._wrong(WORDS["string_unicode"])
             if text:
-                yield self._whole(text)
+                yield text
                 self._restart()
         if half:
             raise self._wrong(WORDS["string_unicode"])
-
-    def _text(self, line: bytes) -> str:
-        try:
-            text = json.loads(line)
-        except (ValueError, RecursionError):
-            text = None
-        if not isinstance(text, str):
-            raise self._wrong(f"is no JSON text; {_WHAT}")
-        return text
-
-    def _whole(self, text: str) -> str:
-        try:
-            text.encode()
-        except UnicodeError:
-            raise self._wrong(WORDS["string_unicode"]) from None
-        return text
 
     def _wrong(self, complaint: str) -> ServiceProblem:
         return ServiceProblem(422, "invalid-request", f"line {self._n} {complaint}")
@@ -120,19 +113,16 @@ class Pieces:
         """Return the next line that holds something; nothing at the end."""
         parts = [self._rest]
         while True:
-            line, end, rest = parts[-1].partition(b"\n")
-            if end:
-                parts[-1], self._rest = line, rest
-                self._n += 1
-                if whole := b"".join(parts).strip():
-                    return whole
-                parts = [self._rest]
+            line, end, self._rest = parts[-1].partition(b"\n")
+            more = None if end else await self._more()
+            if more is not None:
+                parts.append(more)
                 continue
-            if (more := await self._more()) is None:
-                self._rest = b""
-                self._n += 1
-                return b"".join(parts).strip()
-            parts.append(more)
+            self._n += 1
+            line = b"".join([*parts[:-1], line]).strip()
+            if line or not end:
+                return line
+            parts = [self._rest]
 
     def _restart(self) -> None:
         self._end = self._now() + self._pause
@@ -142,17 +132,13 @@ class Pieces:
         seconds = min(self._end - began, self._left)
         coming = asyncio.ensure_future(anext(self._body, None))
         stopped = asyncio.ensure_future(self._given_up.wait())
+        first = asyncio.FIRST_COMPLETED
         try:
-            done, _ = await asyncio.wait(
-                {coming, stopped},
-                timeout=seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            done, _ = await asyncio.wait({coming, stopped}, timeout=seconds, return_when=first)
         finally:
             self._left -= self._now() - began
             stopped.cancel()
-            if not coming.done():
-                coming.cancel()
+            coming.cancel()
         if coming in done:
             return coming.result()
         if done:
@@ -186,10 +172,8 @@ async def stream(service: Service, loaded: Loaded, request: Request) -> Response
         raise ServiceProblem(422, "cannot-stream", str(error)) from None
     except InputError as error:
         raise ServiceProblem(422, "invalid-request", str(error)) from None
-    told = _StreamReply(service, loaded, example, check)
-    if in_lines:
-        return _Events(service, told.events(pieces))
-    return _Events(service, told.events(_here(asked.response or "", request)))
+    texts = aiter(pieces) if in_lines else _here(asked.response or "", request)
+    return _Events(service, loaded, example, check, texts)
 
 
 async def _here(response: str, request: Request) -> AsyncIterator[str]:
@@ -206,10 +190,18 @@ class _Events(Response):
     Starlette's own streaming response would read the body, to hear of its end.
     """
 
-    def __init__(self, service: Service, events: AsyncIterator[bytes]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        loaded: Loaded,
+        example: Example,
+        check: StreamCheck,
+        pieces: AsyncIterator[str],
+    ) -> None:
         super().__init__(media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
         del self.headers["content-length"]
-        self._service, self._events = service, events
+        self._service, self._loaded = service, loaded
+        self._example, self._check, self._pieces = example, check, pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what there is to say."""
@@ -217,28 +209,18 @@ class _Events(Response):
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
             body = {"type": "http.response.body", "body": b"", "more_body": True}
-            async for event in self._events:
+            async for event in self._told():
                 await send({**body, "body": event})
             await send({**body, "more_body": False})
 
-
-class _StreamReply:
-    """An answer that comes in pieces, and what is said of it."""
-
-    def __init__(
-        self, service: Service, loaded: Loaded, example: Example, check: StreamCheck
-    ) -> None:
-        self._service, self._loaded = service, loaded
-        self._example, self._check = example, check
-
-    async def events(self, pieces: AsyncIterable[str]) -> AsyncIterator[bytes]:
+    async def _told(self) -> AsyncIterator[bytes]:
         """Yield the events; what does not end is decided by the failure policy."""
         check = self._check
         error: Exception | None = None
         try:
             # That it is taken is known before its first sentence.
             yield b": begun\n\n"
-            async for piece in pieces:
+            async for piece in self._pieces:
                 for sentence in check.split(piece):
                     if check.stopped is None:
                         yield await self._judged(sentence)

@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ from calibrail.errors import InputError
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import ServeOptions
 from calibrail.serve.guardrails import Guardrails, Loaded
-from calibrail.serve.metrics import TOGETHER
+from calibrail.serve.metrics import DEFINED, TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE
 
 #: In the folder of a watch: the guardrail, what was found, and the answers that people label.
@@ -48,7 +49,6 @@ SCHEMA: Final = "calibrail.watch/"
 
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{12})[0-9a-f]{52}")
 _STATES: Final = ("kept", "undecided", "broken")
-_BOUNDS: Final = ("lower", "upper")
 
 _log: Final = logging.getLogger("calibrail.serve")
 
@@ -73,19 +73,25 @@ def require_writable(root: Path) -> None:
         ) from error
 
 
-def watch_folder(root: Path, name: str, digest: str) -> Path | None:
-    """Return the folder of a guardrail's watch; None where the digest is none."""
-    match = _DIGEST.fullmatch(digest)
-    return None if match is None else root / name / match[1]
+def watch_folder(root: Path, name: str, digest: str) -> Path:
+    """Return the folder of a guardrail's watch.
+
+    Raises
+    ------
+    ValueError
+        If the digest is none.
+    """
+    if (match := _DIGEST.fullmatch(digest)) is None:
+        raise ValueError(f"{digest!r:.80} is no digest of a guardrail")
+    return root / name / match[1]
 
 
 def deciding_folder(root: Path, name: str) -> Path | None:
     """Return the monitor folder of the guardrail served under a name; None until it is loaded."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         content = json.loads((root / name / DECIDING).read_bytes())
-        found = watch_folder(root, name, content["guardrail"])
-        if found is not None and (found / GUARDRAIL).is_file():
-            return found
+        folder = watch_folder(root, name, content["guardrail"])
+        return folder if (folder / GUARDRAIL).is_file() else None
     return None
 
 
@@ -98,21 +104,12 @@ def record_deciding(root: Path, loaded: Loaded) -> None:
         Nothing can be written there.
     """
     folder = watch_folder(root, loaded.name, loaded.digest)
-    assert folder is not None
-    if not (folder / GUARDRAIL).is_file():
-        write_atomically(folder / GUARDRAIL, loaded.guardrail.config.to_bytes())
-    said = json.dumps({"guardrail": loaded.digest}).encode() + b"\n"
-    pointer = folder.parent / DECIDING
-    if not (pointer.is_file() and pointer.read_bytes() == said):
-        write_atomically(pointer, said)
-
-
-def watch_lines(root: Path, guardrails: Iterable[Loaded]) -> list[str]:
-    """Return where each guardrail is watched, a line each."""
-    return [
-        f"{loaded.name} is watched in {watch_folder(root, loaded.name, loaded.digest)}"
-        for loaded in guardrails
-    ]
+    deciding = json.dumps({"guardrail": loaded.digest}).encode() + b"\n"
+    copy, pointer = folder / GUARDRAIL, folder.parent / DECIDING
+    if not copy.is_file():
+        write_atomically(copy, loaded.guardrail.config.to_bytes())
+    if not (pointer.is_file() and pointer.read_bytes() == deciding):
+        write_atomically(pointer, deciding)
 
 
 class Statuses(Collector):
@@ -130,10 +127,9 @@ class Statuses(Collector):
 
     def __init__(self, root: Path, guardrails: Guardrails) -> None:
         self._root, self._guardrails = root, guardrails
-        self._known: dict[Path, tuple[tuple[int, ...], Mapping[str, Any], float]] = {}
-        self._families: list[Metric] = []
+        #: By the digest of what decides, the samples of its status.
+        self._samples: dict[str, list[_Sample]] = {}
         self._failed = ""
-        self._publish()
 
     def read(self) -> None:
         """Take what the watches have written since; where that fails it is said once."""
@@ -141,122 +137,68 @@ class Statuses(Collector):
         for loaded in self._guardrails:
             try:
                 record_deciding(self._root, loaded)
-                self._take(loaded)
+                self._samples[loaded.digest] = self._read_status(loaded)
+            except FileNotFoundError:
+                self._samples.pop(loaded.digest, None)
             except Exception as error:
                 # Whatever stands there: files that change are looked at in the same group.
                 failed = f"the watch of {loaded.name} cannot be read or begun: {error}"
         if failed and failed != self._failed:
             _log.error("%s", failed)
         self._failed = failed
-        self._publish()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what was last read."""
-        yield from self._families
-
-    def _take(self, loaded: Loaded) -> None:
-        folder = watch_folder(self._root, loaded.name, loaded.digest)
-        assert folder is not None
-        try:
-            with (folder / STATUS).open("rb") as file:
-                state = os.fstat(file.fileno())
-                stamp = (state.st_ino, state.st_size, state.st_mtime_ns)
-                if folder in self._known and self._known[folder][0] == stamp:
-                    return
-                content = json.load(file)
-        except FileNotFoundError:
-            self._known.pop(folder, None)
-            return
-        if not isinstance(content, dict) or not str(content.get("schema")).startswith(SCHEMA):
-            raise ValueError(f"{folder / STATUS} is no status of a watch")
-        if content.get("guardrail") == loaded.digest:
-            self._known[folder] = (stamp, content, state.st_mtime)
-
-    def _publish(self) -> None:
-        """Make the metrics, so that whoever asks for them waits for nothing."""
-        statuses = []
+        """Yield what was last read; what a status lacks has no sample."""
+        families: dict[str, Metric] = {}
+        for name, item in DEFINED["watch"].items():
+            kind = CounterMetricFamily if item.get("counts") else GaugeMetricFamily
+            labels = ["guardrail", *item.get("labels", [])]
+            families[name] = kind(f"calibrail_watch_{name}", item["help"], labels=labels)
         for loaded in self._guardrails:
-            folder = watch_folder(self._root, loaded.name, loaded.digest)
-            _, content, moment = self._known.get(folder, ((), {}, 0.0))  # type: ignore[arg-type]
-            statuses.append((loaded.name, content, moment))
-        self._families = _families(statuses)
+            for (name, *more), value in self._samples.get(loaded.digest, _NEVER):
+                families[name].add_metric([loaded.name, *more], value)  # type: ignore[attr-defined]
+        yield from (family for family in families.values() if family.samples)
+
+    def _read_status(self, loaded: Loaded) -> "list[_Sample]":
+        path = watch_folder(self._root, loaded.name, loaded.digest) / STATUS
+        with path.open("rb") as file:
+            content, moment = json.load(file), os.fstat(file.fileno()).st_mtime
+        if not str(content["schema"]).startswith(SCHEMA):
+            raise ValueError(f"{path} is no status of a watch")
+        if content["guardrail"] != loaded.digest:
+            return _NEVER
+        samples = [(("updated_timestamp_seconds",), moment), *_samples(content)]
+        return [(labels, float(value)) for labels, value in samples if value is not None]
 
 
-#: Metrics of a watch: the help, and the further label of each.
-_GAUGES: Final[Mapping[str, tuple[str, str | None]]] = {
-    "traffic_alarm": ("Whether traffic has ever changed since the watch began.", None),
-    "log_e": ("Evidence that traffic has changed, as a logarithm.", "feature"),
-    "log_e_alarm": ("From where on it is an alarm.", None),
-    "promise_broken": ("Whether the promise was shown to be broken.", None),
-    "promise_state": ("1 for the state the promise is in.", "state"),
-    "lately_alarm": ("Whether the newest labels speak against the promise.", None),
-    "coverage": ("Caught share, by the ends of its confidence sequence.", "bound"),
-    "fpr": ("False alarm rate, likewise.", "bound"),
-    "prevalence": ("Share of hallucinations, by its bounds.", "bound"),
-    "labels": ("Final labels that the watch has.", None),
-    "labels_pending": ("Answers drawn for people that have no label yet.", None),
-    "log_whole": ("Whether the decision log is whole as far as it was read.", None),
-    "updated_timestamp_seconds": ("When the watch last wrote; 0 for never.", None),
-}
-_COUNTERS: Final = {
-    "rows": "Decisions that the watch has seen.",
-    "traffic_alarms": "Times that traffic has changed.",
-}
+#: The name of a metric with its further label, and a value.
+_Sample = tuple[tuple[str, ...], float]
+#: What a watch says that has not written yet.
+_NEVER: Final[list[_Sample]] = [(("updated_timestamp_seconds",), 0.0)]
 
 
-def _families(statuses: Iterable[tuple[str, Mapping[str, Any], float]]) -> list[Metric]:
-    """Return the metrics of watches by name, status and time; what a status lacks has no sample."""
-    families: dict[str, Metric] = {
-        name: CounterMetricFamily(f"calibrail_watch_{name}", help, labels=["guardrail"])
-        for name, help in _COUNTERS.items()
-    }
-    for name, (help, label) in _GAUGES.items():
-        labels = ["guardrail", *([label] if label else [])]
-        families[name] = GaugeMetricFamily(f"calibrail_watch_{name}", help, labels=labels)
-    for guardrail, status, moment in statuses:
-        for (name, *labels), value in _samples(status, moment):
-            if (number := _number(value)) is not None:
-                families[name].add_metric([guardrail, *labels], number)  # type: ignore[attr-defined]
-    return [family for family in families.values() if family.samples]
-
-
-def _samples(status: Mapping[str, Any], moment: float) -> Iterator[tuple[tuple[str, ...], object]]:
+def _samples(status: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield metric and further label, and the value, of each figure in a status."""
-    traffic, promise = _part(status, "traffic"), _part(status, "promise")
-    yield ("updated_timestamp_seconds",), moment
+    traffic, promise = status.get("traffic") or {}, status.get("promise") or {}
     yield ("rows",), status.get("n")
-    if isinstance(alarms := traffic.get("alarms"), list):
-        n = _number(traffic.get("n_alarms"))
-        yield ("traffic_alarms",), len(alarms) if n is None else n
+    if (alarms := traffic.get("alarms")) is not None:
+        yield ("traffic_alarms",), traffic.get("n_alarms") or len(alarms)
     yield ("traffic_alarm",), traffic.get("alarm")
-    for feature, value in _part(traffic, "now").items():
-        yield ("log_e", str(feature)), value
-    threshold = _number(traffic.get("threshold"))
-    yield ("log_e_alarm",), math.log(threshold) if threshold and threshold > 0 else None
+    for feature, value in traffic.get("now", {}).items():
+        yield ("log_e", feature), value
+    if threshold := traffic.get("threshold"):
+        yield ("log_e_alarm",), math.log(threshold)
     if (state := promise.get("state")) in _STATES:
         yield ("promise_broken",), state == "broken"
         for each in _STATES:
             yield ("promise_state", each), state == each
-    yield ("lately_alarm",), _part(promise, "lately").get("alarm")
-    rates = {name: _part(promise, name) for name in ("coverage", "fpr")}
-    for rate, part in {**rates, "prevalence": _part(status, "prevalence")}.items():
-        for bound in _BOUNDS:
-            yield (rate, bound), part.get(bound)
+    yield ("lately_alarm",), (promise.get("lately") or {}).get("alarm")
+    for rate, holder in (("coverage", promise), ("fpr", promise), ("prevalence", status)):
+        for bound in ("lower", "upper"):
+            yield (rate, bound), (holder.get(rate) or {}).get(bound)
     yield ("labels",), promise.get("n_labels")
     yield ("labels_pending",), promise.get("n_pending")
-    yield ("log_whole",), _part(status, "log").get("whole")
-
-
-def _part(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = content.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _number(value: object) -> float | None:
-    # Not every whole number that JSON spells is a float.
-    with contextlib.suppress(OverflowError):
-        return float(value) if isinstance(value, int | float) else None
-    return None
+    yield ("log_whole",), (status.get("log") or {}).get("whole")
 
 
 #: Seconds between two looks at the processes.
@@ -273,8 +215,24 @@ _GRACE: Final = 5.0
 Command = Callable[[Path], list[str]]
 
 
+@dataclass
+class _Watch:
+    """The process that watches a guardrail; times are those of the monotonic clock."""
+
+    name: str
+    #: When nothing is to be watched any more, and when a process may be started again.
+    ends: float = math.inf
+    again: float = 0.0
+    pause: float = field(default_factory=lambda: _FIRST_WAIT)
+    process: subprocess.Popen[bytes] | None = None
+    command: list[str] = field(default_factory=list)
+    began: float = 0.0
+    #: When the process was asked to end.
+    asked: float | None = None
+
+
 class Watchers:
-    """The watches of a service: a process for each guardrail, and a thread that keeps it running.
+    """The watches of a service: a process for each guardrail, and a thread that keeps them running.
 
     Parameters
     ----------
@@ -301,10 +259,8 @@ class Watchers:
         self._root, self._names, self._command = root, list(names), command
         self._linger, self._note = linger, note
         self._stopped = threading.Event()
-        #: By the folder of a watch: its thread, its process, and the moment when it is to end.
-        self._threads: dict[Path, threading.Thread] = {}
-        self._processes: dict[Path, subprocess.Popen[bytes]] = {}
-        self._ends: dict[Path, float] = {}
+        #: By the folder of each.
+        self._watches: dict[Path, _Watch] = {}
         # Not waited for by the process: a disk that hangs would keep it from ending.
         self._thread = threading.Thread(target=self._run, name="watchers", daemon=True)
 
@@ -315,95 +271,77 @@ class Watchers:
     def stop(self) -> None:
         """End all watches; what does not end in time is killed."""
         self._stopped.set()
-        end = time.monotonic() + _GRACE + 2 * _STEP
         if self._thread.ident is not None:
-            for thread in (self._thread, *tuple(self._threads.values())):
-                thread.join(max(0.0, end - time.monotonic()))
-        for process in tuple(self._processes.values()):
+            self._thread.join(2 * _STEP)
+        processes = [watch.process for watch in tuple(self._watches.values()) if watch.process]
+        for process in processes:
+            process.terminate()
+        end = time.monotonic() + _GRACE
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, end - time.monotonic()))
             process.kill()
+            process.wait()
 
     def _run(self) -> None:
-        """Start a watch for each guardrail that decides, and let those end that do not any more."""
+        """Watch each guardrail that decides, and let those go that do not any more."""
         while not self._stopped.is_set():
-            try:
-                found = {deciding_folder(self._root, name): name for name in self._names}
-            except Exception as error:
-                self._note(f"the watches could not be looked at: {error!r}")
-            else:
-                for folder, name in found.items():
-                    if folder is not None:
-                        self._ends.pop(folder, None)
-                        self._begin(folder, name)
-                for folder in self._threads.keys() - found.keys():
-                    self._ends.setdefault(folder, time.monotonic() + self._linger)
+            now = time.monotonic()
+            deciding = {deciding_folder(self._root, name): name for name in self._names}
+            for folder, name in deciding.items():
+                if folder is not None:
+                    self._watches.setdefault(folder, _Watch(name)).ends = math.inf
+            for folder, watch in self._watches.items():
+                if folder not in deciding:
+                    watch.ends = min(watch.ends, now + self._linger)
+                self._look_at(folder, watch, now)
             self._stopped.wait(_STEP)
 
-    def _begin(self, folder: Path, name: str) -> None:
-        thread = self._threads.get(folder)
-        if thread is None or not thread.is_alive():
-            thread = threading.Thread(target=self._watch, args=(folder, name), daemon=True)
-            self._threads[folder] = thread
-            thread.start()
+    def _look_at(self, folder: Path, watch: _Watch, now: float) -> None:
+        """Start, end or replace the process of a watch, where that is due."""
+        wanted, command = now < watch.ends, self._command(folder)
+        if watch.process is None:
+            if wanted and now >= watch.again:
+                self._begin(watch, command)
+        elif (code := watch.process.poll()) is not None:
+            watch.process = None
+            if watch.asked is None:
+                self._wait(watch, f"ended with {code}", now)
+            elif wanted:
+                self._note(f"the watch of {watch.name} starts again, with labels from now on")
+        elif watch.asked is not None:
+            if now > watch.asked + _GRACE:
+                watch.process.kill()
+        elif not wanted or command != watch.command:
+            watch.asked = now
+            watch.process.terminate()
 
-    def _watch(self, folder: Path, name: str) -> None:
-        """Keep the watch of one guardrail running as long as it is wanted."""
-        pause = _FIRST_WAIT
-        while self._is_wanted(folder):
-            began, command = time.monotonic(), self._command(folder)
-            try:
-                with self._process(folder, command) as process:
-                    while process.poll() is None and self._is_wanted(folder, command):
-                        self._stopped.wait(_STEP)
-                    ended = process.poll()
-            except (OSError, ValueError) as error:
-                why = f"cannot be started ({error})"
-            else:
-                if ended is None:
-                    if self._is_wanted(folder):
-                        self._note(f"the watch of {name} starts again, with labels from now on")
-                    continue
-                why = f"ended with {ended}"
-            lived = time.monotonic() - began
-            pause = _FIRST_WAIT if lived > _WELL else min(2 * pause, _LONGEST_WAIT)
-            self._note(
-                f"the watch of {name} {why}; decisions go on, and it is started again in "
-                f"{pause:.0f} s"
-            )
-            again = time.monotonic() + pause
-            while time.monotonic() < again and self._is_wanted(folder):
-                self._stopped.wait(_STEP)
-
-    def _is_wanted(self, folder: Path, command: list[str] | None = None) -> bool:
-        """Return whether a guardrail is still watched, and by this command if one is given."""
-        wanted = not self._stopped.is_set() and time.monotonic() < self._ends.get(folder, math.inf)
-        return wanted and (command is None or self._command(folder) == command)
-
-    @contextlib.contextmanager
-    def _process(self, folder: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-        """Run a command; ask it to end afterwards, and kill it if it has not done so in time."""
+    def _begin(self, watch: _Watch, command: list[str]) -> None:
         variables = dict(os.environ, OMP_NUM_THREADS="1")
         for name in (TOKEN_VARIABLE, TOGETHER):
             variables.pop(name, None)
-        # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
-        process = self._processes[folder] = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            env=variables,
-            process_group=0,
-        )
+        watch.command, watch.began, watch.asked = command, time.monotonic(), None
         try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(_GRACE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            del self._processes[folder]
-            if process.stdin is not None:
-                process.stdin.close()
+            # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
+            watch.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env=variables,
+                process_group=0,
+            )
+        except (OSError, ValueError) as error:
+            self._wait(watch, f"cannot be started ({error})", watch.began)
+
+    def _wait(self, watch: _Watch, why: str, now: float) -> None:
+        """Start a watch that ended again later, and later each time."""
+        well = now - watch.began > _WELL
+        watch.pause = _FIRST_WAIT if well else min(2 * watch.pause, _LONGEST_WAIT)
+        watch.again = now + watch.pause
+        self._note(
+            f"the watch of {watch.name} {why}; decisions go on, and it is started again in "
+            f"{watch.pause:.0f} s"
+        )
 
 
 def monitor(log: Path) -> Command:

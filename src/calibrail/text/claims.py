@@ -7,74 +7,18 @@ from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
 from calibrail.text.sentences import TextLine, line_sentences, lines, sentences_version
+from calibrail.text.words import patterns
 
 #: A longer text is taken for no abstention; it bounds the time of the pattern.
 _ABSTENTIONS_LONG: Final = 1000
 
-_ABSTENTIONS_SOURCE = (
-    r"(?:passages?|texts?|contexts?|documents?|sources?|articles?|excerpts?|snippets?"
-    r"|(?:provided|given|available) information)"
-)
-#: How a statement names its sources ("Based on the given passages"), as a pattern.
-SOURCES_NAMED: Final = (
-    rf"(?:based (?:up)?on|according to|as per) (?:(?:all|the|these|this|those|given|provided"
-    rf"|above|retrieved|following|available) )*{_ABSTENTIONS_SOURCE}(?: "
-    rf"(?:\d+|and|provided|given|above))*"
-)
-_IN_SOURCE = rf"(?:in|by|from) (?:\w+ ){{0,3}}?{_ABSTENTIONS_SOURCE}\b"
-_NOT = (
-    r"(?:do|does|did)(?: not|n't)"
-    r"(?: (?:also|actually|directly|explicitly|specifically|clearly|seem to|appear to))*"
-)
-_HOLD = (
-    r"(?:provide|contain|mention|include|give|specify|state|address|discuss|offer|describe|indicate"
-    r"|say|answer|explain|cover|list|have)"
-)
-_FACTS = (
-    r"(?:information|details?|instructions?|guidance|guidelines|answers?|mention|explanations?"
-    r"|clarification|clarity|recommendations?|issues?|questions?|specifics)"
-)
-_FIND = r"(?:answer|determine|provide|find|locate|confirm|verify|say|tell)"
-_HELD = (
-    r"(?:mentioned|stated|specified|provided|given|discussed|addressed|described|listed|included"
-    r"|found|available|covered|answered|indicated)"
-)
-_NONE = r"\bthere(?:'s| is| are| was| were) no"
-_HARD = r"(?:not possible|impossible|difficult|unclear|not clear)"
-_ABSTAINS = re.compile(
-    "|".join(
-        [
-            r"\bunable to answer\b",
-            rf"\bi(?:'m| am) (?:unable|not able) to {_FIND}\b",
-            rf"\bi (?:cannot|can't|could not) {_FIND}\b",
-            r"^(?:(?:i'm )?sorry,? )?(?:but )?i (?:do not|don't) know\b",
-            r"^(?:(?:i'm )?sorry,? )?(?:but )?i (?:do not|don't) have (?:\w+ ){0,2}information\b",
-            rf"\b{_ABSTENTIONS_SOURCE}(?: \d+(?: (?:and|or|&) \d+)?)?(?: (?:provided|given|above))?"
-            rf" {_NOT} {_HOLD}\b",
-            # Without its subject, as the second half of a sentence about a passage.
-            rf"^(?:(?:but|and|however|additionally|also|unfortunately),? )*(?:it |they )?"
-            rf"{_NOT} {_HOLD} (?:\w+ ){{0,3}}?{_FACTS}\b",
-            rf"\bno (?:\w+ )?{_ABSTENTIONS_SOURCE} (?:\w+ )?{_HOLD}s?\b",
-            rf"\bnone of the (?:\w+ )?{_ABSTENTIONS_SOURCE}\b",
-            rf"{_NONE} (?:\w+ ){{0,2}}?(?:information|mention|details)\b",
-            rf"{_NONE} (?:\w+ ){{1,6}}?{_IN_SOURCE}",
-            r"\b(?:not (?:\w+ )?enough|insufficient) information\b",
-            rf"\bnot (?:\w+ly )?{_HELD} (?:\w+ ){{0,3}}?{_IN_SOURCE}",
-            r"\b(?:is|are|was|were)(?: not|n't) (?:\w+ly )?(?:mentioned|specified)\W*$",
-            r"\bquestion (?:cannot|can't|could not) be answered\b",
-            rf"\b(?:cannot|can't|{_HARD})\b(?: \w+){{0,12}}? {_IN_SOURCE}",
-            rf"{SOURCES_NAMED},? it is {_HARD}\b",
-        ]
-    ),
-    re.IGNORECASE,
-)
+_WORDING: Final = patterns("claims")
+_ABSTAINS = re.compile(_WORDING["abstains"], re.IGNORECASE)
 # Every way to say it holds one of these: a quick look first.
-_NEGATION = re.compile(
-    r"\bno|n't|unable|cannot|insufficient|impossible|difficult|unclear", re.IGNORECASE
-)
-_ABSTENTIONS_ASIDE = re.compile(r"\([^()]*\)")
+_NEGATION = re.compile(_WORDING["negation"], re.IGNORECASE)
+_ASIDE = re.compile(r"\([^()]*\)")
 # "Although the passages do not mention its height, it has three arches" states something.
-_CONCESSION = re.compile(r"(?:even though|while|although|though)\b[^,]*,\s*", re.IGNORECASE)
+_CONCESSION = re.compile(_WORDING["concession"], re.IGNORECASE)
 
 
 def abstains(statement: str) -> bool:
@@ -92,7 +36,7 @@ def abstains(statement: str) -> bool:
     plain = statement.replace("\u2019", "'")
     if not _NEGATION.search(plain):
         return False
-    plain = " ".join(_ABSTENTIONS_ASIDE.sub(" ", plain).split())
+    plain = " ".join(_ASIDE.sub(" ", plain).split())
     return _ABSTAINS.search(_CONCESSION.sub("", plain, count=1)) is not None
 
 
@@ -100,50 +44,21 @@ def abstains(statement: str) -> bool:
 _CLAUSES_LONG: Final = 1000
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 # Where main clauses meet; the words up to the subject belong to neither of them.
-_JOINT = re.compile(
-    r"(?:,\s+(?P<word>and|but|although|though)|;(?:\s+(?:and|but))?)\s+"
-    r"(?:(?:however|therefore|thus|moreover|furthermore|additionally|also|instead|similarly|then"
-    r"|consequently|later|still|as a result|in addition|in contrast|on the other hand),?\s+)*",
-    re.IGNORECASE,
-)
-_ASIDE = re.compile(r"\([^()]*\)")
+_JOINT = re.compile(_WORDING["joint"], re.IGNORECASE)
 # A comma before a year is part of a date.
 _TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|,(?!\s\d{4}\b)|[^\w\s,]")
-_MODAL = _set("can could will would may might must shall should cannot")
-_FINITE = _MODAL | _set("is are was were has have had does do did")
-_PAST = _set(
-    "became began came found fought gave got grew held knew led left lost made met ran sang saw"
-    " sold spent stood taught took went won wrote"
-)
-_PRONOUN = _set("i he she it we you they there")
-_DETERMINER = _set(
-    "the a an this these those his her its their our my your some many most all each every both"
-    " another one only several no two three four five six"
-)
-_RELATIVE = _set("which who whom whose where that what how why")
+_WORDS: Final = {name: frozenset(text.split()) for name, text in patterns("clauses").items()}
+_MODAL, _PAST, _PRONOUN = _WORDS["modal"], _WORDS["past"], _WORDS["pronoun"]
+_DETERMINER, _RELATIVE, _ADVERB = _WORDS["determiner"], _WORDS["relative"], _WORDS["adverb"]
+_FINITE = _MODAL | _WORDS["finite"]
 # Under these a clause is not stated, and what follows an "and" may stand under them, too.
-_SUBORDINATING = _set(
-    "if unless whether when whenever because although though while whereas until once that lest"
-    " either neither said says say states stated thinks think thought believes believe claims"
-    " claimed argues argued suggests suggested reports reported"
-)
+_SUBORDINATING = _WORDS["subordinating"]
 # Where these open the sentence, what they say may hold for the second clause, too.
-_OPENING = _set(
-    "as since after before given in on at during for under within among throughout with"
-)
-_ADVERB = _set("also then still often never")
-_NO_VERB = _RELATIVE | _set("and or to of in on at for with as both all")
-_NO_NOUN = _PRONOUN | _RELATIVE | _SUBORDINATING | _set("to than as")
-_IDIOM = re.compile(
-    r"(?:for (?:example|instance)|in (?:addition|contrast|fact|summary|conclusion|short|particular)"
-    r"|on the other hand|at the same time),\s*",
-    re.IGNORECASE,
-)
+_OPENING = _WORDS["opening"]
+_NO_VERB = _RELATIVE | _WORDS["no_verb"]
+_NO_NOUN = _PRONOUN | _RELATIVE | _SUBORDINATING | _WORDS["no_noun"]
+_IDIOM = re.compile(_WORDING["idiom"], re.IGNORECASE)
 
 
 def clauses(sentence: str) -> Iterator[tuple[int, int]]:
@@ -282,33 +197,11 @@ _CLOSING = "*_\"'\u201d\u2019)] \t"
 _BOLD = re.compile(r"(\*\*|__)[^*_]+\1")
 
 # What opens a statement without being part of it.
-_LEAD_IN = re.compile(
-    rf"(?:(?:therefore|so|thus|overall|in summary),?\s+)?{SOURCES_NAMED}\s*[,:]\s*"
-    r"|(?:sure|certainly|of course|absolutely)(?:,\s*|!\s+)"
-    r"|(?:(?:the )?answer|a|response)\s*:\s*"
-    r"|here(?:['\u2019]s| is| are)\b[^:.;!?]{0,150}:\s*(?=\S)",
-    re.IGNORECASE,
-)
+_LEAD_IN = re.compile(_WORDING["lead_in"], re.IGNORECASE)
 # "Passage 2:" says where what follows was found and introduces nothing.
-_SOURCE = re.compile(
-    r"\W*(?:passage|source|document|context|article) \d+\b[^:]{0,40}:\W*", re.IGNORECASE
-)
+_SOURCE = re.compile(_WORDING["passage"], re.IGNORECASE)
 # Sentences that are said to the reader and state nothing about the world.
-_COURTESY = re.compile(
-    r"(?:sure(?: thing)?|certainly|of course|absolutely|ok(?:ay)?|alright|great"
-    r"|(?:great|good) question|hello|hi|hey|thanks|thank you|you['\u2019]re welcome|good luck|enjoy"
-    r"|that['\u2019]s (?:it|all))(?: (?:there|everyone|again))?\s*[!.]+"
-    r"|thank(?:s| you) for\b[^:;]*"
-    r"|(?:i )?hope (?:this|that|it|these|my)\b[^:;]*\b(?:help\w*|useful|clear)\b[^:;]*"
-    r"|(?:please )?(?:let me know|feel free to)\b[^:;]*"
-    r"|if you (?:have|need|would like|want)\b[^:;]*"
-    r"\b(?:let me know|feel free|(?:happy|glad) to (?:help|assist))\b[^:;]*"
-    r"|(?:i['\u2019]?(?:m| am| would be|d be) )?(?:happy|glad) to (?:help|assist)\b[^:;]*"
-    r"|i(?:['\u2019]ll| will| can)(?: \w+ly)? (?:help|try|do my best)\b[^:;]*"
-    r"|here(?:['\u2019]s| is| are) (?:the|my|your|an?) (?:\w+ )?"
-    r"(?:answers?|response|summary|list|explanation|overview)\b[^:;]*",
-    re.IGNORECASE,
-)
+_COURTESY = re.compile(_WORDING["courtesy"], re.IGNORECASE)
 
 
 class Claim(NamedTuple):

@@ -7,20 +7,9 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.text import structure
 from calibrail.text.sentences import Sentence
-from calibrail.text.structure import (
-    AnswerLine,
-    Joins,
-    Ordinal,
-    SentencePlace,
-    broken_links,
-    connective,
-    inner_however,
-    layout,
-    ordinal_of,
-    removed_with,
-    split_blocks,
-)
+from calibrail.text.structure import AnswerLine, Ordinal
 
 #: Changes whenever the joins or the trimmed text of some answer do.
 TRIMMING_VERSION: Final = "calibrail-trimming/1"
@@ -55,9 +44,9 @@ class TrimmedAnswer(NamedTuple):
 
 def trim(
     text: str,
-    places: Sequence[SentencePlace],
+    places: Sequence[structure.SentencePlace],
     removed: Sequence[bool] | NDArray[np.bool_],
-    joins: Joins,
+    joins: structure.Joins,
 ) -> TrimmedAnswer:
     """Return an answer without the sentences that are to be removed.
 
@@ -84,17 +73,17 @@ def trim(
     'It is old.'
     """
     asked = np.asarray(removed, dtype=np.bool_)
-    gone = removed_with(joins, asked)
+    gone = structure.removed_with(joins, asked)
     also = tuple(np.flatnonzero(gone & ~asked).tolist())
     if not gone.any():
         return TrimmedAnswer(text)
     if gone.all():
         return TrimmedAnswer("", also)
-    if broken_links(joins, gone).any():
-        kind: Tear = "together" if split_blocks(joins, gone).any() else "leans"
+    if structure.broken_links(joins, gone).any():
+        kind: Tear = "together" if structure.split_blocks(joins, gone).any() else "leans"
         return TrimmedAnswer(None, also, kind)
     sentences = [Sentence(text[item.start : item.end], item.start, item.end) for item in places]
-    rows = layout(text, sentences)
+    rows = structure.layout(text, sentences)
     edited = _edited(sentences, rows, gone)
     return TrimmedAnswer(_composed(text, sentences, rows, gone, edited), also)
 
@@ -132,7 +121,7 @@ def _enumerations(sentences: Sequence[Sentence], gone: NDArray[np.bool_]) -> dic
     runs: list[list[tuple[int, Ordinal]]] = []
     latest: dict[str, list[tuple[int, Ordinal]]] = {}
     for place, sentence in enumerate(sentences):
-        if (number := ordinal_of(sentence.text)) is None:
+        if (number := structure.ordinal_of(sentence.text)) is None:
             continue
         run = latest.get(number.kind, [])
         if not run or number.place <= run[-1][1].place:
@@ -153,9 +142,9 @@ def _without(sentence: str, number: Ordinal | None, lost: bool) -> str:
     """Return a sentence without what ties it to what has gone, its next letter raised."""
     rest = sentence[number.length :] if number else sentence
     if lost:
-        if place := inner_however(rest):
+        if place := structure.inner_however(rest):
             rest = rest[: place[0]] + rest[place[1] :]
-        rest = rest[connective(rest) :]
+        rest = rest[structure.connective(rest) :]
     return _raised(rest) if sentence[:1] != rest[:1] and sentence[:1].isupper() else rest
 
 

@@ -18,68 +18,27 @@ from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from calibrail.text.words import patterns
+
 if TYPE_CHECKING:
     from nupunkt import PunktSentenceTokenizer
 
 
-# A bullet or a number that opens a list item. One capital letter with a point is left alone, since
-# it is more often an initial ("J. K. Rowling"), and so are four digits with a point, a year.
-_NUMBERING = (
-    r"(?:\((?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})\)"
-    r"|(?:\d{1,3}(?:\.\d{1,2})*|[A-Za-z]|[ivxIVX]{2,5})\)"
-    r"|(?:\d{1,3}(?:\.\d{1,2})*|[a-z]|[ivx]{2,5})\.)(?=\s|$)"
-)
-_UNSPACED_NUMBERING = r"[\u2460-\u2473]|\d{1,3}(?:\u3001|\uff0e(?!\d))"
-_NUMBER = rf"(?:{_NUMBERING}|{_UNSPACED_NUMBERING})"
-_BULLETS = (
-    r"(?:(?:[-+*\u00b7\u2010-\u2015\u25a0-\u25ff]+(?=\s|$)"
-    r"|[\u2022\u2023\u2043\u2219\u25aa\u25ab\u25cf\u25e6\u25b6\u25ba\u27a4\u2713\u2714]+)\s*)+"
-)
-# A number after a bullet is a marker only where something follows: "- 7." is an item of its own.
-_ITEM = re.compile(rf"{_BULLETS}(?:{_NUMBER}\s*(?=\S))?|{_NUMBER}\s*(?:{_BULLETS})?")
+_WORDING: Final = patterns("sentences")
+_ITEM = re.compile(_WORDING["item"])
 _HEADING = re.compile(r"#{1,6}(?=\s|$)\s*")
-
-# Full stops of scripts other than Latin; nupunkt knows none of them. Most stand without a space.
-_STOPS = (
-    "\u3002\uff61\ufe12\uff01\uff1f\ufe56\ufe57\u203c\u2047-\u2049"  # Chinese, Japanese
-    "\u0964\u0965\u0df4\u104b\u17d4\u17d5\u0f0e"  # Indic, Sinhala, Burmese, Khmer, Tibetan
-    "\u061f\u06d4\u0700-\u0702\u0589\u1362\u1367\u1368\u1803\u1809\u037e"
-    # Arabic, Urdu, Syriac, Armenian, Ethiopic, Mongolian, Greek (question mark)
-)
-_CLOSING = "\u300d\u300f\uff09\u3015\uff3d\uff5d\u3009\u300b\u3011\u201d\u2019\u00bb)\\]"
-#: A full stop that ends a sentence of such a script.
-STOP: Final = re.compile(
-    # Not within a run of stops: what is behind it is the same from each of its places.
-    rf"(?<![{_STOPS}\uff0e])(?:[{_STOPS}]|\uff0e(?!\d))[{_STOPS}\uff0e!?.\u2026]*+"
-    # Inside a quotation that the sentence goes on after, as a Japanese particle or a comma shows.
-    rf"(?:[{_CLOSING}]++(?![\u3040-\u309f\u3001\uff0c,;:\uff1a\uff1b]))?(?![{_CLOSING}])"
-)
+#: A full stop that ends a sentence of a script other than Latin.
+STOP: Final = re.compile(_WORDING["stop"])
 #: What may stand within and behind such a full stop without its end being certain.
-STOPPING: Final = re.compile(rf"[{_STOPS}\uff0e!?.\u2026]*+[{_CLOSING}]*")
-
-# A source named after the full stop ("It rained. (Passage 1)") belongs to the sentence before it.
-ASIDE: Final = re.compile(r"[(\[][^()\[\].!?]{1,40}[)\]][.;,]?")
-CITED: Final = re.compile(
-    r"(?:\[[\d,;\s-]{1,20}\]"
-    r"|\((?:see )?(?:passage|source|document|context|article)[^().!?]{1,40}\))[.;,]?\s+",
-    re.IGNORECASE,
-)
-
-# The sentence goes on after a quoted one: 'The song "Who Are You?", of 1978, is long.'
-_GOES_ON = re.compile(r"[\"'\u201d\u2019)\]]*[,;:]")
+STOPPING: Final = re.compile(_WORDING["stopping"])
+ASIDE: Final = re.compile(_WORDING["aside"])
+CITED: Final = re.compile(_WORDING["cited"], re.IGNORECASE)
+_GOES_ON = re.compile(_WORDING["goes_on"])
 # And after letters with points, in small letters: "The Leeds R.L.F.C. home stadium".
 _INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}\s{1,3}$")
 
-# nupunkt's abbreviations hold ordinary words ("cancer", "series", "art"). In small letters and
-# before a capital only these are ones.
-_ABBREVIATED = re.compile(
-    "approx|assn|ave|blvd|cert|chap|comp|corp|dept|dist|eds|esp|est|etc|excl|fig|figs|gen|gov|hon"
-    "|inc|incl|lit|misc|mrs|nos|orig|par|para|pres|prof|pub|publ|rep|resp|rev|sec|sen|sgt|ssp|subsp"
-    "|temp|trans|univ|var|vol|vols"
-)
-_WORD_END = re.compile(
-    r"(?<![\w.'\u2019-])([a-z]{3,})\.[\"')\]\u201d\u2019]*\s+(?=[\"'(\u201c\u2018]?[A-Z])"
-)
+_ABBREVIATED = re.compile(_WORDING["abbreviated"])
+_WORD_END = re.compile(_WORDING["word_end"])
 
 # nupunkt looks at the whole run of letters around each stop, again for each stop: quadratic time on
 # a run without spaces. The inside of a long one (a link, a table, code) is hidden from it.

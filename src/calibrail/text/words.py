@@ -2,9 +2,11 @@
 
 import logging
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
+from importlib.resources import files
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -12,25 +14,21 @@ from typing import Final, NamedTuple
 WORDS_VERSION: Final = "calibrail-words/1"
 NAMES_VERSION: Final = "calibrail-names/1"
 
-_ENGLISH: Final = """
-    a about above after again against all also although always am among an and any are aren't
-    around as at be became because become been before being below between both but by can
-    can't cannot could couldn't did didn't do does doesn't doing don't down during each either
-    else etc ever every few for from further had hadn't has hasn't have haven't having he he'd
-    he'll he's her here here's hers herself him himself his how however i i'd i'll i'm i've if
-    in into is isn't it it's its itself just let's like may me might more most much must my
-    myself neither no nor not now of off often on once one's only or other others our ours
-    ourselves out over own per perhaps quite rather same shall she she'd she'll she's should
-    shouldn't since so some such than that that's the their theirs them themselves then there
-    there's therefore these they they'd they'll they're they've this those though through thus
-    to too toward towards under until up upon us very was wasn't we we'd we'll we're we've
-    were weren't what what's when where where's whether which while who who's whom whose why
-    will with within without won't would wouldn't yet you you'd you'll you're you've your
-    yours yourself yourselves
-"""
+
+_TABLES: Final = tomllib.loads(files("calibrail.text").joinpath("patterns.toml").read_text("utf-8"))
+
+
+def patterns(section: str) -> dict[str, str]:
+    """Return the patterns of a section of ``patterns.toml``, each with its parts in place."""
+    found: dict[str, str] = {}
+    for name, parts in _TABLES[section].items():
+        pattern = parts if isinstance(parts, str) else "|".join(parts)
+        found[name] = re.sub(r"\{\{(\w+)\}\}", lambda part: found[part[1]], pattern)
+    return found
+
 
 #: Function words of English: they say little about whether an answer is supported.
-STOP_WORDS: Final = frozenset(_ENGLISH.split())
+STOP_WORDS: Final = frozenset(patterns("words")["stop"].split())
 
 # A word is a run of letters and digits, with apostrophes between letters and points and commas
 # between digits ("3.5", "1,234") kept together. Scripts that are written without spaces (Chinese,

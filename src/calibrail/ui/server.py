@@ -20,11 +20,13 @@ import socket
 import sys
 import threading
 import webbrowser
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from importlib.resources import files
+from itertools import accumulate
 from typing import Annotated, Any, Final
 
 import uvicorn
@@ -32,7 +34,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -90,40 +92,34 @@ class Access:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        token = QueryParams(scope.get("query_string", b"")).get("token", "")
-        opened = _same(token, self._token)
+        request = Request(scope)
+        opened = _same(request.query_params.get("token", ""), self._token)
+        refusal = self._refusal(request, opened=opened)
+        foreign = refusal is not None and refusal.status_code == 421
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
-                if opened:
+                if opened and not foreign:
                     keep = f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
                     headers.append("Set-Cookie", keep)
             await send(message)
 
-        refusal = None if opened and scope["path"] == "/" else self._refusal(scope)
-        if self._foreign(scope):
-            refusal, opened = PlainTextResponse("This server has another name.", 421), False
         await (refusal or self._app)(scope, receive, guarded)
 
-    def _foreign(self, scope: Scope) -> bool:
-        """Return whether the request comes under a foreign name, or from a foreign page."""
-        headers = Headers(scope=scope)
+    def _refusal(self, request: Request, *, opened: bool) -> PlainTextResponse | None:
+        headers, path = request.headers, request.scope["path"]
         host, origin = headers.get("host", ""), headers.get("origin")
-        return host not in self._hosts or origin not in (None, f"http://{host}")
-
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
-        headers = Headers(scope=scope)
-        if scope["path"].startswith("/api/"):
+        if host not in self._hosts or origin not in (None, f"http://{host}"):
+            # It comes under a foreign name, or from a foreign page.
+            return PlainTextResponse("This server has another name.", 421)
+        if path.startswith("/api/"):
             kind, _, given = headers.get("authorization", "").partition(" ")
             allowed = kind == "Bearer" and _same(given, self._token)
         else:
-            pieces = (piece.strip() for piece in headers.get("cookie", "").split(";"))
-            named = (piece.partition("=") for piece in pieces)
-            allowed = any(
-                name == self._cookie and _same(value, self._pass) for name, _, value in named
-            )
+            held = _same(request.cookies.get(self._cookie, ""), self._pass)
+            allowed = held or (opened and path == "/")
         return None if allowed else PlainTextResponse(_NO_TOKEN, 403)
 
 
@@ -146,33 +142,22 @@ class Places:
     """
 
     def __init__(self, text: str) -> None:
-        self._length = len(text)
-        # Where the wide ones stand, by code points and by code units.
-        wide = [index for index, letter in enumerate(text) if letter > "\uffff"]
-        self._wide = wide
-        self._wide_units = [place + before for before, place in enumerate(wide)]
+        #: Where each character begins in code units, and where the last one ends.
+        self._starts = [0, *accumulate(1 + (letter > "\uffff") for letter in text)]
 
     @property
     def units(self) -> int:
         """Length of the text in UTF-16 code units."""
-        return self._length + len(self._wide)
+        return self._starts[-1]
 
     def to_browser(self, spans: Iterable[Sequence[int]]) -> list[Place]:
         """Return places in code units, of places in code points."""
-        return [(self._to(start), self._to(end)) for start, end in spans]
+        return [(self._starts[start], self._starts[end]) for start, end in spans]
 
     def from_browser(self, spans: Iterable[Sequence[int]]) -> list[Place]:
         """Return places in code points; one that cuts a character in two holds all of it."""
-        return [(self._from(start), self._from(end, up=True)) for start, end in spans]
-
-    def _to(self, place: int) -> int:
-        return place + bisect_left(self._wide, place)
-
-    def _from(self, unit: int, *, up: bool = False) -> int:
-        before = bisect_left(self._wide_units, unit)
-        place = unit - before
-        inside = before > 0 and self._wide_units[before - 1] + 1 == unit
-        return place + 1 if inside and up else place
+        starts = self._starts
+        return [(bisect_right(starts, a) - 1, bisect_left(starts, b)) for a, b in spans]
 
 
 #: What an annotator may know of how far the labels are: not what they say.
@@ -228,8 +213,7 @@ class Page:
         self._session, self._annotator, self._progress = session, annotator, progress
         self._lock = threading.Lock()
         self._task: Task | None = None
-        self._places: Places | None = None
-        self._sentences: list[tuple[int, int]] | None = None
+        self._sentences: list[tuple[int, int]] = []
 
     def state(self) -> dict[str, Any]:
         """Return the answer to label now, if any, and the counts."""
@@ -240,7 +224,8 @@ class Page:
     def label(self, given: LabelBody) -> dict[str, Any]:
         """Put a label on disk and return what comes next."""
 
-        def put(task: Task, places: Places) -> None:
+        def put(task: Task) -> None:
+            places = Places(task.response)
             if any(not 0 <= a < b <= places.units for a, b in given.spans):
                 raise CalibrailError("a marked place lies outside of the answer; mark it again")
             marked = places.from_browser(given.spans)
@@ -251,15 +236,14 @@ class Page:
 
     def skip(self, asked: AnswerRequest) -> dict[str, Any]:
         """Leave an answer for the end of the round and return what comes next."""
-        return self._act(asked, lambda task, _: self._session.skip(self._annotator, task.order))
+        return self._act(asked, lambda task: self._session.skip(self._annotator, task.order))
 
-    def _act(self, asked: AnswerRequest, action: Callable[[Task, Places], None]) -> dict[str, Any]:
+    def _act(self, asked: AnswerRequest, action: Callable[[Task], None]) -> dict[str, Any]:
         """Do something to the answer on screen and return what comes next."""
         with self._lock:
-            if not self._on_screen(asked):
+            if (task := self._on_screen(asked)) is None:
                 return self._state(stale=True)
-            assert self._task is not None and self._places is not None
-            action(self._task, self._places)
+            action(task)
             self._look()
             return self._state()
 
@@ -279,38 +263,34 @@ class Page:
     def sentences(self, asked: AnswerRequest) -> dict[str, Any]:
         """Return where the sentences of the answer stand. From here on the label bears a mark."""
         with self._lock:
-            if not self._on_screen(asked):
+            if (task := self._on_screen(asked)) is None:
                 return {"sentences": [], "stale": True}
-            assert self._task is not None and self._places is not None
             self._session.helped(self._annotator, asked.order)
-            self._sentences = sentence_places(self._task.response)
-            return {"sentences": self._places.to_browser(self._sentences)}
+            self._sentences = sentence_places(task.response)
+            return {"sentences": Places(task.response).to_browser(self._sentences)}
 
     def nearest(self, asked: AskedSentence) -> dict[str, Any]:
         """Return the part of the chunks that shares most words with a sentence, if any does."""
         with self._lock:
-            known = self._on_screen(asked) and self._sentences is not None
-            if not known or asked.sentence >= len(self._sentences or ()):
+            task, quote = self._on_screen(asked), None
+            if task is not None and asked.sentence < len(self._sentences):
+                start, end = self._sentences[asked.sentence]
+                quote = nearest_quote(task.response[start:end], task.contexts)
+            if task is None or quote is None:
                 return {"quote": None}
-            assert self._task is not None and self._sentences is not None
-            start, end = self._sentences[asked.sentence]
-            quote = nearest_quote(self._task.response[start:end], self._task.contexts)
-            if quote is None:
-                return {"quote": None}
-            text = Places(self._task.contexts[quote.chunk])
+            text = Places(task.contexts[quote.chunk])
             ((start, end),) = text.to_browser([(quote.start, quote.end)])
             return {"quote": {"chunk": quote.chunk, "start": start, "end": end}}
 
-    def _on_screen(self, asked: AnswerRequest) -> bool:
-        """Return whether an answer is still this annotator's to label."""
+    def _on_screen(self, asked: AnswerRequest) -> Task | None:
+        """Return an answer that is still this annotator's to label; None where it is not."""
         self._look()
-        return self._task is not None and self._task.order == asked.order
+        return self._task if self._task is not None and self._task.order == asked.order else None
 
     def _look(self) -> None:
         task = self._session.next(self._annotator)
         if task != self._task:
-            self._task, self._sentences = task, None
-            self._places = None if task is None else Places(task.response)
+            self._task, self._sentences = task, []
 
     def _state(
         self, *, undone: bool = False, stale: bool = False, nothing: bool = False
@@ -357,15 +337,11 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         (OSError, 507, "nothing was saved: {}"),
         (RequestValidationError, 422, "this request is none of the page's own"),
     ):
-        app.add_exception_handler(kind, _refusal(status, message))
+        app.add_exception_handler(kind, partial(_refuse, status, message))
 
     @app.get("/")
-    def start() -> Response:
-        content, kind = static["index.html"]
-        return Response(content, media_type=kind)
-
     @app.get("/{name}")
-    def part(name: str) -> Response:
+    def part(name: str = "index.html") -> Response:
         if name not in static:
             return Response("There is no such file.", 404, media_type="text/plain")
         content, kind = static[name]
@@ -383,13 +359,8 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
     return app
 
 
-def _refusal(status: int, message: str) -> Callable[[Request, Exception], Response]:
-    """Return what answers a request that raised an error."""
-
-    def refuse(_: Request, error: Exception) -> Response:
-        return _AsciiJson({"message": message.format(error)}, status)
-
-    return refuse
+def _refuse(status: int, message: str, _: Request, error: Exception) -> Response:
+    return _AsciiJson({"message": message.format(error)}, status)
 
 
 class _AsciiJson(JSONResponse):

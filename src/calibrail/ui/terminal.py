@@ -1,10 +1,12 @@
-"""Labelling in a terminal."""
+"""Labelling in a terminal, and a sitting there or on the page."""
 
 import os
 import re
 import select
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
@@ -14,7 +16,7 @@ from rich.text import Text
 
 from calibrail.errors import CalibrailError
 from calibrail.formatting import count
-from calibrail.labelling.progress import UNSURE, Task
+from calibrail.labelling.progress import UNSURE, Counts, Task
 from calibrail.labelling.session import Session
 from calibrail.report.text import clean, excerpt, short
 from calibrail.scores.entailment import filled_places, nearest
@@ -237,13 +239,8 @@ class Terminal:
             self._say("The labels are enough. g goes on, z undoes the last label, q stops.")
         else:
             self._say("There is nothing to label now. z undoes the last label, q stops.")
-        match self._keys.read():
-            case "z":
-                return self._undo() == "next"
-            case "g":
-                return more
-            case _:
-                return False
+        key = self._keys.read()
+        return self._undo() == "next" if key == "z" else key == "g" and more
 
     def _do(self, task: Task, key: str | None) -> _NextStep:
         """Do what a key says."""
@@ -272,7 +269,7 @@ class Terminal:
             case "?":
                 self._say(_HELP.format(unsure=UNSURE[self._session.plan.purpose]))
             case _ if key.isdecimal():
-                self._chunk(task, self._number(key, len(task.contexts)))
+                self._chunk(task, key)
             case _:
                 self._say(f"No key does {short(key, 20)!r}; ? shows those that do something.")
         return "stay"
@@ -351,14 +348,12 @@ class Terminal:
             text.append(words, "bold underline red" if marked else "")
         return text
 
-    def _number(self, key: str, n: int) -> int:
-        """Return the number of a chunk, of whose digits a terminal gives the first."""
-        if n > 9 and self._keys.watched:
+    def _chunk(self, task: Task, key: str) -> None:
+        """Show a chunk, of whose number a terminal gives the first digit."""
+        if len(task.contexts) > 9 and self._keys.watched:
             while (digit := self._keys.read()) is not None and digit.isdecimal():
                 key += digit
-        return int(key[:6])
-
-    def _chunk(self, task: Task, number: int) -> None:
+        number = int(key[:6])
         if not 1 <= number <= len(task.contexts):
             self._say(f"There is no chunk {number}; there are {len(task.contexts)}.")
             return
@@ -399,3 +394,69 @@ class Terminal:
 
 def _heading(name: str, beside: str = "") -> Text:
     return Text.assemble((name, "bold"), "  ", (beside, "dim"))
+
+
+def sit(
+    session: Session,
+    annotator: str,
+    tell: Callable[[str], None],
+    *,
+    terminal: bool = False,
+    browser: bool = True,
+) -> None:
+    """Label, in the terminal or on the page, until somebody stops by a key, Ctrl-C or SIGTERM.
+
+    Parameters
+    ----------
+    session : Session
+        Hands out answers and takes labels.
+    annotator : str
+        Who labels.
+    tell : callable
+        Takes what is said besides, a line at a time.
+    terminal : bool
+        Label in the terminal rather than on the page.
+    browser : bool
+        Open the page in the browser.
+    """
+    with suppress(KeyboardInterrupt), _ended_in_order():
+        if terminal:
+            with open_keys() as keys:
+                console = Console(stderr=True, highlight=False)
+                Terminal(session, annotator, keys, console).run()
+        else:
+            _on_page(session, annotator, tell, browser=browser)
+
+
+def _on_page(
+    session: Session, annotator: str, tell: Callable[[str], None], *, browser: bool
+) -> None:
+    # It needs the packages of the service, which the terminal does not.
+    from calibrail.ui.server import serve
+
+    watched = sys.stderr.isatty()
+
+    def address(place: str) -> None:
+        tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
+
+    def progress(counts: Counts) -> None:
+        if watched:
+            line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
+            print(line, end="", file=sys.stderr, flush=True)
+
+    serve(session, annotator, address, progress, browser=browser)
+    if watched:
+        tell("")
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end what goes on as Ctrl-C does, with all that is said at the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 ONE, TWO = "The dam was opened in 1936.", "It is 221 metres high."
@@ -10,271 +11,55 @@ CONTEXTS, QUESTION = (ONE, TWO), "When did the dam open?"
 GOOD, BAD = "It opened in 1936.", "It opened in 1937."
 
 
+_SHAPES: Final = json.loads((Path(__file__).parent / "shapes.json").read_text("utf-8"))
+
+
+def _filled(shape: str, **texts: str) -> Any:
+    """Return a shape of ``shapes.json`` with these texts in their places."""
+    text = json.dumps(_SHAPES[shape])
+    for name, value in texts.items():
+        text = text.replace(f"${name.upper()}", json.dumps(value)[1:-1])
+    return json.loads(text)
+
+
 def sdk_spans(trace: str, answer: str, **root: Any) -> list[dict[str, Any]]:
     """Spans of one trace as the SDK of OpenTelemetry prints them, in OpenInference's words."""
-
-    def span(id: str, parent: str | None, start: int, attributes: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "name": id,
-            "context": {"trace_id": trace, "span_id": f"{trace}-{id}", "trace_state": "[]"},
-            "kind": "SpanKind.INTERNAL",
-            "parent_id": parent and f"{trace}-{parent}",
-            "start_time": f"2026-11-22T22:50:30.{start:06}Z",
-            "status": {"status_code": "UNSET"},
-            "attributes": attributes,
-            "events": [],
-        }
-
-    prompt = f"Answer from these: {ONE} {TWO}\n{QUESTION}"
-    return [
-        span(
-            "find",
-            "chain",
-            2,
-            {
-                "openinference.span.kind": "RETRIEVER",
-                "input.value": QUESTION,
-                "retrieval.documents.0.document.content": ONE,
-                "retrieval.documents.0.document.score": 0.5,
-                "retrieval.documents.1.document.content": TWO,
-            },
-        ),
-        span(
-            "model",
-            "chain",
-            3,
-            {
-                "openinference.span.kind": "LLM",
-                "llm.input_messages.0.message.role": "system",
-                "llm.input_messages.0.message.content": "Be brief.",
-                "llm.input_messages.1.message.role": "user",
-                "llm.input_messages.1.message.content": prompt,
-                "llm.output_messages.0.message.role": "assistant",
-                "llm.output_messages.0.message.content": answer,
-            },
-        ),
-        span(
-            "judge",
-            "chain",
-            4,
-            {"openinference.span.kind": "EVALUATOR", "output.value": "not an answer"},
-        ),
-        span(
-            "chain",
-            "http",
-            1,
-            {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "session.id": "s"} | root,
-        ),
-        span("http", None, 0, {"http.method": "POST"}),
-    ]
-
-
-def _otlp(value: Any) -> dict[str, Any]:
-    if isinstance(value, list):
-        return {"arrayValue": {"values": [_otlp(item) for item in value]}}
-    kind = "intValue" if isinstance(value, int) else "doubleValue"
-    return {"stringValue": value} if isinstance(value, str) else {kind: value}
-
-
-def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _otlp(value)} for key, value in values.items()]
+    spans: list[dict[str, Any]] = _filled("sdk_spans", trace=trace, answer=answer)
+    for span in spans:
+        span["attributes"] |= root if span["name"] == "chain" else {}
+    return spans
 
 
 def gen_ai_otlp(trace: str, answer: str) -> dict[str, Any]:
     """One trace as a collector writes OTLP in JSON, in the words of the GenAI conventions."""
-    user = {"role": "user", "parts": [{"type": "text", "content": QUESTION}]}
-    said = {"role": "assistant", "parts": [{"type": "text", "content": answer}]}
-    documents = [{"id": "1", "content": ONE}, {"id": "2", "content": TWO}]
-    evaluation = {
-        "gen_ai.evaluation.name": "Groundedness",
-        "gen_ai.evaluation.score.value": 0.25,
-        "gen_ai.evaluation.score.label": "low",
-    }
-    ids = {"traceId": trace}
-    spans = [
-        ids
-        | {
-            "spanId": "a",
-            "parentSpanId": "",
-            "name": "invoke_agent",
-            "startTimeUnixNano": "1",
-            "attributes": _attributes({"gen_ai.operation.name": "invoke_agent"}),
-        },
-        ids
-        | {
-            "spanId": "b",
-            "parentSpanId": "a",
-            "name": "retrieval",
-            "startTimeUnixNano": "2",
-            "attributes": _attributes(
-                {
-                    "gen_ai.operation.name": "retrieval",
-                    "gen_ai.retrieval.query.text": QUESTION,
-                    "gen_ai.retrieval.documents": json.dumps(documents),
-                }
-            ),
-        },
-        ids
-        | {
-            "spanId": "c",
-            "parentSpanId": "a",
-            "name": "chat m",
-            "startTimeUnixNano": "3",
-            "attributes": _attributes(
-                {
-                    "gen_ai.operation.name": "chat",
-                    "gen_ai.conversation.id": "s",
-                    "gen_ai.input.messages": json.dumps([user]),
-                    "gen_ai.output.messages": json.dumps([said | {"finish_reason": "stop"}]),
-                    "gen_ai.system_instructions": json.dumps(
-                        [{"type": "text", "content": "Be brief."}]
-                    ),
-                }
-            ),
-            "events": [{"name": "gen_ai.evaluation.result", "attributes": _attributes(evaluation)}],
-        },
-    ]
-    return {"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"spans": spans}]}]}
+    made: dict[str, Any] = _filled("gen_ai_otlp", trace=trace, answer=answer)
+    return made
 
 
 def phoenix_frame(trace: str, answer: str) -> list[dict[str, Any]]:
-    """Rows of Phoenix's frame of spans."""
-    about = {"context.trace_id": trace, "attributes.output.value": None, "parent_id": None}
-    return [
-        about
-        | {
-            "context.span_id": f"{trace}1",
-            "span_kind": "CHAIN",
-            "attributes.input.value": QUESTION,
-            "attributes.output.value": answer,
-            "attributes.retrieval.documents": None,
-            "eval.Hallucination.label": "hallucinated",
-            "eval.Hallucination.score": 1.0,
-            "eval.Hallucination.explanation": "so it seems",
-        },
-        about
-        | {
-            "context.span_id": f"{trace}2",
-            "parent_id": f"{trace}1",
-            "span_kind": "RETRIEVER",
-            "attributes.input.value": QUESTION,
-            "attributes.retrieval.documents": [
-                {"document.content": ONE, "document.score": 0.9},
-                {"document.content": TWO},
-            ],
-        },
-    ]
+    """Rows of a frame of spans as Phoenix gives it, with an evaluation of its own."""
+    rows: list[dict[str, Any]] = _filled("phoenix_frame", trace=trace, answer=answer)
+    return rows
 
 
 def langfuse_trace(trace: str, answer: str, verdict: str) -> dict[str, Any]:
-    """A trace with all its details, as Langfuse's API returns it."""
-    return {
-        "id": trace,
-        "timestamp": "2026-11-22T22:50:30Z",
-        "name": "rag",
-        "input": {"question": QUESTION},
-        "output": None,
-        "sessionId": "s",
-        "userId": None,
-        "metadata": {},
-        "observations": [
-            {
-                "id": f"{trace}-m",
-                "traceId": trace,
-                "type": "GENERATION",
-                "name": "model",
-                "startTime": "3",
-                "parentObservationId": f"{trace}-r",
-                "input": [{"role": "user", "content": f"{ONE} {TWO} {QUESTION}"}],
-                "output": {"role": "assistant", "content": answer},
-            },
-            {
-                "id": f"{trace}-f",
-                "traceId": trace,
-                "type": "RETRIEVER",
-                "name": "find",
-                "startTime": "2",
-                "parentObservationId": None,
-                "input": QUESTION,
-                "output": [{"page_content": ONE, "metadata": {}}, {"page_content": TWO}],
-            },
-        ],
-        "scores": [
-            {
-                "id": "1",
-                "traceId": trace,
-                "name": "verdict",
-                "source": "ANNOTATION",
-                "dataType": "CATEGORICAL",
-                "value": 0,
-                "stringValue": verdict,
-            },
-            {
-                "id": "2",
-                "traceId": trace,
-                "name": "hallucination",
-                "source": "EVAL",
-                "dataType": "NUMERIC",
-                "value": 0.7,
-            },
-        ],
-    }
+    """One trace as Langfuse's page gives it for download."""
+    made: dict[str, Any] = _filled("langfuse_trace", trace=trace, answer=answer, verdict=verdict)
+    return made
 
 
 def langfuse_files(trace: str, answer: str, verdict: str) -> dict[str, list[dict[str, Any]]]:
-    """The same as the three files of an export to a bucket."""
-    whole = langfuse_trace(trace, answer, verdict)
-
-    def snake(row: dict[str, Any]) -> dict[str, Any]:
-        named = {
-            "".join(f"_{c.lower()}" if c.isupper() else c for c in k): v for k, v in row.items()
-        }
-        texts = ("input", "output")
-        return {k: json.dumps(v) if k in texts and v is not None else v for k, v in named.items()}
-
-    scores = [snake(row) | {"observation_id": None} for row in whole.pop("scores")]
-    observations = [snake(row) for row in whole.pop("observations")]
-    return {"observations": observations, "scores": scores, "traces": [snake(whole)]}
+    """The same trace as Langfuse writes it to files, one of each kind of row."""
+    files: dict[str, list[dict[str, Any]]] = _filled(
+        "langfuse_files", trace=trace, answer=answer, verdict=verdict
+    )
+    return files
 
 
 def langsmith_runs(trace: str, answer: str) -> list[dict[str, Any]]:
-    """Runs in the shape of ``Client.list_runs``."""
-
-    def run(id: str, kind: str, parent: str | None, inputs: Any, outputs: Any) -> dict[str, Any]:
-        order = {"root": "1", "find": "2", "model": "3"}[id]
-        return {
-            "id": trace if id == "root" else f"{trace}-{id}",
-            "name": id,
-            "run_type": kind,
-            "trace_id": trace,
-            "parent_run_id": parent,
-            "dotted_order": order,
-            "inputs": inputs,
-            "outputs": outputs,
-            "extra": {"metadata": {"thread_id": "s"}},
-            "feedback_stats": None,
-        }
-
-    lc = {"lc": 1, "type": "constructor"}
-    human = lc | {
-        "id": ["langchain", "schema", "HumanMessage"],
-        "kwargs": {"content": f"{ONE} {QUESTION}", "type": "human"},
-    }
-    ai = lc | {
-        "id": ["langchain", "schema", "AIMessage"],
-        "kwargs": {"content": answer, "type": "ai"},
-    }
-    documents = [{"page_content": text, "type": "Document", "metadata": {}} for text in CONTEXTS]
-    root = run("root", "chain", None, {"question": QUESTION}, {"output": answer})
-    root["feedback_stats"] = {
-        "correctness": {"n": 2, "avg": 0.5, "values": {}},
-        "kind": {"n": 3, "avg": None, "values": {"good": 2, "bad": 1}},
-    }
-    return [
-        run("model", "llm", trace, {"messages": [[human]]}, {"generations": [[{"message": ai}]]}),
-        run("find", "retriever", trace, {"query": QUESTION}, {"documents": documents}),
-        root,
-    ]
+    """Runs of one trace as LangSmith lists them."""
+    runs: list[dict[str, Any]] = _filled("langsmith_runs", trace=trace, answer=answer)
+    return runs
 
 
 def promptfoo_file(answers: list[str]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import calibrail.data.traces._spans as spans
 from calibrail import diagnose
 from calibrail.data import read
 from calibrail.data.traces._spans import Span, answer_of
@@ -77,19 +76,6 @@ def test_what_made_no_answer_is_counted() -> None:
     notes: Any = reading.how()["export"]
     assert (notes["n_parts"], notes["n_answers"]) == (10, 1)
     assert notes["left_out"] == {"a trace without an answer": 1}
-
-
-@pytest.mark.parametrize("bound", ["TRACES", "CHARACTERS"])
-def test_few_traces_are_open_at_a_time(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
-    monkeypatch.setattr(spans, bound, {"TRACES": 3, "CHARACTERS": 600}[bound])
-    rows = [row for i in range(20) for row in sdk_spans(f"t{i}", GOOD)]
-    assert [e.id for e in read(rows, labelled=False)] == [f"t{i}" for i in range(20)]
-    # What comes too late is set aside with its reason, and makes no second answer.
-    late = [*rows[:2], *rows[3:], rows[2]]
-    reading = read(late, labelled=False)
-    examples = list(reading)
-    assert [e.id for e in examples] == [f"t{i}" for i in range(20)]
-    assert reading.reasons == {("row", "too far from its trace"): 1}
 
 
 def test_the_system_s_message_can_be_named_as_the_contexts() -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from scipy.stats import fisher_exact
 
-from calibrail.errors import InputError
 from calibrail.evaluation.judge_agreement import (
-    agreement,
     alike_tests,
-    corrected_rates,
     sample_tests,
 )
 from tests.evaluation.agree.tables import ALONE, BOTH, made
@@ -34,9 +29,3 @@ def test_rows_chosen_for_people_and_errors_that_follow_the_flag_show() -> None:
     assert alike_tests(made(np.array(BOTH) * 5, ALONE))[1].differs
     everyone = sample_tests(made(BOTH))[0]
     assert everyone.p_value is None and everyone.reason == "no_others"
-
-
-@pytest.mark.parametrize(("measure", "level"), [(corrected_rates, 1.0), (agreement, 0.0)])
-def test_a_level_that_is_none_is_refused(measure: Callable[..., object], level: float) -> None:
-    with pytest.raises(InputError, match=r"confidence must lie in \(0, 1\)"):
-        measure(made(BOTH), level)

@@ -35,7 +35,7 @@ def winner(field: Field, alpha: float = 0.1, baselines: int = 0) -> Winner:
 
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "draws_for", lambda n: 200)
+    monkeypatch.setattr(candidates.intervals, "draws_for", lambda n, *most: 200)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import pytest
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.data.splits import CALIBRATION
-from calibrail.errors import InputError
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.shift import density_ratio, measured_shift
 from calibrail.formatting import Scale
@@ -44,12 +43,3 @@ def test_the_further_production_moves_the_less_is_left(move: float, share: float
     said = " ".join(shift_sentences(found, Scale()))
     assert "no exact promise" in said
     assert ("no weighting repairs that" in said) == (found["auroc"]["estimate"] > 0.9)
-
-
-def test_features_must_match() -> None:
-    with pytest.raises(InputError, match="production must have the 2 features"):
-        density_ratio(np.ones((3, 2)), np.ones((3, 1)))
-    with pytest.raises(InputError, match="calibration must be a finite matrix"):
-        density_ratio(np.full((3, 1), np.nan), np.ones((3, 1)))
-    with pytest.raises(InputError, match="limit must lie in"):
-        density_ratio(np.ones((3, 1)), np.ones((3, 1)), limit=0.7)

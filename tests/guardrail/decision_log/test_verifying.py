@@ -241,34 +241,6 @@ def test_a_chain_that_just_ends_before_another_one_was_opened_is_noted(tmp_path:
     assert checked(tmp_path).n_notes == 0
 
 
-def test_the_older_of_two_closed_chains_that_was_cut_is_found(tmp_path: Path) -> None:
-    older, newer = DecisionLog(tmp_path), DecisionLog(tmp_path)
-    for number in range(8):
-        older.write([entry(str(number))])
-        newer.write([entry(str(number))])
-    newer.close()
-    older.write([entry("last")])
-    older.close()
-    assert checked(tmp_path).verdict == "whole"
-    (path,) = tmp_path.glob(f"{older.chain}.*")
-    whole = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(whole[:3]))
-    assert codes(checked(tmp_path)) == [("cut", None)]
-    assert [item.code for item in checked(tmp_path).notes] == ["unclosed"]
-    # What it logged after the other one closed is its own; another start records that, too.
-    path.write_bytes(b"".join(whole[:-1]))
-    assert (checked(tmp_path).verdict, older.chain) == ("whole", open_chain(checked(tmp_path)))
-    path.write_bytes(b"".join(whole))
-    written(tmp_path, 1)
-    path.write_bytes(b"".join(whole[:-1]))
-    assert codes(checked(tmp_path)) == [("cut", None)]
-
-
-def open_chain(check: LogCheck) -> str:
-    (chain,) = [item.name for item in check.chains if not item.closed]
-    return chain
-
-
 def test_a_chain_written_anew_is_found_by_what_a_later_one_recorded(tmp_path: Path) -> None:
     written(tmp_path, 3)
     (path,) = files(tmp_path)
@@ -357,18 +329,6 @@ def test_the_beginning_of_one_workers_chain_is_no_archive(tmp_path: Path) -> Non
     assert (check.verdict, len(check.missing)) == ("beginning missing", 2)
 
 
-def test_a_file_counts_as_ended_by_its_last_line_and_not_by_the_next_file(
-    tmp_path: Path, clock: Callable[[float], None]
-) -> None:
-    idle, busy = DecisionLog(tmp_path, max_bytes=1000), DecisionLog(tmp_path)
-    idle.write([entry("1")])
-    busy.write([entry("2")])
-    clock(3600.0)
-    idle.write([entry("3")])
-    (tmp_path / f"{idle.chain}.0001.jsonl").unlink()
-    assert [item.code for item in checked(tmp_path).missing] == ["first_files"]
-
-
 def test_a_chain_that_was_recorded_open_is_no_archived_one(tmp_path: Path) -> None:
     worker, other = DecisionLog(tmp_path), DecisionLog(tmp_path)
     for number in range(5):
@@ -397,17 +357,6 @@ def test_a_clock_that_jumps_changes_no_order_and_is_noted(
     assert (check.verdict, note.code, note.line, note.values) == ("whole", "clock", 4, {"n": 2})
 
 
-def test_two_running_services_share_a_folder_while_it_is_verified(tmp_path: Path) -> None:
-    first, second = DecisionLog(tmp_path, max_bytes=3000), DecisionLog(tmp_path, max_bytes=3000)
-    for number in range(20):
-        first.write([entry(f"a{number}")])
-        second.write([entry(f"b{number}"), entry(f"c{number}")])
-        check = checked(tmp_path)
-        assert (check.verdict, check.n_decisions) == ("whole", 3 * number + 3)
-    first.close(), second.close()
-    assert [item.closed for item in checked(tmp_path).chains] == [True, True]
-
-
 def test_a_log_is_whole_at_any_moment_while_chains_open_rotate_and_close(tmp_path: Path) -> None:
     written(tmp_path, 1)
     done = threading.Event()
@@ -426,13 +375,6 @@ def test_a_log_is_whole_at_any_moment_while_chains_open_rotate_and_close(tmp_pat
     for thread in threads:
         thread.join()
     assert checked(tmp_path).n_decisions == 1 + 2 * 12 * 8
-
-
-def test_files_of_other_programs_are_left_alone(tmp_path: Path) -> None:
-    written(tmp_path, 2)
-    (tmp_path / "notes.jsonl").write_text("mine\n")
-    (tmp_path / ".hidden").write_text("mine\n")
-    assert checked(tmp_path).verdict == "whole"
 
 
 def test_a_file_under_another_name_is_no_part_of_another_chain(tmp_path: Path) -> None:

@@ -144,42 +144,18 @@ def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in DECISION.items() if key != name}
 
 
+#: Of what a decision may hold, `Decision.from_dict` has tests of its own.
 LIES: dict[str, bytes | object] = {
     "no JSON": b"<html>welcome to this network</html>",
-    "nothing": b"",
     "torn": b'{"id": "a", "outcome": "pass"',
     "a list": [DECISION],
-    "null": None,
-    "a text": "pass",
     "unknown outcome": {**DECISION, "outcome": "passed"},
-    "outcome in capitals": {**DECISION, "outcome": "PASS"},
-    "outcome of another kind": {**DECISION, "outcome": ["pass"]},
     "another answer": {**DECISION, "id": "other"},
-    "id of another kind": {**DECISION, "id": 0},
-    "score of another kind": {**DECISION, "score": "0.1"},
-    "score true": {**DECISION, "score": True},
     "score NaN": {**DECISION, "score": float("nan")},
     "score without end": b'{"id": "a", "outcome": "pass", "score": 1e999}',
-    "score that no float holds": {**DECISION, "score": 10**400},
-    "threshold that no float holds": {**DECISION, "threshold": 10**400},
-    "score that Python does not read": b'{"id": "a", "score": 1' + b"0" * 5000 + b"}",
     "p-value above 1": {**DECISION, "p_value": 7},
-    "p-value 0": {**DECISION, "p_value": 0},
-    "no p-value of a score": {**DECISION, "p_value": None},
-    "a p-value of no score": {**DECISION, "score": None, "reason": "undefined score (empty)"},
-    "a pass of what failed": {
-        **DECISION,
-        **dict.fromkeys(("score", "threshold", "p_value")),
-        "reason": "the detector failed: ModelError: gone; policy: pass",
-    },
     "a pass at the threshold": {**DECISION, "score": 0.5},
-    "a pass where all is flagged": {**DECISION, "threshold": None},
     "two outcomes": json.dumps(DECISION).replace("{", '{"outcome": "flag", ', 1).encode(),
-    "a column that does not fit": {
-        **DECISION,
-        **{"column": "dae", "column_value": 0.9, "column_threshold": 0.5},
-    },
-    "evidence of another kind": {**DECISION, "evidence": "all of it"},
     "endless nesting": b"[" * 100_000,
     **{f"no {name}": without(name) for name in DECISION},
 }
@@ -228,22 +204,11 @@ def test_answers_without_an_id_are_told_apart_and_keep_having_none(ask: Ask) -> 
         assert [item["id"] for item in released] == ["", "b", ""]
         assert ask(server.url, id="").id == "" and server.body()["id"]
     with scripted(echoes(swapped)) as server:
-        with pytest.raises(ServiceError, match="item 0 is about the answer"):
-            ask(server.url, "check_batch", [{}, {}])
-        with pytest.raises(ServiceError, match="item 0 is not about the answer"):
-            ask(server.url, "select", [{}, {}], fdr=0.1)
+        for method, options in (("check_batch", {}), ("select", {"fdr": 0.1})):
+            with pytest.raises(ServiceError, match="not about the 2 answers, in their order"):
+                ask(server.url, method, [{}, {}], **options)
     with scripted(says(DECISION)) as server, pytest.raises(ServiceError, match="is about"):
         ask(server.url, id="")
-
-
-def test_an_id_that_nobody_gave_is_quoted_nowhere(ask: Ask) -> None:
-    def quoted(items: list[Any]) -> list[Any]:
-        lost = {"outcome": "error", "score": None, "p_value": None}
-        return [{**item, **lost, "reason": f"it failed on answer {item['id']!r}"} for item in items]
-
-    with scripted(echoes(quoted)) as server:
-        assert ask(server.url, id="").reason == "it failed on answer ''"
-        assert ask(server.url, id="b").reason == "it failed on answer 'b'"
 
 
 def test_an_undefined_score_may_pass(ask: Ask) -> None:
@@ -262,18 +227,11 @@ def test_a_proxy_of_the_environment_gets_nothing(ask: Ask, monkeypatch: pytest.M
         assert not proxy.requests
 
 
-@in_turn(
-    [
-        *("Fri, 01 Jan 2010 00:00:00 +99999999999999", "Fri, 01 Jan 99999999999999999999 00:00:00"),
-        *("9" * 400, "9" * 5000, "-1", "nan", "Fri, 32 Jan 2010 00:00:00 GMT", "١٢", "\x00", ","),
-    ],
-)
+@in_turn(["Fri, 01 Jan 2010 00:00:00 GMT", "9" * 400, "-1", "nan", ","])
 def test_a_wait_that_makes_no_sense_is_no_other_error(ask: Ask, brief: None, case: str) -> None:
-    assert _core.retry_after(case) is None or _core.retry_after(case) >= 0.0
-    if case.isascii() and case.isprintable():
-        busy = problem(429, "queue-full", Retry_After=case)
-        with scripted(busy) as server, pytest.raises(ServiceError, match="429"):
-            ask(server.url, retries=1)
+    busy = problem(429, "queue-full", Retry_After=case)
+    with scripted(busy) as server, pytest.raises(ServiceError, match="429"):
+        ask(server.url, retries=1)
 
 
 def test_a_selection_is_believed_where_it_is_about_what_was_asked(ask: Ask) -> None:
@@ -396,7 +354,6 @@ def test_many_calls_at_once_share_a_client(service: Service) -> None:
         ({"timeout": 0}, "timeout must be a number of seconds above 0"),
         ({"retries": -1}, "retries must be at least 0"),
         ({"token": "two\nlines"}, "token must be a text of visible ASCII"),
-        ({"guardrail": 1}, "guardrail must be a name"),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_is_sent(
@@ -421,15 +378,8 @@ def test_a_wrong_item_is_named_by_its_place(ask: Ask) -> None:
 
 @in_turn(
     [
-        *(
-            "127.0.0.1:8000",
-            "ftp://h",
-            "http://",
-            "http://[::bad",
-            "http://h:99999999",
-            "http://a b",
-        ),
-        *("http://\ud800", "https://me:secret@h", "http://h?x=1", "http://h#f", "", "http://h:0"),
+        *("127.0.0.1:8000", "ftp://h", "http://", "http://[::bad", "http://h:99999999", ""),
+        *("http://a b", "http://\ud800", "https://me:secret@h", "http://h?x=1", "http://h#f"),
     ],
 )
 def test_what_is_no_address_is_refused_and_no_password_repeated(ask: Ask, case: str) -> None:
@@ -476,17 +426,7 @@ def test_a_client_loads_nothing_of_the_service_and_nothing_heavy() -> None:
     code = "import sys, calibrail; calibrail.Client('http://x'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    heavy = {
-        "numpy",
-        "scipy",
-        "pyarrow",
-        "pydantic",
-        "torch",
-        "fastapi",
-        "uvicorn",
-        "typer",
-        "rich",
-    }
+    heavy = {"numpy", "scipy", "pyarrow", "pydantic", "torch", "fastapi", "uvicorn", "typer"}
     assert not heavy & loaded
     rooms = {name for name in loaded if name.startswith("calibrail.serve.")}
     assert not rooms

@@ -87,10 +87,8 @@ def labelling_probability(
     >>> labelling_probability(flagged, guess, required, Drawing("active")).round(2).tolist()
     [0.44, 0.88, 0.2]
     """
-    decided, chances = truth_values(flagged, "flagged"), validation.vector(guess, "guess")
+    decided, chances = truth_values(flagged, "flagged"), validation.rates(guess, "guess")
     validation.paired(chances, len(decided), "guess", "answer")
-    if not np.all((chances >= 0.0) & (chances <= 1.0)):
-        raise InputError("guess must lie in [0, 1] for every answer")
     share = validation.share(base_rate, "base_rate")
     edges = limits(requirement)
     if drawing.design == "uniform":

@@ -6,7 +6,6 @@ them. Streams are followed in short blocks; what a label is worth is worked out 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -15,16 +14,10 @@ from scipy.special import expit, logit, ndtri
 
 from calibrail.conformal import validation
 from calibrail.conformal.power import Assumption, plan
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.active import informative, limits, truth_values
-from calibrail.conformal.sequential.betting import (
-    FRACTIONS,
-    mixture,
-    on_requirement,
-    required_steps,
-    wealth_of_counts,
-    zero_wealth,
-)
-from calibrail.conformal.sequential.test import UnsureTest, goals
+from calibrail.conformal.sequential.test import UnsureTest, goals, share_so_far
+from calibrail.conformal.threshold import first_where
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Promise, Requirement
@@ -89,7 +82,9 @@ class Start(NamedTuple):
 
 def nothing_known() -> Start:
     """Return what is known before any answer is drawn."""
-    return Start(np.zeros((4, 2), np.int64), np.zeros((4, len(FRACTIONS))), np.zeros(4), 0.0, 0)
+    return Start(
+        np.zeros((4, 2), np.int64), np.zeros((4, len(betting.FRACTIONS))), np.zeros(4), 0.0, 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +179,7 @@ def follow(
         unit = taken
         if learner is not None:
             unit = taken._replace(guess=learner.guess(going, taken))
-        known = np.clip((mass[going] + 5.0) / (start.drawn + n_drawn + 10.0), 0.01, 0.99)[
-            :, None, None
-        ]
+        known = share_so_far(mass[going], start.drawn + n_drawn)[:, None, None]
         still = (best[going] < goal)[:, :, None, None]
         q = (
             informative(
@@ -204,8 +197,8 @@ def follow(
             for value in (answer, answer * unit.flagged, unit.flagged)
         )
         rows = np.stack([w, 1.0 - w, hits, flagged - hits], axis=2)
-        path = log[going][:, None] + np.cumsum(required_steps(rows, edges, floors), axis=1)
-        wealth = mixture(path)
+        path = log[going][:, None] + np.cumsum(betting.required_steps(rows, edges, floors), axis=1)
+        wealth = betting.mixture(path)
         counts = n_labels[going][:, None] + np.cumsum(
             np.sum(labelled & (unit.weight > 0.0), axis=2), axis=1
         )
@@ -280,7 +273,7 @@ def most_or_least(limit: float, goal: float, most: int, *, above: bool) -> Ints:
         middle = np.maximum(middle, 0)
         won, lost = middle.astype(np.float64), (n - middle).astype(np.float64)
         pair = (won, lost) if above else (lost, won)
-        enough = wealth_of_counts(*pair, limit, above=above) >= goal
+        enough = betting.wealth_of_counts(*pair, limit, above=above) >= goal
         open_ = high - low > 1
         high = np.where(open_ & enough, middle, high)
         low = np.where(open_ & ~enough, middle, low)
@@ -379,10 +372,8 @@ def labels_left(
     """
     known, drawing = test.known, test.certifying.drawing
     drawn = truth_values(flagged, "flagged")
-    guesses = np.full(len(drawn), 0.5) if guess is None else validation.vector(guess, "guess")
+    guesses = np.full(len(drawn), 0.5) if guess is None else validation.rates(guess, "guess")
     validation.paired(guesses, len(drawn), "guess", "answer")
-    if not np.all((guesses >= 0.0) & (guesses <= 1.0)):
-        raise InputError("guess must lie in [0, 1] for every answer")
     each = validation.number(per_unit, "per_unit")
     if not 1.0 <= each < np.inf:
         raise InputError(f"per_unit must be at least 1; got {per_unit!r}")
@@ -410,44 +401,24 @@ def labels_left(
     )
     labels = found.labelled * each
     labels[labels > _BUDGET] = np.inf
-    certified = np.maximum(labels[:, 0], labels[:, 2])
-    rejected = np.minimum(labels[:, 1], labels[:, 3])
-    first = np.minimum(certified, rejected)
-    ends = [float(np.quantile(first, level, method="higher")) for level in (0.1, 0.5, 0.9)]
-    low, median, high = (int(np.ceil(end)) if np.isfinite(end) else None for end in ends)
-    shares = (
-        float(np.mean(certified < rejected)),
-        float(np.mean((rejected <= certified) & np.isfinite(rejected))),
-        float(np.mean(np.isinf(first))),
-    )
-    return LabelsLeft(low, median, high, *shares, _BUDGET, _RUNS)
+    verdicts = found.decided(labels)
+    first = np.minimum(*verdicts)
+    low, median, high = (_quantile(first, level) for level in (0.1, 0.5, 0.9))
+    return LabelsLeft(low, median, high, *_shares(*verdicts), _BUDGET, _RUNS)
 
 
 def _start(test: UnsureTest) -> Start:
     """Return what has been won so far, each bet by the test that may use it."""
-    kept, broken = test.certifying, test.rejecting
-    counts = [
-        pair
-        for one, other in (
-            ((kept.caught, kept.n_hallucinated), (broken.caught, broken.n_hallucinated)),
-            ((kept.false_alarms, kept.n_faithful), (broken.false_alarms, broken.n_faithful)),
-        )
-        for pair in (one, other)
-    ]
-    empty = zero_wealth()
-    logs = [
-        on_requirement(
-            empty if item.log_wealth is None else np.array(item.log_wealth).reshape(empty.shape)
-        )
-        for item in (kept, broken)
-    ]
-    by_test = np.array([0, 1, 0, 1])
+    tests = test.certifying, test.rejecting
+    counts = [(item.caught, item.n_hallucinated) for item in tests]
+    counts += [(item.false_alarms, item.n_faithful) for item in tests]
+    logs = [betting.on_requirement(item.state()) for item in tests]
     return Start(
         np.array(counts, np.int64),
-        np.stack(logs)[by_test, np.arange(4)],
+        np.stack(logs)[[0, 1, 0, 1], np.arange(4)],
         np.array(test.log_wealth()),
-        kept.mass[0],
-        kept.drawn,
+        tests[0].mass[0],
+        tests[0].drawn,
     )
 
 
@@ -651,7 +622,10 @@ def plan_sequential(
             labels=most,
             seed=lot,
         )
-        designs[name] = _expected(found)
+        verdicts, drawn = found.decided(found.labelled), np.minimum(*found.decided(found.drawn))
+        first = np.minimum(*verdicts)
+        ends = _quantile(first, 0.5), _quantile(first, 0.8), _quantile(drawn, 0.5)
+        designs[name] = LabelsToExpect(*ends, *_shares(*verdicts))
     return SequentialPlan(
         assumption.to_dict(),
         base,
@@ -700,47 +674,32 @@ def fewest_drawn(requirement: Requirement, drawing: Drawing) -> tuple[int, int]:
         def won(n: int, faithful: bool) -> float:
             counts = (0.0, float(n)) if faithful else (float(n), 0.0)
             hits, misses = np.array(counts[0]), np.array(counts[1])
-            return float(wealth_of_counts(hits, misses, edges[faithful], above=not faithful))
+            return float(
+                betting.wealth_of_counts(hits, misses, edges[faithful], above=not faithful)
+            )
 
     else:
         perfect = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
         # Coverage kept by a hallucinated answer, FPR kept by a faithful one.
-        steps = required_steps(perfect, edges, drawing.floors)[[0, 1], [0, 2]]
+        steps = betting.required_steps(perfect, edges, drawing.floors)[[0, 1], [0, 2]]
 
         def won(n: int, faithful: bool) -> float:
-            return float(mixture(n * steps[int(faithful)]))
+            return float(betting.mixture(n * steps[int(faithful)]))
 
-    return _first(partial(won, faithful=False), goal), _first(partial(won, faithful=True), goal)
+    def fewest(*, faithful: bool) -> int:
+        return first_where(lambda n: won(n, faithful) >= goal, 10**15, 1)
 
-
-def _first(won: Callable[[int], float], goal: float) -> int:
-    """Return the first number with which a growing wealth has reached its goal."""
-    high = 1
-    while won(high) < goal:
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if won(middle) >= goal else (middle, high)
-    return high
+    return fewest(faithful=False), fewest(faithful=True)
 
 
-def _expected(found: Streams) -> LabelsToExpect:
-    """Return what streams show of the labels to expect."""
-    certified, rejected = found.decided(found.labelled)
-    labels = np.minimum(certified, rejected)
-    drawn = np.minimum(*found.decided(found.drawn))
-    return LabelsToExpect(
-        median=_quantile(labels, 0.5),
-        percentile_80=_quantile(labels, 0.8),
-        drawn_median=_quantile(drawn, 0.5),
-        certified=float(np.mean(np.isfinite(certified))),
-        rejected=float(np.mean(np.isfinite(rejected))),
-        inconclusive=float(np.mean(np.isinf(labels))),
-    )
+def _shares(certified: Floats, rejected: Floats) -> tuple[float, float, float]:
+    """Return how many of the streams were certified, rejected, and neither."""
+    ends = certified, rejected
+    some, others = (float(np.mean(np.isfinite(end))) for end in ends)
+    return some, others, float(np.mean(np.isinf(np.minimum(*ends))))
 
 
 def _quantile(values: Floats, share: float) -> int | None:
-    """Return the smallest value that so many reach; None where it is infinite."""
+    """Return the smallest whole number that so many reach; None where it is infinite."""
     found = float(np.quantile(values, share, method="higher"))
-    return int(found) if np.isfinite(found) else None
+    return int(np.ceil(found)) if np.isfinite(found) else None

@@ -23,21 +23,6 @@ holds at every look, whichever threshold is looked at. Where they are weighted, 
 in a fixed order, from the highest, until one is not shown.
 
 The intervals beside it hold at all times for one threshold each, as long as that stays.
-
-The threshold is the k-th smallest score of the hallucinated answers drawn, so what lies above the
-k-th smallest found so far, the ceiling, can only be counted. Every answer drawn has a lot, uniform
-in [0, 1) whatever its score; it is labelled where its score lies below the ceiling, or its lot
-below a share fixed beforehand. The hallucinated answers with a lot below the share are all known.
-Drawing ends with the n-th of these, and by then T = n + NegativeBinomial(n, share) hallucinated
-answers were drawn, known or not. T is independent of their scores, and the ceiling only falls, so
-every one of them that may be the k-th smallest is known: the threshold is the one that labels for
-all answers drawn would give. Its rank keeps the promise on average over T:
-
-- ``marginal``: k E[1 / (T + 1)] <= alpha;
-- ``pac``: E[BinomCDF(k - 1; T, alpha)] <= delta.
-
-The labels tell what the threshold misses. What it flags of the faithful answers is told by those
-alone whose lot lies below the share.
 """
 
 import math
@@ -51,17 +36,7 @@ from numpy.typing import ArrayLike
 from calibrail.conformal import validation
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict, joint_confidence
-from calibrail.conformal.sequential.betting import (
-    FRACTIONS,
-    bet,
-    confidence_sequence,
-    confidence_set,
-    largest_bets,
-    lowest_limit,
-    mixture,
-    wealth_of_counts,
-    zero_wealth,
-)
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.threshold import (
     Calibration,
     add_tolerance,
@@ -70,12 +45,10 @@ from calibrail.conformal.threshold import (
     decimal,
     flags_under,
     minimum_n,
-    rank,
 )
-from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.options.fields import one_of
-from calibrail.options.guarantee import Guarantee, Promise, Requirement
+from calibrail.options.guarantee import Promise, Requirement
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
 
@@ -286,7 +259,7 @@ def fpr_shown(
         side = np.where(flags, 1.0, 0.0) - max_fpr
         side = side if above else -side
         faithful = 1.0 - answers.estimated(side > 0.0)
-        bets = largest_bets(np.array(max_fpr), answers.floors(threshold))[0 if above else 1]
+        bets = betting.largest_bets(np.array(max_fpr), answers.floors(threshold))[0 if above else 1]
         yield _ever(faithful * side, bets, goal)
 
 
@@ -298,7 +271,7 @@ def _walk(answers: AuditedScores, promise: Promise, grid: Floats) -> float:
         flags = answers.flags(threshold)
         side = np.where(flags, 1.0, 0.0) - limit
         hallucinated = answers.estimated(side < 0.0)
-        bets = largest_bets(np.array(limit), answers.floors(threshold))[0]
+        bets = betting.largest_bets(np.array(limit), answers.floors(threshold))[0]
         if not _ever(hallucinated * side, bets, goal):
             break
         last = threshold
@@ -309,8 +282,8 @@ def _walk(answers: AuditedScores, promise: Promise, grid: Floats) -> float:
 
 def _ever(gains: Floats, largest: Floats, goal: float) -> bool:
     """Return whether the mixture of bets on gains has at any time won its goal."""
-    change = np.log1p(gains[:, None] * (largest * FRACTIONS))
-    wealth = mixture(np.add.accumulate(change, axis=0))
+    change = np.log1p(gains[:, None] * (largest * betting.FRACTIONS))
+    wealth = betting.mixture(np.add.accumulate(change, axis=0))
     return bool(wealth.max(initial=0.0) >= goal)
 
 
@@ -324,7 +297,7 @@ def _highest(answers: AuditedScores, scores: Floats, promise: Promise) -> float:
     missed += (len(scores) - len(defined)) * passed
     caught = len(scores) - missed
     missed += np.searchsorted(waiting, defined)
-    wealth = wealth_of_counts(missed, caught, promise.alpha, above=False)
+    wealth = betting.wealth_of_counts(missed, caught, promise.alpha, above=False)
     # The wealth falls with the threshold. Without open answers the rank is decided exactly.
     shown = np.flatnonzero(wealth >= -math.log(promise.delta) - 1e-9)
     if not len(shown):
@@ -449,11 +422,15 @@ def audited_verdict(
     at_most, needed = None, None
     if not answers.weighted:
         alarms, passed = _faithful(answers, most, worst=True)
-        at_most = 1.0 - float(lowest_limit(passed, alarms, goal))
+        at_most = 1.0 - float(betting.lowest_limit(passed, alarms, goal))
     if limit is None or not 0.0 < limit < 1.0:
         kept, broken = limit is not None and limit >= 1.0, limit == 0.0 and fpr.lower > 0.0
     elif answers.weighted:
-        kept, broken = _shown_in_order(answers, calibration.threshold, grid, limit, goal)
+        # Tried in a fixed order: from the highest threshold down, and from the lowest up.
+        above = grid[grid >= calibration.threshold][::-1]
+        below = grid[grid <= calibration.threshold]
+        kept = all(fpr_shown(answers, above, limit, goal, above=False))
+        broken = all(fpr_shown(answers, below, limit, goal, above=True))
     else:
         kept = _won(*_faithful(answers, most, worst=True), limit, goal, above=False)
         broken = _won(*_faithful(answers, least, worst=False), limit, goal, above=True)
@@ -503,11 +480,19 @@ def audited_rates(
     counts = [(int(np.sum(flags & rows)), int(np.sum(rows))) for rows in classes]
     if answers.weighted:
         goal = math.log(2.0 / (1.0 - level))
-        ends = [
-            _weighted(_units(answers, flags, flags == as_flagged), floors, goal)
-            for as_flagged in (False, True)
+        ends = []
+        for as_flagged in (False, True):
+            state = betting.zero_wealth()
+            units = _units(answers, flags, flags == as_flagged)
+            for latest, _ in betting.bet(state, units, (0.5, 0.5), floors):
+                state = latest
+            ends.append(betting.confidence_set(state, (0.5, 0.5), goal))
+        # Open answers are left out of the estimates.
+        known = _units(answers, flags, flags)[~answers.open].sum(axis=0)
+        estimates = [
+            min(1.0, max(0.0, hit / total)) if total > 0.0 else None
+            for total, hit in zip(known[:2].tolist(), known[2:].tolist(), strict=True)
         ]
-        estimates = _weighted_estimates(answers, flags)
         coverage, fpr = (
             Bound(
                 estimates[rate],
@@ -525,8 +510,8 @@ def audited_rates(
     bounds = []
     for count, n in counts:
         # All open ones of this class, where they are passed, or where they are flagged.
-        lower = float(confidence_sequence(count, n + passed, level)[0])
-        upper = float(confidence_sequence(count + stopped, n + stopped, level)[1])
+        lower = float(betting.confidence_sequence(count, n + passed, level)[0])
+        upper = float(betting.confidence_sequence(count + stopped, n + stopped, level)[1])
         seen = count / n if n else None
         bounds.append(Bound(seen, lower, upper, count, n, "beta-mixture", level))
     return bounds[0], bounds[1]
@@ -542,41 +527,13 @@ def _faithful(answers: AuditedScores, flags: Bools, *, worst: bool) -> tuple[flo
 
 def _won(alarms: float, passed: float, limit: float, goal: float, *, above: bool) -> bool:
     hits, misses = np.array([[alarms], [passed]])
-    return bool(wealth_of_counts(hits, misses, limit, above=above)[0] >= goal)
-
-
-def _shown_in_order(
-    answers: AuditedScores, threshold: float, grid: Floats, limit: float, goal: float
-) -> tuple[bool, bool]:
-    """Return whether the FPR is shown to be kept, from the highest threshold down, or broken."""
-    from_above = grid[grid >= threshold][::-1]
-    kept = all(fpr_shown(answers, from_above, limit, goal, above=False))
-    from_below = grid[grid <= threshold]
-    return kept, all(fpr_shown(answers, from_below, limit, goal, above=True))
+    return bool(betting.wealth_of_counts(hits, misses, limit, above=above)[0] >= goal)
 
 
 def _units(answers: AuditedScores, flags: Bools, open_as: Bools) -> Floats:
     """Return masses and hits of both classes, shape (n, 4)."""
     w = answers.estimated(open_as)
     return np.stack([w, 1.0 - w, w * flags, (1.0 - w) * flags], axis=1)
-
-
-def _weighted(units: Floats, floors: tuple[float, float], goal: float) -> list[tuple[float, float]]:
-    """Return the limits of both shares that are not refuted."""
-    edges, state = (0.5, 0.5), zero_wealth()
-    for latest, _ in bet(state, units, edges, floors):
-        state = latest
-    return confidence_set(state, edges, goal)
-
-
-def _weighted_estimates(answers: AuditedScores, flags: Bools) -> list[float | None]:
-    """Return coverage and FPR, open answers left out."""
-    known = ~answers.open
-    mass, other, hits, alarms = _units(answers, flags, flags)[known].sum(axis=0).tolist()
-    return [
-        min(1.0, max(0.0, hit / total)) if total > 0.0 else None
-        for hit, total in ((hits, mass), (alarms, other))
-    ]
 
 
 def _further(fpr: Bound, limit: float, goal: float) -> int | None:
@@ -597,154 +554,3 @@ def _further(fpr: Bound, limit: float, goal: float) -> int | None:
 
 def _parts(rate: float, n: int) -> tuple[float, float]:
     return rate * n, (1.0 - rate) * n
-
-
-#: Probability of more answers than are summed over, which count as if they were no more.
-_REST: Final = 1e-13
-#: A sum of probabilities may be rounded by this much, relatively, and is taken as larger.
-_ROUNDING: Final = 1e-9
-
-
-def ceiling_rank(
-    n: int,
-    share: float,
-    alpha: float,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
-) -> int:
-    """Return the rank of the threshold among all hallucinated answers drawn, 0 where none does.
-
-    At most n, so that as many are known.
-
-    Parameters
-    ----------
-    n : int
-        Hallucinated answers whose lot lies below the share, fixed beforehand: drawing ends with the
-        last of them.
-    share : float
-        In (0, 1]; with 1 all answers are labelled, and this is ``rank``.
-    alpha, guarantee, delta
-        The promise, as for ``rank``; ``marginal`` or ``pac``.
-
-    Raises
-    ------
-    InputError
-        If an argument is outside its domain.
-
-    Examples
-    --------
-    Fifteen whose lot lies below 0.3 stand for about fifty:
-
-    >>> ceiling_rank(15, 0.3, 0.05, "pac"), rank(50, 0.05, "pac")
-    (1, 1)
-    """
-    n, part = validation.whole(n, "n"), _share(share)
-    one_of(guarantee, ("marginal", "pac"), "guarantee")
-    known = rank(n, alpha, guarantee, delta)
-    if part == 1.0 or n == 0:
-        return known
-    total, chance = _drawn(n, part)
-    from scipy.stats import binom
-
-    def keeps(k: int) -> bool:
-        if guarantee == "marginal":
-            return k * float(np.sum(chance / (total + 1.0))) <= alpha * (1.0 - _ROUNDING)
-        error = float(np.sum(chance * binom.cdf(k - 1, total, alpha)))
-        return error <= delta * (1.0 - _ROUNDING)
-
-    # At least the n known ones were drawn, so their own rank always keeps the promise.
-    low, high = known, known + 1
-    while high <= n and keeps(high):
-        low, high = high, 2 * high
-    high = min(high, n + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-    return low
-
-
-def ceiling_minimum(
-    share: float, alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1
-) -> int:
-    """Return the smallest n for which ``ceiling_rank`` is at least 1.
-
-    Examples
-    --------
-    >>> ceiling_minimum(0.3, 0.05, "pac"), ceiling_minimum(1.0, 0.05, "pac")
-    (15, 45)
-    """
-    low, high = 0, minimum_n(alpha, guarantee, delta)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if ceiling_rank(middle, share, alpha, guarantee, delta):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def ceiling(scores: ArrayLike, k: int) -> float:
-    """Return the k-th smallest score of the hallucinated answers found so far.
-
-    Infinite while fewer are found: every answer drawn is labelled then. After the last one it is
-    the threshold.
-
-    Parameters
-    ----------
-    scores : array-like of float, shape (n,)
-        Of all hallucinated answers labelled so far, higher = more likely hallucinated, no NaN.
-    k : int
-        From ``ceiling_rank``, at least 1.
-    """
-    found, position = validation.defined(scores, "scores"), validation.whole(k, "k", least=1)
-    if len(found) < position:
-        return float("inf")
-    return float(np.partition(found, position - 1)[position - 1])
-
-
-def to_label(scores: ArrayLike, lots: ArrayLike, share: float, highest: float) -> Bools:
-    """Return which answers drawn next are labelled, until another hallucinated one is found.
-
-    Parameters
-    ----------
-    scores, lots : array-like of float, shape (n,)
-        Their scores, and their lots in [0, 1), which depend on nothing but chance.
-    share : float
-        In (0, 1].
-    highest : float
-        The present ``ceiling``.
-
-    Examples
-    --------
-    >>> to_label([0.2, 0.8, 0.9], [0.7, 0.4, 0.1], share=0.3, highest=0.5).tolist()
-    [True, False, True]
-    """
-    values, drawn = validation.defined(scores, "scores"), validation.finite(lots, "lots")
-    validation.paired(drawn, len(values), "lots", "answer")
-    if not np.all((drawn >= 0.0) & (drawn < 1.0)):
-        raise InputError("lots must lie in [0, 1) for every answer")
-    if np.isnan(level := validation.number(highest, "highest")):
-        raise InputError("highest must be a number; got NaN")
-    return np.asarray((values < level) | (drawn < _share(share)))
-
-
-def _share(share: float) -> float:
-    part = validation.number(share, "share")
-    if not 0.0 < part <= 1.0:
-        raise InputError(f"share must lie in (0, 1]; got {share!r}")
-    return part
-
-
-def _drawn(n: int, share: float) -> tuple[Ints, Floats]:
-    """Return how many hallucinated answers may have been drawn, and with which probability.
-
-    The promise is harder to keep with fewer of them, so the rest counts as the most summed over.
-    """
-    # It takes half a second to import, which no command that reads a guardrail should wait for.
-    from scipy.stats import nbinom
-
-    more = int(nbinom.isf(_REST, n, share)) + 1
-    unknown = np.arange(more + 1)
-    chance = nbinom.pmf(unknown, n, share)
-    chance[-1] += nbinom.sf(more, n, share)
-    return n + unknown, chance

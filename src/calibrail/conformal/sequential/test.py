@@ -8,7 +8,7 @@ would have made of it, so that the errors stay what they are without such answer
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,16 +16,8 @@ from numpy.typing import ArrayLike
 from calibrail.conformal import validation
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.active import labelling_probability, limits, truth_values
-from calibrail.conformal.sequential.betting import (
-    bet,
-    confidence_sequence,
-    confidence_set,
-    estimated_labels,
-    lowest_limit,
-    wealth_of_counts,
-    zero_wealth,
-)
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
@@ -156,13 +148,13 @@ class SequentialTest(Record):
 
     def __post_init__(self) -> None:
         limits(self.requirement)
-        size = zero_wealth().size if self.weighted else 0
+        size = betting.zero_wealth().size if self.weighted else 0
         if self.log_wealth is not None and len(self.log_wealth) != size:
             raise InputError(
                 f"log_wealth must have {size} numbers for this drawing; got {len(self.log_wealth)}"
             )
         if self.weighted and self.log_wealth is None:
-            object.__setattr__(self, "log_wealth", tuple(zero_wealth().ravel().tolist()))
+            object.__setattr__(self, "log_wealth", tuple(betting.zero_wealth().ravel().tolist()))
 
     @property
     def weighted(self) -> bool:
@@ -217,7 +209,7 @@ class SequentialTest(Record):
         if not np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all():
             raise InputError("hallucinated must hold true, false, or None where there is no label")
         weights = self._weights(decided, labels, probability, guess)
-        units = self._units(groups, len(decided))
+        units = self.units(groups, len(decided))
         if not len(decided):
             return self
         if not self.weighted:
@@ -252,21 +244,25 @@ class SequentialTest(Record):
         edges, (kept_at, broken_at) = limits(self.requirement), goals(level)
         rates = ((self.caught, self.n_hallucinated), (self.false_alarms, self.n_faithful))
         if self.weighted:
-            method, ends = "betting", confidence_set(self._state(), edges, broken_at)
-            (at_least, _), (_, at_most) = confidence_set(self._state(), edges, kept_at)
+            method, ends = "betting", betting.confidence_set(self.state(), edges, broken_at)
+            (at_least, _), (_, at_most) = betting.confidence_set(self.state(), edges, kept_at)
         else:
             method, ends = "beta-mixture", []
             for count, n in rates:
-                low, high = confidence_sequence(count, n, level)
+                low, high = betting.confidence_sequence(count, n, level)
                 ends.append((float(low), float(high)))
-            at_least = float(lowest_limit(self.caught, self.n_hallucinated - self.caught, kept_at))
-            passed = self.n_faithful - self.false_alarms
-            at_most = 1.0 - float(lowest_limit(passed, self.false_alarms, kept_at))
-        coverage, fpr = (
-            Bound(_ratio(hits, mass), low, high, count, n, method, level)
-            for hits, mass, (low, high), (count, n) in zip(
-                self.hits, self.mass, ends, rates, strict=True
+            at_least = float(
+                betting.lowest_limit(self.caught, self.n_hallucinated - self.caught, kept_at)
             )
+            passed = self.n_faithful - self.false_alarms
+            at_most = 1.0 - float(betting.lowest_limit(passed, self.false_alarms, kept_at))
+        seen = (
+            min(1.0, max(0.0, hit / mass)) if mass > 0.0 else None
+            for hit, mass in zip(self.hits, self.mass, strict=True)
+        )
+        coverage, fpr = (
+            Bound(share, low, high, count, n, method, level)
+            for share, (low, high), (count, n) in zip(seen, ends, rates, strict=True)
         )
         best, reasons = self.highest, []
         for name, kept, broken in (("coverage", best[0], best[1]), ("fpr", best[2], best[3])):
@@ -314,7 +310,7 @@ class SequentialTest(Record):
             return labels
         q = validation.vector(np.atleast_1d(np.asarray(probability)), "probability")
         g = validation.vector(np.atleast_1d(np.asarray(guess)), "guess")
-        weights = estimated_labels(labels, q, g)
+        weights = betting.estimated_labels(labels, q, g)
         least = np.where(flagged, *self.drawing.floors)
         if np.any(low := q < least - 1e-12):
             row = int(np.argmax(low))
@@ -325,7 +321,7 @@ class SequentialTest(Record):
             )
         return weights
 
-    def _units(self, groups: ArrayLike | None, n: int) -> validation.Ints:
+    def units(self, groups: ArrayLike | None, n: int) -> validation.Ints:
         """Return the number of each answer's unit, from 0, in the order they first appear."""
         if (groups is not None) != self.drawing.whole_groups:
             needed = "is needed" if self.drawing.whole_groups else "must be left out"
@@ -362,7 +358,7 @@ class SequentialTest(Record):
             misses = (total - count).astype(np.float64)
             n_labelled = n_labelled + total - n
             wealth += [
-                wealth_of_counts(count.astype(np.float64), misses, edge, above=above)
+                betting.wealth_of_counts(count.astype(np.float64), misses, edge, above=above)
                 for above in (good, not good)
             ]
         after = self._counts(flagged, labels, len(labels))
@@ -378,18 +374,18 @@ class SequentialTest(Record):
         """Return the state after units with their masses and hits, shape (n, 4)."""
         sums = np.add.accumulate(np.vstack([[*self.mass, *self.hits], rows]))[-1].tolist()
         after = replace(self, mass=(sums[0], sums[1]), hits=(sums[2], sums[3]))
-        first, done, state = self.drawn - len(rows), 0, self._state()
+        first, done, state = self.drawn - len(rows), 0, self.state()
         edges = limits(self.requirement)
-        for latest, wealth in bet(state, rows, edges, self.drawing.floors):
+        for latest, wealth in betting.bet(state, rows, edges, self.drawing.floors):
             part = slice(done, done + len(wealth))
             drawn = first + 1 + np.arange(part.start, part.stop)
             after, done = after._judged(wealth, drawn, n_labelled[part]), part.stop
             state = latest
         return replace(after, log_wealth=tuple(state.ravel().tolist()))
 
-    def _state(self) -> Floats:
+    def state(self) -> Floats:
         """Return the logarithms of all bets as an array."""
-        empty = zero_wealth()
+        empty = betting.zero_wealth()
         return empty if self.log_wealth is None else np.array(self.log_wealth).reshape(empty.shape)
 
     def _judged(
@@ -414,11 +410,6 @@ class SequentialTest(Record):
 def share_so_far(mass: ArrayLike, drawn: int) -> Floats:
     """Return the share of hallucinated answers as estimated so far, never 0 or 1."""
     return np.clip((np.asarray(mass) + 5.0) / (drawn + 10.0), 0.01, 0.99)
-
-
-def _ratio(hits: float, mass: float) -> float | None:
-    """Return the share of a class that is flagged, in [0, 1]; None without any of it."""
-    return min(1.0, max(0.0, hits / mass)) if mass > 0.0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,16 +481,35 @@ class UnsureTest(Record):
         InputError
             As there, or if an unsure answer has a label.
         """
-        rows = _Rows.of(flagged, hallucinated, unsure, probability, guess, groups)
-        after = self._after(rows)
+        rows = {
+            "flagged": truth_values(np.atleast_1d(np.asarray(flagged)), "flagged"),
+            "hallucinated": validation.vector(np.atleast_1d(hallucinated), "hallucinated"),
+        }
+        given = {"unsure": unsure, "probability": probability, "guess": guess, "groups": groups}
+        rows |= {key: np.atleast_1d(item) for key, item in given.items() if item is not None}
+        n = len(rows["flagged"])
+        for name, values in rows.items():
+            validation.paired(values, n, name, "answer")
+        doubtful = truth_values(rows.pop("unsure", np.zeros(n)), "unsure")
+        if np.any(both := doubtful & ~np.isnan(rows["hallucinated"])):
+            raise InputError(
+                f"an unsure answer has no label; row {int(np.argmax(both)) + 1} is both"
+            )
+        after = self._after(rows, doubtful)
         if after.decided is not None or not after.says():
             return after
+        units = self.certifying.units(rows.get("groups"), n)
+
+        def until(unit: int) -> UnsureTest:
+            part = units < unit
+            return self._after({key: item[part] for key, item in rows.items()}, doubtful[part])
+
         # The wealths only grow: bisection finds the first unit after which the verdict stands.
-        low, high = 0, rows.n_units
+        low, high = 0, int(units.max()) + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._after(rows.first(middle)).says() else (middle, high)
-        first = self._after(rows.first(high))
+            low, high = (low, middle) if until(middle).says() else (middle, high)
+        first = until(high)
         verdict = first.says() or "inconclusive"
         test = first.certifying if verdict == "certified" else first.rejecting
         return replace(after, verdict=verdict, decided=Decided(test.drawn, test.labelled))
@@ -544,85 +554,22 @@ class UnsureTest(Record):
             decided=self.decided,
         )
 
-    def _after(self, rows: "_Rows") -> "UnsureTest":
+    def _after(self, rows: Mapping[str, Any], unsure: Bools) -> "UnsureTest":
         """Return the state after rows, whose verdict is not looked for yet."""
-        if not self.n_unsure and not rows.unsure.any():
-            test = rows.into(self.certifying, rows.labels)
+        if not self.n_unsure and not unsure.any():
+            test = self.certifying.update(**rows)
             return replace(self, certifying=test, rejecting=test, known=test)
+        flagged, labels = rows["flagged"], rows["hallucinated"]
         # Passed: hallucinated, flagged: faithful; and the other way round.
-        worst = np.where(rows.unsure, ~rows.flagged, rows.labels)
-        best = np.where(rows.unsure, rows.flagged, rows.labels)
+        worst = {**rows, "hallucinated": np.where(unsure, ~flagged, labels)}
+        best = {**rows, "hallucinated": np.where(unsure, flagged, labels)}
         return replace(
             self,
-            certifying=rows.into(self.certifying, worst),
-            rejecting=rows.into(self.rejecting, best),
-            known=rows.of_rows(~rows.unsure).into(self.known),
-            n_unsure=self.n_unsure + int(np.count_nonzero(rows.unsure)),
+            certifying=self.certifying.update(**worst),
+            rejecting=self.rejecting.update(**best),
+            known=self.known.update(**{name: values[~unsure] for name, values in rows.items()}),
+            n_unsure=self.n_unsure + int(np.count_nonzero(unsure)),
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """Answers of one call; ``units`` numbers what they are drawn by, in the order of drawing."""
-
-    flagged: Bools
-    labels: Floats
-    unsure: Bools
-    columns: dict[str, Floats]
-    groups: validation.Ints | None
-    units: validation.Ints
-
-    @classmethod
-    def of(
-        cls,
-        flagged: ArrayLike,
-        hallucinated: ArrayLike,
-        unsure: ArrayLike | None,
-        probability: ArrayLike | None,
-        guess: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> "_Rows":
-        decided = truth_values(np.atleast_1d(np.asarray(flagged)), "flagged")
-        labels = validation.vector(np.atleast_1d(np.asarray(hallucinated)), "hallucinated")
-        given = np.zeros(len(decided)) if unsure is None else np.atleast_1d(np.asarray(unsure))
-        doubtful = truth_values(given, "unsure")
-        for values, name in ((labels, "hallucinated"), (doubtful, "unsure")):
-            validation.paired(values, len(decided), name, "answer")
-        if np.any(doubtful & ~np.isnan(labels)):
-            row = int(np.argmax(doubtful & ~np.isnan(labels)))
-            raise InputError(f"an unsure answer has no label; row {row + 1} is both")
-        columns = {}
-        for name, item in (("probability", probability), ("guess", guess)):
-            if item is not None:
-                columns[name] = validation.vector(np.atleast_1d(np.asarray(item)), name)
-                validation.paired(columns[name], len(decided), name, "answer")
-        codes = None if groups is None else np.atleast_1d(np.asarray(groups))
-        units = np.arange(len(decided))
-        if codes is not None:
-            validation.paired(codes, len(decided), "groups", "answer")
-            _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-            units = np.argsort(np.argsort(first))[inverse].astype(np.int64)
-        return cls(decided, labels, doubtful, columns, codes, units)
-
-    @property
-    def n_units(self) -> int:
-        return int(self.units.max(initial=-1)) + 1
-
-    def first(self, n: int) -> "_Rows":
-        """Return the rows of the first units."""
-        return self.of_rows(self.units < n)
-
-    def of_rows(self, wanted: Bools) -> "_Rows":
-        """Return some of the rows."""
-        columns = {name: values[wanted] for name, values in self.columns.items()}
-        groups = None if self.groups is None else self.groups[wanted]
-        parts = (self.flagged[wanted], self.labels[wanted], self.unsure[wanted])
-        return _Rows(*parts, columns, groups, self.units[wanted])
-
-    def into(self, test: SequentialTest, labels: Floats | None = None) -> SequentialTest:
-        """Return the test after these rows, with other labels where they are given."""
-        labels = self.labels if labels is None else labels
-        return test.update(self.flagged, labels, **self.columns, groups=self.groups)
 
 
 def _hull(seen: Bound, *ends: Bound) -> Bound:
@@ -646,7 +593,7 @@ def course_of_intervals(states: Sequence[UnsureTest]) -> list[tuple[Bound, Bound
         for side in ("certifying", "rejecting"):
             tests = [getattr(state, side) for state in states]
             counts, n = ([getattr(test, name) for test in tests] for name in (hits, of_class))
-            ends.append(confidence_sequence(counts, n, level))
+            ends.append(betting.confidence_sequence(counts, n, level))
         lower = np.minimum(ends[0][0], ends[1][0]).tolist()
         upper = np.maximum(ends[0][1], ends[1][1]).tolist()
         bounds = []

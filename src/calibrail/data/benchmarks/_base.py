@@ -1,12 +1,14 @@
-"""A benchmark that is one table."""
+"""A benchmark that is one table, or two files of a folder."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from calibrail.data.rows import Filtered, OpenTable, ParsedItem, RowProblem, SourceRow
-from calibrail.errors import InputError
+from calibrail.errors import DataError, InputError
+from calibrail.options import ReadOptions
 
 #: What becomes of a row: an example's values under calibrail's field names, or why there are none.
 Made: TypeAlias = Mapping[str, object] | RowProblem | Filtered
@@ -46,6 +48,50 @@ class Native:
                 yield (
                     made if isinstance(made, RowProblem | Filtered) else SourceRow(row.number, made)
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A benchmark of two files: its name, how it is recognised and how it is read.
+
+    Parameters
+    ----------
+    name : str
+        The format's name, as ``--format`` takes it.
+    holds : tuple of str
+        Names of the files that belong together.
+    read : callable
+        From these files and how they are read to rows.
+    signatures : tuple of frozenset of str
+        Either file alone is of this format where its rows have all the fields of one of these.
+    options : tuple of str
+        The reader options that it knows.
+    cells : bool
+        Whether texts come from CSV cells.
+    """
+
+    name: str
+    holds: tuple[str, str]
+    read: Callable[[Path, Path, ReadOptions], Iterator[ParsedItem]]
+    signatures: tuple[frozenset[str], ...] = ()
+    options: tuple[str, ...] = ()
+    cells: bool = False
+
+    def files(self, path: Path) -> tuple[Path, Path]:
+        """Return the two files, given their folder or either of them.
+
+        Raises
+        ------
+        DataError
+            One of the two is not there.
+        """
+        folder = path if path.is_dir() else path.parent
+        first, second = (folder / name for name in self.holds)
+        for file in (first, second):
+            if not file.is_file():
+                names = " and ".join(self.holds)
+                raise DataError(f"{self.name} is read from {names}; {file} is missing")
+        return first, second
 
 
 def missing_field(row: SourceRow, field: str, column: str) -> RowProblem:

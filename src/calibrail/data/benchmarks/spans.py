@@ -25,61 +25,31 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Final
 
-from calibrail.data.benchmarks._base import Made, Native, missing_field
+from calibrail.data.benchmarks._base import Folder, Made, Native, missing_field
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.json_files import json_rows
 from calibrail.data.rows import Filtered, ParsedItem, RowProblem, SourceRow, shorten
 from calibrail.data.spans import Span, merged
 from calibrail.data.tables import csv_rows
-from calibrail.errors import DataError, InputError
-
-#: Fields that tell a file of RAGTruth: of its responses, and of its sources.
-RAGTRUTH_FIELDS: Final = (
-    frozenset({"source_id", "labels", "model", "response"}),
-    frozenset({"source_id", "source_info", "task_type"}),
-)
+from calibrail.errors import InputError
+from calibrail.options import ReadOptions
 
 _RESPONSES: Final = "response.jsonl"
 _SOURCES: Final = "source_info.jsonl"
-#: The two files.
-RAGTRUTH_FILES: Final = (_SOURCES, _RESPONSES)
 _PASSAGE: Final = re.compile(r"(?:\A|\n)\s*passage \d+:", re.IGNORECASE)
 
 
-def ragtruth_files(path: Path) -> tuple[Path, Path]:
-    """Return (sources, responses), given their folder or either of the two files.
+def _ragtruth_rows(
+    sources_file: Path, responses_file: Path, reading: ReadOptions
+) -> Iterator[ParsedItem]:
+    """Yield one row a response, joined with its source, of one task or split where named.
 
-    Raises
-    ------
-    DataError
-        One of the two is not there.
-    """
-    folder = path if path.is_dir() else path.parent
-    files = (folder / _SOURCES, folder / _RESPONSES)
-    for file in files:
-        if not file.is_file():
-            raise DataError(f"RAGTruth is read from {_SOURCES} and {_RESPONSES}; {file} is missing")
-    return files
-
-
-def ragtruth_rows(path: Path, task: object = None, split: object = None) -> Iterator[ParsedItem]:
-    """Yield one row a response, joined with its source.
-
-    Parameters
-    ----------
-    path : Path
-        The folder, or either of its files.
-    task, split : str or None
-        ``QA``, ``Summary`` or ``Data2txt``, and ``train`` or ``test``: only those responses.
-
-    Notes
-    -----
     The sources are held in memory (about 3,000 texts in the full corpus). Columns that can be
     kept: ``task``, ``model``, ``temperature``, ``split``, ``quality``. Every span counts, those
     with ``implicit_true`` (true, and not in the source) and ``due_to_null`` (a misread empty value)
     among them: neither is supported by the source, and the corpus calls such answers hallucinated.
     """
-    sources_file, responses_file = ragtruth_files(path)
+    task, split = map((reading.options or {}).get, ("task", "split"))
     sources: dict[str, Mapping[str, object]] = {}
     for item in json_rows(sources_file):
         if isinstance(item, RowProblem):
@@ -143,8 +113,17 @@ def _joined(row: SourceRow, source: Mapping[str, object]) -> SourceRow | RowProb
     return SourceRow(row.number, values)
 
 
-#: The two files.
-FAITHBENCH_FILES: Final = ("summaries.csv", "spans.csv")
+RAGTRUTH: Final = Folder(
+    "ragtruth",
+    (_SOURCES, _RESPONSES),
+    _ragtruth_rows,
+    (
+        frozenset({"source_id", "labels", "model", "response"}),
+        frozenset({"source_id", "source_info", "task_type"}),
+    ),
+    ("task", "split"),
+)
+
 _SPANS: Final = "spans.csv"
 #: Columns of the spans.
 _SPAN: Final = ("id", "start", "end", "annotator", "label")
@@ -153,52 +132,24 @@ _SPAN: Final = ("id", "start", "end", "annotator", "label")
 LEVELS: Final = ("benign", "questionable", "unwanted")
 
 
-def faithbench_files(path: Path) -> tuple[Path, Path]:
-    """Return (summaries, spans), given their folder or either of the two files.
+def _faithbench_rows(summaries: Path, spans: Path, reading: ReadOptions) -> Iterator[ParsedItem]:
+    """Yield one row a summary, with what is marked in it; spans are held in memory.
 
-    Raises
-    ------
-    DataError
-        One of the two is not there.
-    """
-    folder = path if path.is_dir() else path.parent
-    summaries, spans = (folder / name for name in FAITHBENCH_FILES)
-    for file in (summaries, spans):
-        if not file.is_file():
-            names = " and ".join(FAITHBENCH_FILES)
-            raise DataError(f"FaithBench is read from {names}; {file} is missing")
-    return summaries, spans
-
-
-def faithbench_rows(
-    path: Path, worst: object = "questionable", annotators: str = "any"
-) -> Iterator[ParsedItem]:
-    """Yield one row a summary, with what is marked in it.
-
-    Parameters
-    ----------
-    path : Path
-        The folder, or either of its files.
-    worst : {"benign", "questionable", "unwanted"}
-        The mildest mark that counts; by default what the benchmark's own label counts.
-    annotators : {"any", "majority", "all"}
-        Who must have marked a character for it to count: anybody, as for the benchmark's own label;
-        more than half of those who annotated the batch (what stands before the "-" of an id), of
-        whom somebody who marked nothing in a summary found nothing there; or all of them.
-
-    Notes
-    -----
-    Spans are held in memory (2,189 in the whole benchmark).
+    The option ``worst`` is the mildest mark that counts; by default what the benchmark's own label
+    counts. ``annotators`` says who must have marked a character for it to count: anybody, as for
+    the benchmark's own label; more than half of those who annotated the batch (what stands before
+    the "-" of an id), of whom somebody who marked nothing in a summary found nothing there; or all.
 
     Raises
     ------
     InputError
         Another level.
     """
+    worst = (reading.options or {}).get("worst", "questionable")
+    annotators = reading.annotators or "any"
     if worst not in LEVELS:
         raise InputError(f"reader option worst must be one of {', '.join(LEVELS)}; got {worst!r}")
     least = LEVELS.index(str(worst))
-    summaries, spans = faithbench_files(path)
     people: dict[str, set[str]] = defaultdict(set)
     marks: dict[str, dict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     odd: dict[str, str] = {}
@@ -277,6 +228,10 @@ def _level(label: str) -> int:
     kinds = (part.partition(".")[0].strip().lower() for part in label.split("|"))
     return max((LEVELS.index(kind) for kind in kinds if kind in LEVELS), default=-1)
 
+
+FAITHBENCH: Final = Folder(
+    "faithbench", ("summaries.csv", _SPANS), _faithbench_rows, options=("worst",), cells=True
+)
 
 _VERDICTS: Final = frozenset({"accurate", "minor_inaccurate", "major_inaccurate"})
 

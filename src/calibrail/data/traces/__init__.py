@@ -4,29 +4,25 @@ One file a tool. What a tool traced in steps is joined into answers; what people
 labels, and what its own judges said are scores.
 """
 
-from calibrail.data.traces._export import Export
-from calibrail.data.traces.evaluations import (
-    ARGILLA,
-    DEEPEVAL,
-    LABEL_STUDIO,
-    LABEL_STUDIO_FLAT,
-    PROMPTFOO,
-    TRULENS,
-)
-from calibrail.data.traces.langsmith_langfuse import EXPERIMENT, LANGFUSE, LANGSMITH
-from calibrail.data.traces.opentelemetry import MLFLOW, OPENTELEMETRY
+from typing import Final
+
+from calibrail.data.traces import evaluations, langsmith_langfuse, opentelemetry
+from calibrail.data.traces._export import TOOLS, Export
+
+_CONVERTERS: Final = {
+    **evaluations.CONVERTERS,
+    **langsmith_langfuse.CONVERTERS,
+    **opentelemetry.CONVERTERS,
+}
 
 #: The exports that are read, in the order in which they are looked for.
-EXPORTS: tuple[Export, ...] = (
-    OPENTELEMETRY,
-    LANGFUSE,
-    LANGSMITH,
-    EXPERIMENT,
-    MLFLOW,
-    PROMPTFOO,
-    DEEPEVAL,
-    TRULENS,
-    LABEL_STUDIO,
-    LABEL_STUDIO_FLAT,
-    ARGILLA,
+EXPORTS: Final = tuple(
+    Export(
+        name,
+        tool["part"],
+        tuple(frozenset(names.split()) for names in tool["signatures"]),
+        _CONVERTERS[name],
+        frozenset(tool.get("lists", ())),
+    )
+    for name, tool in TOOLS.items()
 )

@@ -1,9 +1,11 @@
 """Exports of tools: notes, signatures."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from importlib.resources import files
+from typing import Any, Final, TypeAlias
 
 from calibrail.data.rows import Filtered, ParsedItem, RowProblem, SourceRow, TableItem
 
@@ -111,13 +113,20 @@ class Export:
         return any(signature <= there for signature in self.signatures)
 
 
-def signatures(*sets: str) -> tuple[frozenset[str], ...]:
-    """Return sets of names, each given as one text.
+#: What is known of every tool's export, by the name of its format: see ``exports.toml``.
+TOOLS: Final[Mapping[str, Any]] = tomllib.loads(
+    files("calibrail.data.traces").joinpath("exports.toml").read_text(encoding="utf-8")
+)
 
-    >>> signatures("traceId spanId") == (frozenset({"traceId", "spanId"}),)
-    True
+
+def kind_of(tool: str, word: object) -> Any:
+    """Return what a tool's word for a step stands for.
+
+    >>> kind_of("langfuse", "GENERATION"), kind_of("langfuse", None)
+    ('llm', 'other')
     """
-    return tuple(frozenset(names.split()) for names in sets)
+    kinds = TOOLS[tool]["kinds"].items()
+    return next((kind for kind, words in kinds if str(word).lower() in words.split()), "other")
 
 
 def row_by_row(answer: Callable[[Mapping[str, object]], Iterable[Mapping[str, object]]]) -> Convert:

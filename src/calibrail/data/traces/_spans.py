@@ -7,22 +7,16 @@ Frameworks log what goes in and out as they have it: a text, an object of fields
 any provider, LangChain's serialised objects, or JSON that spells one of these.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from calibrail.data.example import SeenIds
+from calibrail.data.aliases import NAMES
 from calibrail.data.rows import ParsedItem, RowProblem, SourceRow, TableItem
 from calibrail.data.traces._export import STEP, Convert, ExportNotes, Verdict, verdict_columns
 from calibrail.data.values import chunks_of, load_json, text_of
 
 Kind: TypeAlias = Literal["retriever", "reranker", "llm", "aside", "other"]
-
-#: Traces that are open at a time, and characters of their texts; the one that was met longest ago
-#: is closed where there are more.
-TRACES: Final = 10_000
-CHARACTERS: Final = 1 << 27
 
 
 @dataclass(slots=True)
@@ -66,11 +60,6 @@ class Span:
     name: str = ""
     verdicts: list[Verdict] = field(default_factory=list)
 
-    def size(self) -> int:
-        """Return how many characters its texts hold."""
-        texts = (self.question, self.response, self.system, *(self.documents or ()))
-        return sum(len(text) for text in texts if text)
-
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -93,7 +82,18 @@ class _Open:
     file: str
     spans: list[Span] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    size: int = 0
+
+
+def step(kind: Kind, went_in: object, came_out: object, **more: Any) -> Span:
+    """Return a step of a kind, with the texts of what went in and what came out."""
+    retrieves = kind in ("retriever", "reranker")
+    texts = {
+        "question": question_in(went_in),
+        "response": None if retrieves else response_in(came_out),
+        "documents": documents_in(came_out) if retrieves else None,
+        "system": system_in(went_in),
+    }
+    return Span(kind=kind, **(texts | more))
 
 
 def answer_of(spans: Iterable[Span], verdicts: Iterable[Verdict] = ()) -> dict[str, object] | None:
@@ -161,8 +161,7 @@ def _first(texts: Iterable[str | None]) -> str | None:
 def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> Convert:
     """Return what reads spans in any order and joins those of one trace into one answer.
 
-    At most `TRACES` traces are open at a time. What comes after its trace was closed is set aside,
-    with the remedy; so is a verdict on what is not there.
+    All spans are held until the last row is read. A verdict on what is not there is set aside.
 
     Parameters
     ----------
@@ -171,7 +170,8 @@ def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> 
     """
 
     def convert(items: Iterable[TableItem], notes: ExportNotes) -> Iterator[ParsedItem]:
-        traces = _Traces(notes)
+        traces: dict[str, _Open] = {}
+        marks: list[tuple[Mark, SourceRow]] = []
         for item in items:
             if isinstance(item, RowProblem):
                 yield item
@@ -179,76 +179,43 @@ def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> 
             n = 0
             for part in parts(item.values):
                 n += 1
-                yield from traces.add(part, item)
+                if isinstance(part, Mark):
+                    marks.append((part, item))
+                    continue
+                notes.n_parts += 1
+                # They stand in the order in which they were last met.
+                trace = traces.pop(part.trace, None) or _Open(item.number, item.file)
+                traces[part.trace] = trace
+                trace.spans.append(part)
             if not n:
                 yield notes.without(item.number, "a row without a span", item.file)
-        yield from traces.close()
+        trace_of = {span.id: trace for trace in traces.values() for span in trace.spans}
+        lost = []
+        for mark, row in marks:
+            about = traces.get(mark.trace) if mark.trace else trace_of.get(mark.span or "")
+            if about is None:
+                seen = f"{mark.verdict[0]} of {mark.trace or mark.span}"
+                lost.append(RowProblem(row.number, "row", _NO_SPAN, seen, "", _TOGETHER, row.file))
+            else:
+                about.marks.append(mark)
+        for name, trace in traces.items():
+            yield from _answers_of(name, trace, notes)
+        yield from lost
 
     return convert
 
 
-class _Traces:
-    """The traces that are open, in the order in which they were last met."""
-
-    def __init__(self, notes: ExportNotes) -> None:
-        self._notes = notes
-        self._open: OrderedDict[str, _Open] = OrderedDict()
-        self._trace_of: dict[str, str] = {}
-        self._waiting: dict[str, list[tuple[Mark, SourceRow]]] = {}
-        self._met = SeenIds()
-        self._size = 0
-
-    def add(self, part: Span | Mark, row: SourceRow) -> Iterator[ParsedItem]:
-        """Take in a part; yield what it is too late for, or what is closed to make room."""
-        if isinstance(part, Mark):
-            self._mark(part, row)
-            return
-        self._notes.n_parts += 1
-        trace = self._open.get(part.trace)
-        if trace is None:
-            if not self._met.add(part.trace):
-                yield _late(row)
-                return
-            trace = self._open[part.trace] = _Open(row.number, row.file)
-        self._open.move_to_end(part.trace)
-        trace.spans.append(part)
-        self._trace_of[part.id] = part.trace
-        size = part.size()
-        trace.size, self._size = trace.size + size, self._size + size
-        while len(self._open) > 1 and (len(self._open) > TRACES or self._size > CHARACTERS):
-            yield from self._ended(*self._open.popitem(last=False))
-
-    def close(self) -> Iterator[ParsedItem]:
-        """Yield what is still open, and the verdicts on what never came."""
-        while self._open:
-            yield from self._ended(*self._open.popitem(last=False))
-        for marks in self._waiting.values():
-            for mark, row in marks:
-                seen = f"{mark.verdict[0]} of {mark.trace or mark.span}"
-                yield RowProblem(row.number, "row", _NO_SPAN, seen, "", _TOGETHER, row.file)
-
-    def _mark(self, mark: Mark, row: SourceRow) -> None:
-        trace = mark.trace or self._trace_of.get(mark.span or "")
-        if trace is not None and trace in self._open:
-            self._open[trace].marks.append(mark)
-        else:
-            self._waiting.setdefault(trace or mark.span or "", []).append((mark, row))
-
-    def _ended(self, name: str, trace: _Open) -> Iterator[ParsedItem]:
-        self._size -= trace.size
-        for key in (name, *(span.id for span in trace.spans)):
-            self._trace_of.pop(key, None)
-            trace.marks += [mark for mark, _ in self._waiting.pop(key, ())]
-        turns = _turns(trace.spans)
-        for number, spans in enumerate(turns, 1):
-            values = answer_of(spans, _verdicts(trace, spans if len(turns) > 1 else None))
-            if values is None:
-                yield self._notes.without(trace.number, "a trace without an answer", trace.file)
-                continue
-            if len(turns) > 1:
-                # Answers of one conversation depend on one another.
-                values = {"group": name, **values, "id": f"{name}#{number}"}
-            yield self._notes.made(SourceRow(trace.number, values, trace.file))
+def _answers_of(name: str, trace: _Open, notes: ExportNotes) -> Iterator[ParsedItem]:
+    turns = _turns(trace.spans)
+    for number, spans in enumerate(turns, 1):
+        values = answer_of(spans, _verdicts(trace, spans if len(turns) > 1 else None))
+        if values is None:
+            yield notes.without(trace.number, "a trace without an answer", trace.file)
+            continue
+        if len(turns) > 1:
+            # Answers of one conversation depend on one another.
+            values = {"group": name, **values, "id": f"{name}#{number}"}
+        yield notes.made(SourceRow(trace.number, values, trace.file))
 
 
 def _turns(spans: list[Span]) -> list[list[Span]]:
@@ -302,11 +269,6 @@ def _verdicts(trace: _Open, turn: list[Span] | None) -> Iterator[Verdict]:
 
 _NO_SPAN: Final = "a verdict on no answer"
 _TOGETHER: Final = "read it together with the file that holds what it is about"
-
-
-def _late(row: SourceRow) -> RowProblem:
-    remedy = "sort the file by trace, or read it in parts"
-    return RowProblem(row.number, "row", "too far from its trace", "", "", remedy, row.file)
 
 
 #: How OTLP in JSON says of which type a value is.
@@ -417,19 +379,9 @@ def walked(value: object, *names: str) -> Iterator[Mapping[str, object]]:
         yield from walked(item, *names[1:])
 
 
-_QUESTION: Final = (
-    *("question", "query", "user_input", "user_query", "input", "inputs", "prompt", "messages"),
-    *("message", "text", "content", "input_text", "query_str", "value", "request"),
-)
-_RESPONSE: Final = (
-    *("answer", "response", "output", "outputs", "result", "output_text", "completion", "content"),
-    *("text", "messages", "message", "choices", "generations", "generated_text", "value"),
-    *("replies", "actual_output", "return_value"),
-)
-_DOCUMENTS: Final = (
-    *("documents", "docs", "contexts", "context", "retrieved_contexts", "retrieved_documents"),
-    *("source_documents", "source_nodes", "nodes", "results", "output", "outputs", "passages"),
-    *("chunks", "matches", "hits", "value", "result", "response"),
+#: Where an object holds its question, its answer or its documents: the first name that it has.
+_QUESTION, _RESPONSE, _DOCUMENTS = (
+    tuple(NAMES["inside"][field].split()) for field in ("question", "response", "documents")
 )
 _USER: Final = ("user", "human", "humanmessage")
 _ASSISTANT: Final = ("assistant", "ai", "model", "aimessage", "aimessagechunk")
@@ -451,6 +403,34 @@ def parsed(value: object) -> object:
         return load_json(text)
     except ValueError:
         return value
+
+
+def mapping(value: object, *names: str) -> Mapping[str, Any]:
+    """Return the object at a path of names, parsed where it is spelt as text; else an empty one.
+
+    >>> mapping({"test": '{"vars": {"q": 1}}'}, "test", "vars"), mapping([1])
+    ({'q': 1}, {})
+    """
+    value = parsed(value)
+    for name in names:
+        value = parsed(value.get(name)) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: object) -> list[Mapping[str, Any]]:
+    """Return the objects in a list, parsed where it is spelt as text; none of anything else."""
+    value = parsed(value)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def first_of(row: Mapping[str, Any], *names: str) -> Any:
+    """Return what a row holds under the first of some names that it has, parsed."""
+    return parsed(next((row[name] for name in names if row.get(name) is not None), None))
+
+
+def text_under(row: Mapping[str, object], *names: str) -> str | None:
+    """Return what stands under the first of some names, if not nothing, as text."""
+    return next((str(row[name]) for name in names if row.get(name)), None)
 
 
 def question_in(value: object) -> str | None:

@@ -13,47 +13,33 @@ holds an answer a row, with scores such as ``faithfulness/v1/score``.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from calibrail.data.traces import _spans
 from calibrail.data.traces._export import (
     ANNOTATION,
     SCORE,
-    Export,
+    TOOLS,
+    Convert,
     Verdict,
+    kind_of,
     row_by_row,
-    signatures,
     verdict_columns,
 )
 from calibrail.data.traces._spans import (
     Kind,
     Mark,
     Span,
-    answer_of,
     attributes_of,
-    by_trace,
     documents_in,
     down,
-    nested,
+    first_of,
+    mapping,
+    objects,
     parsed,
     question_in,
     response_in,
-    system_in,
-    walked,
+    text_under,
 )
 
-_KINDS: Final[Mapping[str, Kind]] = {
-    "retriever": "retriever",
-    "retrieval": "retriever",
-    "reranker": "reranker",
-    "llm": "llm",
-    "chat": "llm",
-    "text_completion": "llm",
-    "generate_content": "llm",
-    "evaluator": "aside",
-    "guardrail": "aside",
-    "embedding": "aside",
-    "embeddings": "aside",
-}
-#: What holds lists of spans in OTLP.
-_WRAPPED: Final = frozenset({"resourceSpans", "scopeSpans"})
 _COLUMN: Final = "attributes."
 #: Columns of what programs said, as Phoenix adds them to a frame of spans.
 _EVAL: Final = "eval."
@@ -64,14 +50,14 @@ def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
     if "annotator_kind" in row:
         yield from _marks(row)
         return
-    wrapped = _WRAPPED & row.keys()
+    wrapped = {*TOOLS["spans"]["lists"]} & row.keys()
     if not wrapped:
         yield _span(row)
         return
     row = {name: parsed(row[name]) for name in wrapped}
     for scopes in ("scopeSpans", "instrumentationLibrarySpans"):
         for path in (("resourceSpans", scopes, "spans"), (scopes, "spans")):
-            yield from map(_span, walked(row, *path))
+            yield from map(_span, _spans.walked(row, *path))
 
 
 def _span(row: Mapping[str, object]) -> Span:
@@ -79,7 +65,7 @@ def _span(row: Mapping[str, object]) -> Span:
     for name, value in row.items():
         if name.startswith(_COLUMN) and value is not None:
             flat[name.removeprefix(_COLUMN)] = parsed(value)
-    tree = nested(flat)
+    tree = _spans.nested(flat)
     context = parsed(row.get("context"))
     ids = context if isinstance(context, dict) else row
 
@@ -95,28 +81,24 @@ def _span(row: Mapping[str, object]) -> Span:
     written = down(tree, "llm", "output_messages") or _gen_ai(row, tree, "output")
     went_in, came_out = _value(tree, "input"), _value(tree, "output")
     query = down(tree, "gen_ai", "retrieval", "query", "text")
-    documents = _documents(tree, kind, came_out)
+    instructed = response_in(down(tree, "gen_ai", "system_instructions"))
+    session = down(tree, "session", "id") or down(tree, "gen_ai", "conversation", "id")
     return Span(
         trace=named("trace_id", "traceId") or span,
         id=span,
-        parent=_parent(row),
+        parent=text_under(row, "parent_id", "parentSpanId", "parent_span_id"),
         kind=kind,
-        start=str(row.get("start_time") or row.get("startTimeUnixNano") or ""),
+        start=text_under(row, "start_time", "startTimeUnixNano") or "",
         question=question_in(messages) or question_in(went_in) or question_in(query),
         response=None
         if kind in ("retriever", "reranker")
         else response_in(written) or response_in(came_out),
-        documents=documents,
-        system=_system(tree) or system_in(messages) or system_in(went_in),
-        session=_session(tree),
-        name=str(row.get("name") or ""),
+        documents=_documents(tree, kind, came_out),
+        system=instructed or _spans.system_in(messages) or _spans.system_in(went_in),
+        session=str(session) if session else None,
+        name=text_under(row, "name") or "",
         verdicts=[*_columns(row), *_events(row)],
     )
-
-
-def _parent(row: Mapping[str, object]) -> str | None:
-    parent = row.get("parent_id") or row.get("parentSpanId") or row.get("parent_span_id")
-    return str(parent) if parent else None
 
 
 def _kind(row: Mapping[str, object], tree: Mapping[str, Any]) -> Kind:
@@ -128,7 +110,8 @@ def _kind(row: Mapping[str, object], tree: Mapping[str, Any]) -> Kind:
         row.get("kind"),
     )
     for word in words:
-        if isinstance(word, str) and (kind := _KINDS.get(word.lower())) is not None:
+        kind: Kind = kind_of("spans", word)
+        if kind != "other":
             return kind
     if down(tree, "retrieval", "documents") or down(tree, "gen_ai", "retrieval", "documents"):
         return "retriever"
@@ -152,15 +135,6 @@ def _gen_ai(row: Mapping[str, object], tree: Mapping[str, Any], side: str) -> ob
         if event == "gen_ai.client.inference.operation.details":
             return parsed(attributes.get(f"gen_ai.{side}.messages"))
     return None
-
-
-def _system(tree: Mapping[str, Any]) -> str | None:
-    return response_in(down(tree, "gen_ai", "system_instructions"))
-
-
-def _session(tree: Mapping[str, Any]) -> str | None:
-    found = down(tree, "session", "id") or down(tree, "gen_ai", "conversation", "id")
-    return str(found) if found else None
 
 
 def _documents(tree: Mapping[str, Any], kind: Kind, came_out: object) -> list[str] | None:
@@ -189,16 +163,13 @@ def _events(row: Mapping[str, object]) -> Iterator[Verdict]:
 
 
 def _events_of(row: Mapping[str, object]) -> Iterator[tuple[object, dict[str, object]]]:
-    events = parsed(row.get("events"))
-    for event in events if isinstance(events, list) else ():
-        if isinstance(event, dict):
-            yield event.get("name"), attributes_of(event.get("attributes"))
+    for event in objects(row.get("events")):
+        yield event.get("name"), attributes_of(event.get("attributes"))
 
 
 def _marks(row: Mapping[str, object]) -> Iterator[Mark]:
     """Yield the verdict of a row of annotations, by whoever gave it."""
-    result = row.get("result")
-    said = result if isinstance(result, dict) else row
+    said = mapping(row.get("result")) or row
 
     def part(name: str) -> object:
         value = row.get(f"result.{name}")
@@ -206,47 +177,17 @@ def _marks(row: Mapping[str, object]) -> Iterator[Mark]:
 
     prefix = ANNOTATION if str(row["annotator_kind"]).upper() == "HUMAN" else SCORE
     name = row.get("name") or row.get("annotation_name") or "annotation"
-    trace = str(row["trace_id"]) if row.get("trace_id") else None
-    span = str(row["span_id"]) if row.get("span_id") else None
+    trace, span = text_under(row, "trace_id"), text_under(row, "span_id")
     label, score = part("label"), part("score")
     if prefix == SCORE and label is not None and score is not None:
         yield Mark(trace, span, (f"{prefix}{name}.label", label))
         label = None
     value = score if label is None else label
     if value is not None:
-        by = row.get("user_id") or row.get("identifier") or row.get("id")
-        yield Mark(trace, span, (f"{prefix}{name}", value), str(by or ""))
+        by = text_under(row, "user_id", "identifier", "id") or ""
+        yield Mark(trace, span, (f"{prefix}{name}", value), by)
 
 
-OPENTELEMETRY: Final = Export(
-    "spans",
-    "spans",
-    signatures(
-        "resourceSpans",
-        "scopeSpans",
-        "context parent_id attributes",
-        "trace_id span_id attributes",
-        "traceId spanId attributes",
-        "context.trace_id context.span_id",
-        "context.trace_id span_kind",
-        "attributes.input.value attributes.output.value",
-        "span_id annotator_kind",
-    ),
-    by_trace(_parts),
-    _WRAPPED,
-)
-
-
-_MLFLOW_KINDS: Final[Mapping[str, Kind]] = {
-    "RETRIEVER": "retriever",
-    "RERANKER": "reranker",
-    "LLM": "llm",
-    "CHAT_MODEL": "llm",
-    "TOOL": "aside",
-    "EMBEDDING": "aside",
-    "EVALUATOR": "aside",
-    "GUARDRAIL": "aside",
-}
 #: How the names of metrics end in a table of results.
 _METRIC: Final = ("/score", "/value", "/rating", "/label")
 _CONTEXTS: Final = ("retrieved_context", "retrieved_contexts", "contexts", "context", "documents")
@@ -257,18 +198,17 @@ def _answers(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     if isinstance(info, dict) and isinstance(data, dict):
         row = {**info, **data}
     spans = parsed(row.get("spans"))
-    made = answer_of(map(_mlflow_span, spans)) if isinstance(spans, list) else None
+    made = _spans.answer_of(map(_mlflow_span, spans)) if isinstance(spans, list) else None
     table = {
-        "question": question_in(_first(row, "request", "inputs", "question", "query")),
-        "contexts": documents_in(_first(row, *_CONTEXTS)),
-        "response": response_in(_first(row, "response", "outputs", "output", "predictions")),
+        "question": question_in(first_of(row, "request", "inputs", "question", "query")),
+        "contexts": documents_in(first_of(row, *_CONTEXTS)),
+        "response": response_in(first_of(row, "response", "outputs", "output", "predictions")),
     }
     # The row speaks of the trace as a whole, its spans of the steps.
     values = (made or {}) | {name: value for name, value in table.items() if value is not None}
     if "response" not in values:
         return
-    metadata = parsed(row.get("trace_metadata"))
-    session = metadata.get("mlflow.trace.session") if isinstance(metadata, dict) else None
+    session = mapping(row.get("trace_metadata")).get("mlflow.trace.session")
     known = {
         "id": row.get("trace_id") or row.get("request_id"),
         "group": session or row.get("group"),
@@ -279,59 +219,39 @@ def _answers(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     yield values | verdict_columns(_verdicts(row))
 
 
-def _first(row: Mapping[str, object], *names: str) -> object:
-    return next((row[name] for name in names if row.get(name) is not None), None)
-
-
 def _mlflow_span(span: object) -> Span:
-    row = span if isinstance(span, dict) else {}
+    row = mapping(span)
     attributes = {k: parsed(v) for k, v in attributes_of(row.get("attributes")).items()}
-    kind = _MLFLOW_KINDS.get(str(attributes.get("mlflow.spanType", "")).upper(), "other")
-    came_out = attributes.get("mlflow.spanOutputs")
-    parent = row.get("parent_span_id") or row.get("parent_id")
-    of_documents = kind in ("retriever", "reranker")
-    return Span(
-        trace=str(row.get("trace_id") or ""),
-        id=str(row.get("span_id") or ""),
-        parent=str(parent) if parent else None,
-        kind=kind,
-        start=str(row.get("start_time_unix_nano") or row.get("start_time_ns") or ""),
-        question=question_in(attributes.get("mlflow.spanInputs")),
-        response=None if of_documents else response_in(came_out),
-        documents=documents_in(came_out) if of_documents else None,
-        name=str(row.get("name") or ""),
+    return _spans.step(
+        kind_of("mlflow", attributes.get("mlflow.spanType")),
+        attributes.get("mlflow.spanInputs"),
+        attributes.get("mlflow.spanOutputs"),
+        trace=text_under(row, "trace_id") or "",
+        id=text_under(row, "span_id") or "",
+        parent=text_under(row, "parent_span_id", "parent_id"),
+        start=text_under(row, "start_time_unix_nano", "start_time_ns") or "",
+        system=None,
+        name=text_under(row, "name") or "",
     )
 
 
 def _verdicts(row: Mapping[str, object]) -> Iterator[Verdict]:
-    assessments = parsed(row.get("assessments"))
-    for item in assessments if isinstance(assessments, list) else ():
+    for item in objects(row.get("assessments")):
         # An expectation says what the answer should have been, not what it is.
-        feedback = item.get("feedback") if isinstance(item, dict) else None
+        feedback = item.get("feedback")
         if not isinstance(feedback, dict) or item.get("valid") is False:
             continue
-        source = item.get("source")
-        of = source.get("source_type") if isinstance(source, dict) else None
-        prefix = ANNOTATION if of == "HUMAN" else SCORE
-        yield f"{prefix}{item.get('assessment_name') or item.get('name')}", feedback.get("value")
-    if isinstance(assessments, list):
+        people = mapping(item.get("source")).get("source_type") == "HUMAN"
+        name = item.get("assessment_name") or item.get("name")
+        yield f"{ANNOTATION if people else SCORE}{name}", feedback.get("value")
+    if isinstance(parsed(row.get("assessments")), list):
         return
     for name, value in row.items():
         if name.endswith(_METRIC):
             yield f"{SCORE}{name}", value
 
 
-MLFLOW: Final = Export(
-    "mlflow",
-    "rows",
-    signatures(
-        "trace_id request response spans",
-        "trace_id request response assessments",
-        "request_id request response spans",
-        "inputs outputs retrieved_context",
-        "inputs outputs token_count",
-        "request response retrieved_context",
-        "info data",
-    ),
-    row_by_row(_answers),
-)
+CONVERTERS: Final[Mapping[str, Convert]] = {
+    "spans": _spans.by_trace(_parts),
+    "mlflow": row_by_row(_answers),
+}

@@ -18,18 +18,8 @@ from typing import Final
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
 
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Difference,
-    Estimated,
-    Floats,
-    Ints,
-    Measure,
-    bootstrap_counts,
-    draws_for,
-    missing,
-    no_difference,
-)
+from calibrail.evaluation.stats import intervals
+from calibrail.evaluation.stats.intervals import Codes, Difference, Estimated, Floats, Ints, Measure
 from calibrail.options.fields import share
 
 _METHOD: Final = "delong, korn-graubard"
@@ -63,20 +53,12 @@ def auroc(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95) -
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
         return without_a_class(_METHOD, m, confidence)
-    classes, units = (np.sort(hallucinated), np.sort(faithful)), min(m, n)
-    right = _ranked_right(*classes)
-    area, variance = _mean_placement(right, n), _variance(right, n) if units > 1 else 0.0
-    if units > 1:
-        right = _ranked_right(-classes[1][::-1], -classes[0][::-1])
-        variance += _variance(right, m)
+    units, labels = min(m, n), np.repeat(np.array([1, 0], np.int8), [m, n])
+    doubled = placements(np.concatenate([hallucinated, faithful]), labels)
+    right, wrong = np.sort(doubled[:m]), np.sort(doubled[m:])
+    area = _mean_placement(right, n)
+    variance = _variance(right, n) + _variance(wrong, m) if units > 1 else 0.0
     return area_measure(area, variance, units, _METHOD, confidence)
-
-
-def _ranked_right(own: Floats, others: Floats) -> Ints:
-    """Return twice the number of others below each value, and once that of equal ones; all rise."""
-    doubled = np.searchsorted(others, own, side="left")
-    doubled += np.searchsorted(others, own, side="right")
-    return doubled
 
 
 def area_measure(
@@ -121,7 +103,7 @@ def area_measure(
 def without_a_class(method: str, n_hallucinated: int, confidence: float) -> Measure:
     """Return no AUROC, and which class has no answer."""
     name = "faithful" if n_hallucinated else "hallucinated"
-    return missing(method, f"no_{name}", confidence)
+    return intervals.missing(method, f"no_{name}", confidence)
 
 
 def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:
@@ -144,32 +126,15 @@ def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:
     >>> placements(np.array([3.0, 2.0, 2.0, 1.0]), labels).tolist()
     [4, 3, 3, 4]
     """
-    if not len(values):
-        return np.zeros(0, dtype=np.int64)
-    n, order = len(values), np.argsort(values) if bins is None else np.lexsort((values, bins))
-    ordered, hallucinated = values[order], labels[order] == 1
-    changes = np.zeros(n - 1, dtype=bool) if bins is None else np.diff(bins[order]) != 0
-    begins = np.flatnonzero(np.append(True, (ordered[1:] != ordered[:-1]) | changes))
-    ends = np.append(begins[1:], n)
-    sizes = ends - begins
-    # How many faithful examples stand before each place; all others before it are hallucinated.
-    faithful = np.append(0, np.cumsum(~hallucinated))
-    # Of each run of ties: how many stand before its start, and before its end, added up.
-    below = faithful[begins] + faithful[ends]
-    above = begins + ends - below
-    bin_begins, bin_ends = np.zeros(1, dtype=np.intp), np.full(1, n)
-    if bins is not None:
-        bin_begins = np.append(0, np.flatnonzero(changes) + 1)
-        bin_ends = np.append(bin_begins[1:], n)
-        own = np.searchsorted(bin_begins, begins, side="right") - 1
-        bin_begins, bin_ends = bin_begins[own], bin_ends[own]
-    below -= 2 * faithful[bin_begins]
-    above = 2 * (bin_ends - faithful[bin_ends]) - above
-    # Of 10^7 examples each of these is tens of megabytes.
-    del ordered, begins, ends, faithful
-    result = np.empty(n, dtype=np.int64)
-    for members, doubled in ((hallucinated, below), (~hallucinated, above)):
-        result[order[members]] = np.repeat(doubled, sizes)[members]
+    codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    size = len(codes) + 1
+    first = np.zeros(len(codes), np.int64) if bins is None else size * bins
+    keys, result = first + codes, np.empty(len(codes), np.int64)
+    for label in (1, 0):
+        own, others = labels == label, np.sort(keys[labels != label])
+        below, up_to = (np.searchsorted(others, keys[own], side) for side in ("left", "right"))
+        begin, end = np.searchsorted(others, first[own]), np.searchsorted(others, first[own] + size)
+        result[own] = below + up_to - 2 * begin if label else 2 * end - below - up_to
     return result
 
 
@@ -211,7 +176,7 @@ def auroc_test(
     classes = labels == 1, labels == 0
     m, n = (int(part.sum()) for part in classes)
     if m == 0 or n == 0:
-        return no_difference("delong-paired")
+        return intervals.no_difference("delong-paired")
     # Twice the counts, as whole numbers: equal placements give a variance of exactly zero.
     doubled = placements(first, labels) - placements(second, labels)
     estimate = _mean_placement(doubled[classes[0]], n)
@@ -327,7 +292,7 @@ def partial_auroc(
     """
     m, n = int(np.sum(labels == 1)), int(np.sum(labels == 0))
     if m == 0 or n == 0:
-        return missing(_PARTIAL_AUROC_METHOD, "one_class", confidence)
+        return intervals.missing(_PARTIAL_AUROC_METHOD, "one_class", confidence)
     order = np.argsort(ranked, kind="stable")
     ordered, hallucinated, most = ranked[order], labels[order] == 1, 1.0 - least_coverage
     # Examples of one value are passed together: only where a value ends is there a threshold.
@@ -358,8 +323,8 @@ def partial_auroc(
     if min(len(np.unique(groups[labels == label])) for label in (0, 1)) < FEWEST:
         reason = f"few_for_the_corner:{FEWEST}"
         return Measure(estimate, None, None, _PARTIAL_AUROC_METHOD, confidence, reason)
-    draws = draws_for(len(ranked), draws)
-    chunks = bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=1)
+    draws = intervals.draws_for(len(ranked), draws)
+    chunks = intervals.bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=1)
     drawn = np.concatenate([area(counts) for counts in chunks])
     tail = (1.0 - confidence) / 2.0
     lower, upper = (float(end) for end in np.quantile(drawn, [tail, 1.0 - tail]))

@@ -13,7 +13,7 @@ draw lacks a class.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,26 +165,6 @@ def wilson(count: int, n: int, confidence: float = 0.95) -> Bound:
     return Bound(rate, lower, upper, count, n, "wilson", confidence)
 
 
-def accuracy(flagged: Mask, labels: NDArray[Any], confidence: float = 0.95) -> Bound:
-    """Return the share of examples that the threshold decides right, with Wilson's interval.
-
-    Parameters
-    ----------
-    flagged : ndarray of bool, shape (n,)
-        Decisions.
-    labels : ndarray of integers, shape (n,)
-        1 = hallucinated, 0 = faithful.
-    confidence : float
-        Level of the interval.
-
-    Examples
-    --------
-    >>> accuracy(np.array([True, False]), np.array([1, 1])).estimate
-    0.5
-    """
-    return wilson(int(np.sum(flagged == (labels == 1))), len(labels), confidence)
-
-
 #: Draws that intervals and p-values rest on.
 DRAWS: Final = 2000
 #: With more examples than these draws allow, fewer draws: their error shrinks beside the data's.
@@ -214,7 +194,6 @@ def bootstrap_counts(
     draws: int,
     seed: int,
     stream: int = 0,
-    size: int | None = None,
 ) -> Iterator[Ints]:
     """Yield how often each example is drawn, a chunk of draws at a time.
 
@@ -228,8 +207,6 @@ def bootstrap_counts(
         Number of draws in all.
     seed, stream : int
         The same two give the same draws; another stream gives draws independent of them.
-    size : int, optional
-        Examples to plan chunks for, where draws of several parts go side by side.
 
     Yields
     ------
@@ -249,7 +226,7 @@ def bootstrap_counts(
         classes_held[np.unique(member[labels == label])] += 1 + label
     strata = [np.flatnonzero(classes_held == kind) for kind in np.unique(classes_held)]
     rng = np.random.default_rng([seed, stream])
-    chunk = max(1, _CHUNK // max(1, size or len(member)))
+    chunk = max(1, _CHUNK // max(1, len(member)))
     for start in range(0, draws, chunk):
         b = min(chunk, draws - start)
         counts = np.empty((b, n_groups), dtype=np.int64)

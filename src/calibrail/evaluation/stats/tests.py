@@ -7,25 +7,16 @@ statsmodels has McNemar's exact test; for answers that share groups it has none.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Final
 
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri, stdtr
 
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Estimated,
-    Floats,
-    Ints,
-    Mask,
-    Measure,
-    chained,
-    missing,
-)
+from calibrail.evaluation.stats.intervals import Estimated, Floats, Ints, Measure, missing
 from calibrail.options.fields import share
 from calibrail.serialization import Record
 
@@ -53,7 +44,7 @@ def spearman(x: Floats, y: Floats) -> Estimated | None:
     root = math.sqrt(var_x.value * var_y.value)
     value = _clip(both.value / root)
     slopes = 1.0 / root, -value / (2.0 * var_x.value), -value / (2.0 * var_y.value)
-    return chained(value, tuple(zip((both, var_x, var_y), slopes, strict=True)))
+    return intervals.chained(value, tuple(zip((both, var_x, var_y), slopes, strict=True)))
 
 
 def pearson(x: Floats, y: Floats) -> Estimated | None:
@@ -91,7 +82,7 @@ def partial(xy: Estimated | None, xz: Estimated | None, yz: Estimated | None) ->
     value = _clip((xy.value - xz.value * yz.value) / root)
     xz_slope = -yz.value / root + value * xz.value / left
     yz_slope = -xz.value / root + value * yz.value / right
-    return chained(value, ((xy, 1.0 / root), (xz, xz_slope), (yz, yz_slope)))
+    return intervals.chained(value, ((xy, 1.0 / root), (xz, xz_slope), (yz, yz_slope)))
 
 
 def rank_correlation(x: Floats, y: Floats, confidence: float = 0.95) -> Measure:
@@ -195,13 +186,9 @@ def moments(values: Floats) -> ClassMoments:
     >>> moments(np.array([1.0, 2.0, 3.0, np.nan]))
     ClassMoments(n=3, mean=2.0, sd=1.0)
     """
-    defined = values[~np.isnan(values)]
-    if len(defined) == 0:
-        return ClassMoments(0, None, None)
-    scale, mean, variance = _scaled_moments(defined)
-    sd = scale * math.sqrt(variance)
-    known = len(defined) > 1 and math.isfinite(sd)
-    return ClassMoments(len(defined), scale * mean, sd if known else None)
+    n, mean, variance = _moments(values)
+    sd = math.sqrt(variance)
+    return ClassMoments(n, mean if n else None, sd if n > 1 and math.isfinite(sd) else None)
 
 
 def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
@@ -216,10 +203,9 @@ def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
     0.7071067811865475
     """
     method = "pooled-sd"
-    scaled = _scaled_pair(hallucinated, faithful)
-    if isinstance(scaled, str):
-        return missing(method, scaled)
-    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = scaled
+    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = map(_moments, (hallucinated, faithful))
+    if reason := _too_few(n_h, n_f):
+        return missing(method, reason)
     pooled = ((n_h - 1) * var_h + (n_f - 1) * var_f) / (n_h + n_f - 2)
     if pooled <= 0.0:
         return missing(method, "constant_within_classes")
@@ -231,10 +217,9 @@ def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
 
 def welch(hallucinated: Floats, faithful: Floats) -> Welch:
     """Return Welch's t-test between the classes' defined scores (Welch, 1947)."""
-    scaled = _scaled_pair(hallucinated, faithful)
-    if isinstance(scaled, str):
-        return Welch(None, None, None, scaled)
-    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = scaled
+    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = map(_moments, (hallucinated, faithful))
+    if reason := _too_few(n_h, n_f):
+        return Welch(None, None, None, reason)
     part_h, part_f = var_h / n_h, var_f / n_f
     total = part_h + part_f
     if total <= 0.0:
@@ -248,31 +233,20 @@ def welch(hallucinated: Floats, faithful: Floats) -> Welch:
     return Welch(statistic, df, p_value)
 
 
-_Triple = tuple[int, float, float]
+def _moments(values: Floats) -> tuple[int, float, float]:
+    """Return n, mean and variance of the defined scores, exact where all of them are equal."""
+    defined = values[~np.isnan(values)]
+    if not len(defined) or defined.min() == defined.max():
+        return len(defined), float(defined[0]) if len(defined) else 0.0, 0.0
+    # Scores near the largest float have moments that are infinite, which the callers say.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return len(defined), float(np.mean(defined)), float(np.var(defined, ddof=1))
 
 
-def _scaled_pair(hallucinated: Floats, faithful: Floats) -> tuple[_Triple, _Triple] | str:
-    """Return (n, mean, variance) per class on one common scale, or why they are missing."""
-    defined = [values[~np.isnan(values)] for values in (hallucinated, faithful)]
-    for name, values in zip(("hallucinated", "faithful"), defined, strict=True):
-        if len(values) < 2:
-            return f"few_defined_{name}"
-    common = max(float(np.abs(values).max()) for values in defined) or 1.0
-    triples = []
-    for values in defined:
-        scale, mean, variance = _scaled_moments(values)
-        ratio = scale / common
-        triples.append((len(values), ratio * mean, ratio * ratio * variance))
-    return triples[0], triples[1]
-
-
-def _scaled_moments(values: Floats) -> tuple[float, float, float]:
-    """Return scale, mean/scale and variance/scale², exact where all values are equal."""
-    scale, low = float(np.abs(values).max()) or 1.0, float(values.min())
-    if low == float(values.max()):
-        return scale, low / scale, 0.0
-    scaled = values / scale
-    return scale, float(np.mean(scaled)), float(np.var(scaled, ddof=1))
+def _too_few(n_hallucinated: int, n_faithful: int) -> str | None:
+    if min(n_hallucinated, n_faithful) > 1:
+        return None
+    return f"few_defined_{'hallucinated' if n_hallucinated < 2 else 'faithful'}"
 
 
 #: Up to this many discordant answers in groups the sign-flip test adds up every outcome.
@@ -300,7 +274,7 @@ class McNemar(Record):
     method: str
 
 
-def mcnemar(first: Mask, second: Mask, groups: Ints) -> McNemar:
+def mcnemar(first: intervals.Mask, second: intervals.Mask, groups: Ints) -> McNemar:
     """Test whether two thresholds flag faithful answers equally often.
 
     Under the null hypothesis, exchanging the two thresholds within a group changes nothing: each
@@ -363,9 +337,6 @@ MAX_BINS = 2048
 #: A score with no more distinct values than this is compared value by value, without a grid.
 MAX_ATOMS = 32
 
-#: Values that are looked up at a time.
-_AT_A_TIME: Final = 1 << 20
-
 _METHOD: Final = "upper bound, DKW"
 
 
@@ -412,23 +383,18 @@ def overlap(
         return missing(_METHOD, "one_class", confidence)
     counts_h, counts_f = _common_counts(hallucinated, faithful)
     estimate = _clip_overlap(float(np.minimum(counts_h / m, counts_f / n).sum()))
+    pooled = np.concatenate([hallucinated, faithful])
+    one, other = (
+        np.searchsorted(np.sort(part), pooled, side="right") / len(part)
+        for part in (hallucinated, faithful)
+    )
     # Each band errs with half of what is allowed, on either side of its distribution function.
     log_error = math.log(4.0 / (1.0 - share(confidence, "confidence")))
     bands = math.sqrt(log_error / (2.0 * m)) + math.sqrt(log_error / (2.0 * n))
-    upper = _clip_overlap(1.0 - _largest_distance(hallucinated, faithful) + bands)
+    upper = _clip_overlap(1.0 - float(np.abs(one - other).max()) + bands)
     return Measure(
         estimate, None, max(estimate, upper), _METHOD, confidence, "densities_unbounded_below"
     )
-
-
-def _largest_distance(hallucinated: Floats, faithful: Floats) -> float:
-    """Return the largest distance of the two empirical distribution functions."""
-    ordered, largest = (np.sort(hallucinated), np.sort(faithful)), 0.0
-    for start, values in product(range(0, max(map(len, ordered)), _AT_A_TIME), ordered):
-        at = values[start : start + _AT_A_TIME]
-        reached = [np.searchsorted(part, at, side="right") / len(part) for part in ordered]
-        largest = max(largest, float(np.abs(reached[0] - reached[1]).max(initial=0.0)))
-    return largest
 
 
 def median_overlap(hallucinated: Floats, faithful: Floats) -> Measure:
@@ -460,59 +426,32 @@ def _median(values: Floats) -> float:
 
 
 def _common_counts(hallucinated: Floats, faithful: Floats) -> tuple[Ints, Ints]:
-    """Return the two classes' counts per bin of a common grid."""
-    classes = hallucinated, faithful
-    atoms = _few_values(classes)
-    if atoms is not None:
-        places = (np.searchsorted(atoms, values) for values in classes)
-        one, other = (np.bincount(place, minlength=len(atoms)) for place in places)
-        return one, other
-    pooled = np.concatenate([values[np.isfinite(values)] for values in classes])
-    bin_of, bins = _grid(pooled)
-    del pooled
-    one, other = (_counts(values, bin_of, bins) for values in classes)
+    """Return the two classes' counts per bin of a common grid; infinite values have two bins."""
+    pooled = np.concatenate([hallucinated, faithful])
+    atoms = np.unique(pooled)
+    places, bins = np.searchsorted(atoms, pooled), len(atoms)
+    if bins > MAX_ATOMS:
+        finite = np.isfinite(pooled)
+        inside, n_inside = _grid(pooled[finite])
+        places, bins = np.where(pooled > 0.0, n_inside, n_inside + 1), n_inside + 2
+        places[finite] = inside
+    one, other = (
+        np.bincount(part, minlength=bins) for part in np.split(places, [len(hallucinated)])
+    )
     return one, other
 
 
-def _few_values(classes: Iterable[Floats]) -> Floats | None:
-    """Return the different values, rising, where these are few."""
-    atoms = np.zeros(0)
-    for values in classes:
-        for start in range(0, len(values), _AT_A_TIME):
-            atoms = np.unique(np.append(atoms, values[start : start + _AT_A_TIME]))
-            if len(atoms) > MAX_ATOMS:
-                return None
-    return atoms
-
-
-def _counts(values: Floats, bin_of: Callable[[Floats], Ints], bins: int) -> Ints:
-    """Return the number of values per bin; infinite ones have two of their own."""
-    counts = np.zeros(bins + 2, np.int64)
-    for start in range(0, len(values), _AT_A_TIME):
-        part = values[start : start + _AT_A_TIME]
-        counts += np.bincount(bin_of(part[np.isfinite(part)]), minlength=bins + 2)
-        counts[bins:] += (part == np.inf).sum(), (part == -np.inf).sum()
-    return counts
-
-
-def _grid(values: Floats) -> tuple[Callable[[Floats], Ints], int]:
-    """Return what finds a value's bin on the Freedman-Diaconis grid of all, and their number."""
-    largest = float(np.abs(values).max())
-    scaled = values / largest  # so that no difference can overflow
+def _grid(values: Floats) -> tuple[Ints, int]:
+    """Return each value's bin on the Freedman-Diaconis grid of all, and the number of bins."""
+    scaled = values / float(np.abs(values).max())  # so that no difference can overflow
     lowest, span = float(scaled.min()), float(np.ptp(scaled))
     quarter, three_quarters = np.quantile(scaled, [0.25, 0.75])
     width = 2.0 * float(three_quarters - quarter) / len(scaled) ** (1 / 3)
     if width <= 0.0:
         width = 3.49 * float(np.std(scaled)) / len(scaled) ** (1 / 3)
     bins = max(1, math.ceil(min(span / width, MAX_BINS))) if width > 0.0 else 1
-
-    def bin_of(some: Floats) -> Ints:
-        if span <= 0.0:
-            return np.zeros(len(some), dtype=np.int64)
-        position = np.floor((some / largest - lowest) / span * bins).astype(np.int64)
-        return np.minimum(position, bins - 1)
-
-    return bin_of, bins
+    places = np.floor((scaled - lowest) / (span or 1.0) * bins).astype(np.int64)
+    return np.minimum(places, bins - 1), bins
 
 
 def _clip_overlap(value: float) -> float:
@@ -526,7 +465,9 @@ CONFIDENCE: Final = 0.999
 FAR: Final = 0.45
 
 
-def look_inverted(scores: Mapping[str, Floats], labels: Codes) -> dict[str, Measure] | None:
+def look_inverted(
+    scores: Mapping[str, Floats], labels: intervals.Codes
+) -> dict[str, Measure] | None:
     """Return the AUROCs of the overlap scores where both say that labels are inverted, else None.
 
     The criterion: for `novelty` and for `rouge_l` the AUROC is below 0.45, and its one-sided

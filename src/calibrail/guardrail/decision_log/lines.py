@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,10 +29,6 @@ _SEALED: Final = re.compile(rb', "hash": "[0-9a-f]{64}"}')
 _BEGINNING: Final = b'{"time": "'
 
 
-class LineError(ValueError):
-    """What is wrong with one line, in a few words."""
-
-
 @dataclass(frozen=True, slots=True)
 class LogFinding(Record):
     """One thing that is wrong with a log, or that is to be known of it.
@@ -53,20 +49,6 @@ class LogFinding(Record):
     file: str
     line: int | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
-
-
-class FindingList:
-    """Findings as they come: all are counted, and the first ones are listed."""
-
-    def __init__(self, most: int = 50) -> None:
-        self.listed: list[LogFinding] = []
-        self.n, self._most = 0, most
-
-    def add(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
-        """Count a finding, and list it where there is room."""
-        self.n += 1
-        if len(self.listed) < self._most:
-            self.listed.append(LogFinding(code, file, line, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,35 +117,21 @@ def seal_line(fields: bytes, seq: int, previous: str, moment: str) -> tuple[byte
     return body[:-1] + _SEAL % digest.encode() + b"\n", digest
 
 
-def parse_line(raw: bytes) -> LogLine:
-    """Return a line, without its end, as what it holds.
-
-    Raises
-    ------
-    LineError
-        It is not JSON as the log writes it, or its hash is not that of its content.
-    """
+def parse_line_if_sound(raw: bytes) -> LogLine | None:
+    """Return a line, without its end; None where its hash is not that of its content."""
     body, seal = raw[:-_SEAL_LENGTH], raw[-_SEAL_LENGTH:]
     digest = sha256(body + b"}").hexdigest()
     if seal != _SEAL % digest.encode():
-        raise LineError("its content is not what was written: its hash does not fit")
+        return None
     try:
         # As json.loads takes bytes, without guessing their encoding.
         content = json.loads(raw.decode("utf-8", "surrogatepass"))
         seq, previous, time = (content[name] for name in ("seq", "previous", "time"))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise LineError("it is no line of a decision log") from error
-    if not (isinstance(seq, int) and isinstance(previous, str) and isinstance(time, str)):
-        raise LineError("it is no line of a decision log")
-    return LogLine(content, seq, previous, digest, time)
-
-
-def parse_line_if_sound(raw: bytes) -> LogLine | None:
-    """Return a line, without its end; None where it is not what was written."""
-    try:
-        return parse_line(raw)
-    except LineError:
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
+    if not (isinstance(seq, int) and isinstance(previous, str) and isinstance(time, str)):
+        return None
+    return LogLine(content, seq, previous, digest, time)
 
 
 def parse_unended(raw: bytes) -> tuple[LogLine | None, bool]:
@@ -230,9 +198,6 @@ def file_lines(path: Path, offset: int = 0, number: int = 0) -> Iterator[FileLin
 
 _NAME: Final = re.compile(r"(?P<chain>\d{8}T\d{6}-\d+-[0-9a-f]{8})\.(?P<number>\d{4,})\.jsonl")
 
-#: Bytes that are read at a time from the end of a file.
-_BLOCK: Final = 1 << 14
-
 
 def file_name(chain: str, number: int) -> str:
     """Return the name of a chain's file; they are numbered from 1."""
@@ -284,27 +249,24 @@ def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
 
 def first_line(path: Path) -> LogLine | None:
     """Return the first line of a file; None where it is not whole."""
-    with suppress(OSError, LineError), path.open("rb") as file:
+    with suppress(OSError), path.open("rb") as file:
         raw = file.readline()
-        return parse_line(raw[:-1]) if raw.endswith(b"\n") else None
+        return parse_line_if_sound(raw[:-1]) if raw.endswith(b"\n") else None
     return None
 
 
 def last_line(path: Path) -> LogLine | None:
     """Return the last whole line of a file; None where there is none."""
-    with suppress(OSError, LineError), path.open("rb") as file:
-        position = file.seek(0, os.SEEK_END)
-        tail = b""
-        while tail.count(b"\n") < 2 and position:
-            size = min(position, max(_BLOCK, len(tail)))
-            position = file.seek(position - size)
-            tail = file.read(size) + tail
-        whole = tail.rpartition(b"\n")[0].rpartition(b"\n")[2]
-        return parse_line(whole) if whole else None
+    with suppress(OSError), path.open("rb") as file:
+        size, tail, block = file.seek(0, os.SEEK_END), b"", 1 << 14
+        while tail.count(b"\n") < 2 and len(tail) < size:
+            file.seek(max(0, size - block))
+            tail, block = file.read(), 2 * block
+        return parse_line_if_sound(tail.rpartition(b"\n")[0].rpartition(b"\n")[2])
     return None
 
 
-def heads(files: Mapping[str, Mapping[int, Path]], *, but: str) -> dict[str, dict[str, Any]]:
+def heads(files: Mapping[str, dict[int, Path]], *, but: str) -> dict[str, dict[str, Any]]:
     """Return where each chain ends that no file records there: what is to be recorded.
 
     A chain that another one has recorded at its end is left out: who removes it, breaks the record,
@@ -318,7 +280,10 @@ def heads(files: Mapping[str, Mapping[int, Path]], *, but: str) -> dict[str, dic
     but : str
         The chain that records.
     """
-    ends = {chain: _end(list(numbered.values())) for chain, numbered in files.items()}
+    ends = {
+        chain: next(filter(None, map(last_line, reversed(numbered.values()))), None)
+        for chain, numbered in files.items()
+    }
     recorded: dict[str, int] = {}
     for chain, numbered in files.items():
         for line in (*map(first_line, numbered.values()), ends[chain]):
@@ -350,10 +315,3 @@ def recorded_by(line: LogLine | None) -> dict[str, tuple[int, str, str, bool]]:
         for chain, end in (others.items() if isinstance(others, dict) else ())
         if isinstance(end, dict) and all(isinstance(end.get(name), kinds[name]) for name in kinds)
     }
-
-
-def _end(paths: Sequence[Path]) -> LogLine | None:
-    for path in reversed(paths):
-        if (last := last_line(path)) is not None:
-            return last
-    return None

@@ -21,26 +21,12 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Self
 
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.guardrail.decision_log.lines import (
-    CLOSED,
-    OPENED,
-    START,
-    LogFinding,
-    LogLine,
-    file_lines,
-    files_of,
-    is_chained,
-    parse_line_if_sound,
-    parse_unended,
-    place_of,
-)
+from calibrail.guardrail.decision_log import lines as line_format
 from calibrail.options import fields
+from calibrail.serialization import Record
 
 #: Findings that are listed; all are counted.
 _LISTED: Final = 20
-
-#: Chains and files that are remembered; the oldest that were closed go first.
-_REMEMBERED: Final = 2000
 
 #: What is to be known of a log that nobody changed: clocks are not the log's, and a crash tears.
 _NOTES: Final = {"clock_back", "future", "late", "no_chain"}
@@ -87,7 +73,7 @@ class ChainPosition:
     def before(cls, number: int) -> Self:
         """Return the place before the first line of a file: that of the first one is known."""
         if number == 1:
-            return cls(next=0, hash=START, first=1)
+            return cls(next=0, hash=line_format.START, first=1)
         return cls(first=number)
 
 
@@ -121,15 +107,12 @@ class Cursor:
         Each chain by its name.
     streams : dict of str to Stream
         Other files, in the order in which they were met.
-    forgotten : str
-        The newest chain that is not remembered any more; chains that began before it are not read.
     opened : dict of str to str
         Which file is which stream, in this process; an empty name is a copy.
     """
 
     chains: dict[str, ChainPosition] = field(default_factory=dict)
     streams: dict[str, Stream] = field(default_factory=dict)
-    forgotten: str = ""
     opened: dict[str, str] = field(default_factory=dict, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,7 +120,8 @@ class Cursor:
         return {
             "chains": {name: list(astuple(item)) for name, item in self.chains.items()},
             "streams": {name: list(astuple(item)) for name, item in self.streams.items()},
-            "forgotten": self.forgotten,
+            # Older versions forgot chains, and read this.
+            "forgotten": "",
         }
 
     @classmethod
@@ -153,38 +137,22 @@ class Cursor:
             return cls(
                 {name: ChainPosition(*item) for name, item in content["chains"].items()},
                 {name: Stream(*item) for name, item in content["streams"].items()},
-                content["forgotten"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"it does not say how far the log was read: {error!r}") from error
 
     def has_read(self, chain: str, seq: int) -> bool:
-        """Return whether a line lies in what was read; yes for chains not remembered any more."""
+        """Return whether a line lies in what was read."""
         if (place := self.chains.get(chain)) is not None:
             # After a line that nobody can read the number of the next one may not be known.
             end = None if place.next is None else place.next + place.lost
             return (place.begin or 0) <= seq and (end is None or seq < end)
-        if (stream := self.streams.get(chain)) is not None:
-            return seq < stream.lines
-        return chain <= self.forgotten
-
-    def trim(self) -> None:
-        """Forget the oldest chains where there are too many: the state stays small.
-
-        A chain's name begins with the second in which it began, so one that is not remembered is
-        told from one that is new.
-        """
-        for name in sorted(self.chains, key=lambda item: (not self.chains[item].closed, item)):
-            if len(self.chains) <= _REMEMBERED:
-                break
-            del self.chains[name]
-            self.forgotten = max(self.forgotten, name)
-        while len(self.streams) > _REMEMBERED:
-            del self.streams[next(iter(self.streams))]
+        stream = self.streams.get(chain)
+        return stream is not None and seq < stream.lines
 
 
 @dataclass(slots=True)
-class LogCounts:
+class LogCounts(Record):
     """What was met in a log, counted; the first findings are named.
 
     Attributes
@@ -199,7 +167,7 @@ class LogCounts:
         Lines that are not used, by reason.
     found : dict of str to int
         Findings by code.
-    findings : list of Finding
+    findings : tuple of LogFinding
         The first ones.
     others : dict of str to int
         Decisions of other guardrails, by digest.
@@ -210,7 +178,7 @@ class LogCounts:
     used: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     found: dict[str, int] = field(default_factory=dict)
-    findings: list[LogFinding] = field(default_factory=list)
+    findings: tuple[line_format.LogFinding, ...] = ()
     others: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -226,7 +194,7 @@ class LogCounts:
         """Count a finding, and name it where there is room."""
         self.found[code] = self.found.get(code, 0) + 1
         if len(self.findings) < _LISTED:
-            self.findings.append(LogFinding(code, file, line, values))
+            self.findings += (line_format.LogFinding(code, file, line, values),)
 
     def refuse(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
         """Count a line that is not used, and name it."""
@@ -241,115 +209,38 @@ class LogCounts:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
         return {
-            "lines": self.lines,
-            "missing": self.missing,
-            "used": self.used,
-            "skipped": dict(sorted(self.skipped.items())),
-            "found": dict(sorted(self.found.items())),
-            "findings": [item.to_dict() for item in self.findings],
-            "others": dict(sorted(self.others.items())),
+            name: dict(sorted(value.items())) if isinstance(value, dict) else value
+            for name, value in Record.to_dict(self).items()
         }
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Return what ``to_dict`` gave.
-
-        Raises
-        ------
-        InputError
-            It is no such content.
-        """
-        try:
-            names = ("lines", "missing", "used", "skipped", "found", "others")
-            findings = [LogFinding.from_dict(item) for item in content["findings"]]
-            return cls(**{name: content[name] for name in names}, findings=findings)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"it does not say what was met in the log: {error!r}") from error
 
 
 #: The name of standard input among the streams.
 STDIN = "-"
 
 
-class StreamLine(NamedTuple):
-    """One line of a file: its stream, the file's name, its number from 1, its bytes and its end."""
-
-    stream: str
-    file: str
-    number: int
-    raw: bytes
-    whole: bool = True
+#: A folder or a file of a log; or standard input.
+LogSource = Path | Literal["-"]
 
 
-def stream_lines(
-    source: Path | Literal["-"], cursor: Cursor, tally: LogCounts, patience: float | None
-) -> Iterator[StreamLine | None]:
-    """Yield the lines after a cursor; None where nothing came for as long as patience lasts.
-
-    A last line that has no end yet is left for the next time; on standard input it is given as it
-    is, since there is no next time.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
-    if source == "-":
-        place = cursor.streams.setdefault(STDIN, Stream())
-        for raw in _standard_input(patience):
-            if raw is None:
-                yield None
-                continue
-            place.lines += 1
-            whole = raw.endswith(b"\n")
-            yield StreamLine(STDIN, STDIN, place.lines, raw.removesuffix(b"\n"), whole)
-        return
-    with source.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if (name := _stream_name(source, file, cursor, tally)) is None:
-            return
-        place = cursor.streams[name]
-        if size < place.offset:
-            tally.find_once("cut", str(source), read=place.offset, bytes=size)
-            return
-        file.seek(place.offset)
-        for raw in file:
-            if not raw.endswith(b"\n") or place.offset + len(raw) > size:
-                return
-            place.offset += len(raw)
-            place.lines += 1
-            place.digest = _chained(place.digest, raw)
-            yield StreamLine(name, str(source), place.lines, raw[:-1])
-
-
-def _stream_name(path: Path, file: IO[bytes], cursor: Cursor, tally: LogCounts) -> str | None:
-    """Return which stream a file goes on with, or a new one's name; None for a copy of one."""
-    key = str(path.resolve())
-    if key not in cursor.opened:
-        name = _stream_of_content(file, cursor)
-        taken = name in cursor.opened.values()
-        if taken:
-            file.seek(0)
-            tally.skip("duplicate", sum(1 for _ in file))
-        if name is None:
-            name = f"file-{sum(item != STDIN for item in cursor.streams) + 1}"
-            cursor.streams[name] = Stream()
-        cursor.opened[key] = "" if taken else name
-    return cursor.opened[key] or None
-
-
-def _stream_of_content(file: IO[bytes], cursor: Cursor) -> str | None:
-    """Return the stream whose lines a file begins with."""
+def _stream_name(file: IO[bytes], cursor: Cursor, tally: LogCounts) -> str:
+    """Return the stream whose lines a file begins with, or a new one; empty for a copy of one."""
     ends = {(item.offset, item.digest): name for name, item in cursor.streams.items()}
     furthest = max((item.offset for item in cursor.streams.values()), default=0)
-    position, digest, found = 0, "", None
+    position, digest, name = 0, "", None
     for raw in file:
         position += len(raw)
         if position > furthest:
             break
         digest = _chained(digest, raw)
-        found = ends.get((position, digest), found)
-    return found
+        name = ends.get((position, digest), name)
+    if name is not None and name in cursor.opened.values():
+        file.seek(0)
+        tally.skip("duplicate", sum(1 for _ in file))
+        return ""
+    if name is None:
+        name = f"file-{sum(item != STDIN for item in cursor.streams) + 1}"
+        cursor.streams[name] = Stream()
+    return name
 
 
 def _chained(digest: str, raw: bytes) -> str:
@@ -422,11 +313,11 @@ class ChainLine(NamedTuple):
     name: str
     offset: int
     number: int
-    line: LogLine | None
+    line: line_format.LogLine | None
     code: str
 
 
-def future_limit() -> str:
+def _future_limit() -> str:
     """Return the time from which on a line's own lies in the future."""
     return (datetime.now(UTC) + _AHEAD).strftime("%Y-%m-%dT%H:%M:%S")
 
@@ -435,7 +326,7 @@ class _LineReader:
     """Takes lines one by one, and moves the cursor past each."""
 
     def __init__(self, cursor: Cursor, tally: LogCounts) -> None:
-        self._cursor, self._tally, self._ahead = cursor, tally, future_limit()
+        self._cursor, self._tally, self._ahead = cursor, tally, _future_limit()
         # Lines of several chains in one file are told apart by the hash of the line before.
         self._ends: dict[str, str] = {item.hash: name for name, item in cursor.chains.items()}
 
@@ -456,31 +347,80 @@ class _LineReader:
             if raw.code == "changed":
                 place.lost += 1
             return None
-        opening = raw.number == 1 or raw.line.content.get("kind") == OPENED
+        opening = raw.number == 1 or raw.line.content.get("kind") == line_format.OPENED
         if opening and (raw.number != 1 or _opening(raw.line) != (raw.chain, raw.file)):
             self._tally.find("opening", raw.name, raw.number)
         return self._take(raw.line, raw.chain, place, raw.name, raw.number)
 
-    def streamed(self, item: StreamLine) -> Logged | None:
-        """Take a line of any other file."""
-        stream, raw = self._cursor.streams[item.stream], item.raw
-        if not is_chained(raw):
-            return self._unchained(item)
-        line, torn = (parse_line_if_sound(raw), False) if item.whole else parse_unended(raw)
+    def streamed(
+        self, source: LogSource, patience: float | None
+    ) -> Iterator[Logged | Literal["quiet"] | None]:
+        """Take the lines of standard input, or of a file that is no chain's own.
+
+        A last line that has no end yet is left for the next time; on standard input it is taken as
+        it is, since there is no next time.
+        """
+        cursor = self._cursor
+        if source == "-":
+            stream = cursor.streams.setdefault(STDIN, Stream())
+            for raw in _standard_input(patience):
+                if raw is None:
+                    yield "quiet"
+                    continue
+                stream.lines += 1
+                yield self._streamed_line(raw, STDIN, STDIN)
+            return
+        with source.open("rb") as file:
+            size, key = os.fstat(file.fileno()).st_size, str(source.resolve())
+            if key not in cursor.opened:
+                cursor.opened[key] = _stream_name(file, cursor, self._tally)
+            if not (name := cursor.opened[key]):
+                return
+            stream = cursor.streams[name]
+            if size < stream.offset:
+                self._tally.find_once("cut", str(source), read=stream.offset, bytes=size)
+                return
+            file.seek(stream.offset)
+            for raw in file:
+                if not raw.endswith(b"\n") or stream.offset + len(raw) > size:
+                    return
+                stream.offset += len(raw)
+                stream.lines += 1
+                stream.digest = _chained(stream.digest, raw)
+                yield self._streamed_line(raw, name, str(source))
+
+    def _streamed_line(self, raw: bytes, name: str, file: str) -> Logged | None:
+        stream, tally, text = self._cursor.streams[name], self._tally, raw.removesuffix(b"\n")
+        number, chains = stream.lines, self._cursor.chains
+        if not line_format.is_chained(text):
+            # What `calibrail check` wrote is in no chain.
+            tally.lines += 1
+            content = None
+            with suppress(ValueError, RecursionError):
+                content = json.loads(text)
+            if not isinstance(content, dict):
+                tally.refuse("malformed", file, number)
+                return None
+            tally.find_once("no_chain", file)
+            return Logged(content, name, number - 1, None, math.nan, file, number)
+        line, torn = (
+            (line_format.parse_line_if_sound(text), False)
+            if text != raw
+            else line_format.parse_unended(text)
+        )
         if line is None:
-            self._tally.lines += 1
-            self._tally.refuse("torn" if torn else "changed", item.file, item.number)
+            tally.lines += 1
+            tally.refuse("torn" if torn else "changed", file, number)
             if stream.chain and not torn:
-                self._cursor.chains[stream.chain].lost += 1
+                chains[stream.chain].lost += 1
             return None
         chain = stream.chain = self._chain_of(line, stream.chain)
-        place = self._cursor.chains[chain]
-        self._ends.pop(place.hash, None)
-        logged = self._take(line, chain, place, item.file, item.number)
-        self._ends[place.hash] = chain
+        self._ends.pop(chains[chain].hash, None)
+        logged = self._take(line, chain, chains[chain], file, number)
+        self._ends[chains[chain].hash] = chain
         return logged
 
-    def _chain_of(self, line: LogLine, current: str) -> str:
+    def _chain_of(self, line: line_format.LogLine, current: str) -> str:
         """Return the chain of a line: by its own words, the line before it, or its neighbours."""
         chains = self._cursor.chains
         if (opening := _opening(line)) is not None:
@@ -494,22 +434,8 @@ class _LineReader:
         chains.setdefault(name, ChainPosition())
         return name
 
-    def _unchained(self, item: StreamLine) -> Logged | None:
-        """Take a line that is in no chain: what ``calibrail check`` wrote."""
-        self._tally.lines += 1
-        try:
-            content = json.loads(item.raw)
-        except (ValueError, RecursionError):
-            content = None
-        if not isinstance(content, dict):
-            self._tally.refuse("malformed", item.file, item.number)
-            return None
-        self._tally.find_once("no_chain", item.file)
-        seq = item.number - 1
-        return Logged(content, item.stream, seq, None, math.nan, item.file, item.number)
-
     def _take(
-        self, line: LogLine, chain: str, place: ChainPosition, name: str, number: int
+        self, line: line_format.LogLine, chain: str, place: ChainPosition, name: str, number: int
     ) -> Logged | None:
         tally = self._tally
         tally.lines += 1
@@ -547,21 +473,18 @@ class _LineReader:
             place.latest = max(place.latest, line.time)
         if "kind" in line.content and not line.decides:
             tally.skip("no_decision")
-            place.closed = line.kind == CLOSED
+            place.closed = line.kind == line_format.CLOSED
             return None
         return Logged(line.content, chain, line.seq, line.time, seconds, name, number)
 
 
-def _opening(line: LogLine) -> tuple[str, int] | None:
+def _opening(line: line_format.LogLine) -> tuple[str, int] | None:
     """Return the chain and the number of the file that a line begins; None for other lines."""
     chain, number = (line.content.get(name) for name in ("chain", "file"))
-    if line.kind == OPENED and isinstance(chain, str) and isinstance(number, int):
+    if line.kind == line_format.OPENED and isinstance(chain, str) and isinstance(number, int):
         return chain, number
     return None
 
-
-#: A folder or a file of a log; or standard input.
-LogSource = Path | Literal["-"]
 
 #: Lines that are handed on at a time.
 BLOCK: Final = 4096
@@ -598,7 +521,7 @@ def log_sources(given: object, *, growing: bool = False) -> tuple[LogSource, ...
         path = fields.path(item, "logs")
         with file_errors(f"cannot read the decision log {path}", "; name what --log names"):
             if path.is_dir():
-                if not growing and next(files_of(path), None) is None:
+                if not growing and next(line_format.files_of(path), None) is None:
                     raise DataError(
                         f"there is no decision log in {path}: no file there is named like one; "
                         "name the folder that the service writes"
@@ -649,18 +572,14 @@ def read_on(
         lines = read[0] if len(read) == 1 else merge(*read, key=attrgetter("latest"))
         yield from _blocks(map(reader.chained, lines))
         for source in others:
-            streamed = stream_lines(source, cursor, tally, patience)
-            yield from _blocks("quiet" if raw is None else reader.streamed(raw) for raw in streamed)
-    cursor.trim()
+            yield from _blocks(reader.streamed(source, patience))
 
 
 def _blocks(lines: Iterable[Logged | Literal["quiet"] | None]) -> Iterator[list[Logged]]:
     """Yield decisions in blocks: full ones, and what there is when it is quiet, or over."""
     block: list[Logged] = []
     for item in lines:
-        if item is None:
-            continue
-        if item != "quiet":
+        if item is not None and item != "quiet":
             block.append(item)
         if item == "quiet" or len(block) == BLOCK:
             yield block
@@ -681,9 +600,9 @@ def _files(
     others: list[LogSource] = []
     for source in sources:
         if source != "-" and source.is_dir():
-            for chain, number, path in files_of(source):
+            for chain, number, path in line_format.files_of(source):
                 named.setdefault((chain, number), []).append(path)
-        elif source != "-" and (numbered := place_of(source.name)) is not None:
+        elif source != "-" and (numbered := line_format.place_of(source.name)) is not None:
             named.setdefault(numbered, []).append(source)
         else:
             others.append(source)
@@ -691,33 +610,20 @@ def _files(
     chains: dict[str, tuple[list[_File], ChainPosition | None]] = {}
     for (chain, number), paths in sorted(named.items()):
         place = cursor.chains.get(chain)
-        if place is None and chain <= cursor.forgotten:
-            continue
         if place is not None and number < place.file:
             if number < place.first:
                 tally.find_once("late", paths[0].name, first=place.first)
             continue
         start = place.offset if place is not None and place.file == number else 0
-        sized = sorted(_sized(paths), key=lambda item: -item[1])
-        for path, size in sized[1:]:
-            tally.skip("duplicate", _n_lines(path, start, size))
-        if sized:
-            chains.setdefault(chain, ([], place))[0].append((number, *sized[0]))
-    return chains, others
-
-
-def _sized(paths: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    for path in paths:
         # What is moved to an archive just now is read from there, the next time.
         with suppress(FileNotFoundError):
-            yield path, path.stat().st_size
-
-
-def _n_lines(path: Path, start: int, end: int) -> int:
-    """Return how many lines of a copy stand where its other copy is read."""
-    with path.open("rb") as file:
-        file.seek(start)
-        return sum(1 for raw in file if raw.endswith(b"\n") and (start := start + len(raw)) <= end)
+            size, path = max((path.stat().st_size, path) for path in paths)
+            for copy in (item for item in paths if item != path):
+                tally.skip(
+                    "duplicate", sum(line.ended for line in line_format.file_lines(copy, start))
+                )
+            chains.setdefault(chain, ([], place))[0].append((number, path, size))
+    return chains, others
 
 
 def _chain_lines(
@@ -725,7 +631,7 @@ def _chain_lines(
 ) -> Iterator[ChainLine]:
     """Yield what stands in the files of a chain after a place; the place is not changed."""
     latest = "" if place is None else place.latest
-    future = future_limit()
+    future = _future_limit()
     for file_number, path, size in files:
         offset = number = 0
         if place is not None and place.file == file_number:
@@ -735,7 +641,7 @@ def _chain_lines(
             yield ChainLine(latest, chain, file_number, name, offset, number, None, "cut")
             return
         try:
-            for n, end, _, line, code, ended in file_lines(path, offset, number):
+            for n, end, _, line, code, ended in line_format.file_lines(path, offset, number):
                 # What is just being written, or came since, is left for the next time.
                 if (last and not ended) or end > size:
                     break

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from calibrail.atomic_files import whole_file
 from calibrail.errors import DataError
-from calibrail.guardrail.decision_log.lines import (
-    CLOSED,
-    OPENED,
-    START,
-    FindingList,
-    LogFinding,
-    LogLine,
-    chains,
-    file_lines,
-    first_line,
-    last_line,
-    recorded_by,
-)
+from calibrail.guardrail.decision_log import lines as line_format
 from calibrail.serialization import Record
 
 if TYPE_CHECKING:
@@ -91,14 +79,13 @@ class LogCheck(Record):
     n_files: int
     n_problems: int
     n_notes: int
-    problems: tuple[LogFinding, ...]
-    notes: tuple[LogFinding, ...]
-    missing: tuple[LogFinding, ...]
+    problems: tuple[line_format.LogFinding, ...]
+    notes: tuple[line_format.LogFinding, ...]
+    missing: tuple[line_format.LogFinding, ...]
     chains: tuple[Chain, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(NamedTuple):
     """Where a chain was when another one recorded it."""
 
     seq: int
@@ -108,8 +95,17 @@ class _End:
     by: str
 
 
+#: Problems and notes that are listed; all are counted.
+_LISTED: Final = 50
+
+
+class _Findings(list[line_format.LogFinding]):
+    def add(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
+        self.append(line_format.LogFinding(code, file, line, values))
+
+
 def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
-    """Read a log once, in memory that does not grow with it, and say whether it is whole.
+    """Read a log once and say whether it is whole.
 
     Parameters
     ----------
@@ -123,102 +119,30 @@ def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
     OSError
         A file cannot be read.
     """
-    # A chain that is recorded is there before its record: it is in a list that is made after it.
-    recorded = _recorded(chains(folders))
-    files = chains(folders)
-    names = {
-        path: path.name if len(folders) == 1 else str(path)
-        for numbered in files.values()
-        for path in numbered.values()
-    }
-    problems, notes, missing = FindingList(), FindingList(), FindingList()
-    noted = set(noted)
-    found = [
-        _ChainCheck(chain, numbered, names, recorded.get(chain, []), noted, problems, notes).read()
-        for chain, numbered in files.items()
-    ]
-    _absent(files, names, recorded, missing, problems)
-    _unclosed(found, files, names, notes)
-    for wanted in sorted(noted):
-        problems.add("noted", "", None, hash=wanted)
-    broken, cut = problems.n > 0, missing.n > 0
-    return LogCheck(
-        "broken" if broken else "beginning missing" if cut else "whole",
-        sum(item.n_decisions for item in found),
-        sum(item.n_lines for item in found),
-        sum(item.n_files for item in found),
-        problems.n,
-        notes.n,
-        tuple(problems.listed),
-        tuple(notes.listed),
-        tuple(missing.listed),
-        tuple(found),
-    )
-
-
-def _recorded(files: Mapping[str, Mapping[int, Path]]) -> dict[str, list[_End]]:
-    """Return what the files say of the ends of each chain, by its name."""
-    recorded: dict[str, list[_End]] = {}
-    for numbered in files.values():
-        for path in numbered.values():
-            for line in (first_line(path), last_line(path)):
-                for chain, end in recorded_by(line).items():
-                    recorded.setdefault(chain, []).append(_End(*end, path.name))
-    return recorded
-
-
-def _absent(
-    files: Mapping[str, Mapping[int, Path]],
-    names: Mapping[Path, str],
-    recorded: Mapping[str, Sequence[_End]],
-    missing: FindingList,
-    problems: FindingList,
-) -> None:
-    """Report chains, and first files of chains, that are not there.
-
-    What is known to have ended before every file that is there did is missing at the beginning, as
-    after an archive took the oldest files; anything else was taken out of the middle. Files end
-    before the line that the next one follows; a whole chain, where it was recorded as closed.
-    """
-    every = (last_line(path) for numbered in files.values() for path in numbered.values())
-    oldest = min((line.time for line in every if line is not None), default="")
-    for numbered in files.values():
-        if numbered and (first := min(numbered)) > 1:
-            opening = first_line(numbered[first])
-            until = None if opening is None else _left_at(opening)
-            old = until is not None and until <= oldest
-            name, values = names[numbered[first]], {"n": first - 1, "until": until}
-            if old:
-                missing.add("first_files", name, None, **values)
-            else:
-                problems.add("taken_files", name, None, **values, oldest=oldest)
-    for chain, ends in recorded.items():
-        if chain not in files:
-            last = max(ends, key=lambda end: end.seq)
-            where = missing if last.closed and last.time <= oldest else problems
-            code = "chain" if last.closed else "open_chain"
-            where.add(code, chain, None, n=last.seq + 1, until=last.time, by=last.by)
-
-
-def _left_at(opening: LogLine) -> str:
-    """Return when the line was written that a file's first line follows."""
-    time = opening.content.get("previous_time")
-    return time if isinstance(time, str) else opening.time
-
-
-def _unclosed(
-    found: Sequence[Chain],
-    files: Mapping[str, Mapping[int, Path]],
-    names: Mapping[Path, str],
-    notes: FindingList,
-) -> None:
-    """Note each chain that just ends, though another one was opened or closed after that."""
-    latest = max(found, key=_last_event)
-    for item in found:
+    log = _Verification(folders, noted)
+    checked = list(map(log.check_chain, log.files))
+    log.find_absent()
+    # A chain that just ends, though another one was opened or closed after that.
+    latest = max(checked, key=_last_event)
+    for item in checked:
         over = item.ends is not None and item.ends < _last_event(latest)
         if over and not item.closed and item is not latest:
-            name = names[list(files[item.name].values())[-1]]
-            notes.add("unclosed", name, None, until=item.ends, by=latest.name)
+            name = log.names[list(log.files[item.name].values())[-1]]
+            log.notes.add("unclosed", name, until=item.ends, by=latest.name)
+    for wanted in sorted(log.noted):
+        log.problems.add("noted", "", hash=wanted)
+    return LogCheck(
+        "broken" if log.problems else "beginning missing" if log.missing else "whole",
+        sum(item.n_decisions for item in checked),
+        sum(item.n_lines for item in checked),
+        sum(item.n_files for item in checked),
+        len(log.problems),
+        len(log.notes),
+        tuple(log.problems[:_LISTED]),
+        tuple(log.notes[:_LISTED]),
+        tuple(log.missing[:_LISTED]),
+        tuple(checked),
+    )
 
 
 def _last_event(chain: Chain) -> str:
@@ -226,104 +150,112 @@ def _last_event(chain: Chain) -> str:
     return (chain.ends if chain.closed else chain.begins) or ""
 
 
-class _ChainCheck:
-    """Checks the files of one chain in their order."""
+class _Verification:
+    """Files of a log, what they say of each other's ends, and what is found in them."""
 
-    def __init__(
-        self,
-        chain: str,
-        files: Mapping[int, Path],
-        names: Mapping[Path, str],
-        recorded: Sequence[_End],
-        noted: set[str],
-        problems: FindingList,
-        notes: FindingList,
-    ) -> None:
-        self._files, self._names, self._noted = files, names, noted
-        self._problems, self._notes = problems, notes
-        self._state = Chain(chain, len(files))
+    def __init__(self, folders: Sequence[Path], noted: Collection[str]) -> None:
+        self.noted = set(noted)
+        self.problems, self.notes, self.missing = _Findings(), _Findings(), _Findings()
+        # A chain that is recorded is there before its record: it is in a list made after it.
+        self.recorded: dict[str, list[_End]] = {}
+        for numbered in line_format.chains(folders).values():
+            for path in numbered.values():
+                for line in (line_format.first_line(path), line_format.last_line(path)):
+                    for chain, end in line_format.recorded_by(line).items():
+                        self.recorded.setdefault(chain, []).append(_End(*end, path.name))
+        self.files = line_format.chains(folders)
+        self.names = {
+            path: path.name if len(folders) == 1 else str(path)
+            for numbered in self.files.values()
+            for path in numbered.values()
+        }
+
+    def find_absent(self) -> None:
+        """Report chains, and first files of chains, that are not there.
+
+        What is known to have ended before every file that is there did is missing at the beginning,
+        as after an archive took the oldest files; anything else was taken out of the middle. Files
+        end before the line that the next one follows; a whole chain, where it was recorded as
+        closed.
+        """
+        every = (line_format.last_line(path) for path in self.names)
+        oldest = min((line.time for line in every if line is not None), default="")
+        for numbered in self.files.values():
+            if (first := min(numbered)) > 1:
+                opening = line_format.first_line(numbered[first])
+                # When the line was written that this one follows.
+                until = opening and opening.content.get("previous_time", opening.time)
+                values: dict[str, Any] = {"n": first - 1, "until": until}
+                if isinstance(until, str) and until <= oldest:
+                    self.missing.add("first_files", self.names[numbered[first]], **values)
+                else:
+                    values["oldest"] = oldest
+                    self.problems.add("taken_files", self.names[numbered[first]], **values)
+        for chain, ends in self.recorded.items():
+            if chain not in self.files:
+                last = max(ends, key=lambda end: end.seq)
+                where = self.missing if last.closed and last.time <= oldest else self.problems
+                code = "chain" if last.closed else "open_chain"
+                where.add(code, chain, n=last.seq + 1, until=last.time, by=last.by)
+
+    def check_chain(self, chain: str) -> Chain:
+        """Read the files of one chain in their order; return what there is of it."""
+        files, state, n_lines, n_decisions = self.files[chain], dict[str, Any](), 0, 0
+        back: list[tuple[str, int]] = []
         # What other chains recorded of this one, until its line is met.
-        self._awaited = {(end.seq, end.hash): end for end in recorded}
+        awaited = {(end.seq, end.hash): end for end in self.recorded.get(chain, ())}
         # What the next line must be; None where that cannot be known.
-        self._seq: int | None = None
-        self._previous: str | None = None
-        self._n_lines = self._n_decisions = self._n_back = 0
-        self._back: tuple[str, int] | None = None
-
-    def read(self) -> Chain:
-        """Return what there is of the chain."""
-        numbers = list(self._files)
-        if 1 in self._files:
-            self._seq, self._previous = 0, START
-        for number, path in self._files.items():
-            if number - 1 not in self._files and number != numbers[0]:
-                self._problems.add("file", self._names[path], None, number=number - 1)
-                self._seq = self._previous = None
-            self._read_file(number, path, last=number == numbers[-1])
-        if self._back is not None:
-            self._notes.add("clock", *self._back, n=self._n_back)
-        self._report_ends()
-        return replace(self._state, n_lines=self._n_lines, n_decisions=self._n_decisions)
-
-    def _read_file(self, number: int, path: Path, *, last: bool) -> None:
-        name, n = self._names[path], 0
-        for n, _, _, line, code, _ in file_lines(path):
-            if code == "torn" and last and n > 1 and not self._state.closed:
-                self._notes.add(code, name, n)
-            elif code:
-                self._problems.add(code, name, n)
-            if line is not None:
-                self._take(line, name, n)
-                opening = line.kind == OPENED and line.content.get("chain") == self._state.name
+        seq, previous = (0, line_format.START) if 1 in files else (None, None)
+        for number, path in files.items():
+            name, n, problems = self.names[path], 0, self.problems
+            if number - 1 not in files and number != min(files):
+                problems.add("file", name, number=number - 1)
+                seq = previous = None
+            for n, _, _, line, code, _ in line_format.file_lines(path):
+                torn = code == "torn" and number == max(files) and n > 1
+                if code:
+                    (self.notes if torn and not state.get("closed") else problems).add(
+                        code, name, n
+                    )
+                if line is None:
+                    if code == "changed":
+                        n_lines, previous = n_lines + 1, None
+                        seq = None if seq is None else seq + 1
+                    continue
+                n_lines, n_decisions = n_lines + 1, n_decisions + line.decides
+                self.noted.discard(line.hash)
+                awaited.pop((line.seq, line.hash), None)
+                if state.get("closed"):
+                    problems.add("after", name, n)
+                if seq is not None and line.seq < seq:
+                    problems.add("again", name, n, seq=line.seq, expected=seq)
+                else:
+                    if seq is not None and line.seq > seq:
+                        problems.add("gap", name, n, seq=line.seq, expected=seq)
+                    elif previous is not None and line.previous != previous:
+                        problems.add("previous", name, n)
+                    seq, previous = line.seq + 1, line.hash
+                    if line.time < state.get("ends", ""):
+                        back.append((name, n))
+                    first = {"first_seq": line.seq, "begins": line.time, **state}
+                    last = {"last_seq": line.seq, "hash": line.hash, "ends": line.time}
+                    state = {**first, **last, "closed": line.kind == line_format.CLOSED}
+                opening = line.kind == line_format.OPENED and line.content.get("chain") == chain
                 if (n == 1) != (opening and line.content.get("file") == number):
-                    self._problems.add("opening", name, n)
-            elif code == "changed":
-                self._n_lines += 1
-                self._seq = None if self._seq is None else self._seq + 1
-                self._previous = None
-        if n == 0:
-            self._problems.add("empty", name)
-
-    def _take(self, line: LogLine, name: str, number: int) -> None:
-        self._n_lines += 1
-        self._n_decisions += line.decides
-        self._noted.discard(line.hash)
-        self._awaited.pop((line.seq, line.hash), None)
-        if self._state.closed:
-            self._problems.add("after", name, number)
-        if self._seq is not None and line.seq < self._seq:
-            self._problems.add("again", name, number, seq=line.seq, expected=self._seq)
-            return
-        if self._seq is not None and line.seq > self._seq:
-            self._problems.add("gap", name, number, seq=line.seq, expected=self._seq)
-        elif self._previous is not None and line.previous != self._previous:
-            self._problems.add("previous", name, number)
-        self._seq, self._previous = line.seq + 1, line.hash
-        state = self._state
-        if state.ends is not None and line.time < state.ends:
-            self._n_back += 1
-            self._back = self._back or (name, number)
-        self._state = replace(
-            state,
-            first_seq=line.seq if state.first_seq is None else state.first_seq,
-            begins=line.time if state.begins is None else state.begins,
-            last_seq=line.seq,
-            hash=line.hash,
-            ends=line.time,
-            closed=line.kind == CLOSED,
-        )
-
-    def _report_ends(self) -> None:
-        """Compare with what other chains recorded of this one."""
-        state = self._state
-        for end in self._awaited.values():
-            last = state.last_seq
-            if last is None or end.seq > last:
-                name = self._names[list(self._files.values())[-1]]
-                self._problems.add("cut", name, None, last=last, recorded=end.seq, by=end.by)
-            elif state.first_seq is not None and end.seq >= state.first_seq:
-                name = self._names[next(iter(self._files.values()))]
-                self._problems.add("rewritten", name, None, seq=end.seq, by=end.by)
+                    problems.add("opening", name, n)
+            if n == 0:
+                problems.add("empty", name)
+        if back:
+            self.notes.add("clock", *back[0], n=len(back))
+        ends = state.get("first_seq", 0), state.get("last_seq")
+        for end in awaited.values():
+            if ends[1] is None or end.seq > ends[1]:
+                name = self.names[files[max(files)]]
+                self.problems.add("cut", name, last=ends[1], recorded=end.seq, by=end.by)
+            elif end.seq >= ends[0]:
+                name = self.names[files[min(files)]]
+                self.problems.add("rewritten", name, seq=end.seq, by=end.by)
+        return Chain(chain, len(files), n_lines, n_decisions, **state)
 
 
 #: Rows and bytes of a row group: whichever is reached first.
@@ -364,41 +296,33 @@ def export(folders: Sequence[Path], output: Path) -> tuple[int, int]:
     """
     import pyarrow.parquet as pq
 
-    schema, skipped, n = _schema(), [0], 0
-    with whole_file(output) as made, pq.ParquetWriter(made, schema) as writer:
-        for block in _blocks(_rows(folders, skipped)):
-            writer.write_table(_table(block, schema))
-            n += len(block)
-    return n, skipped[0]
-
-
-def _rows(folders: Sequence[Path], skipped: list[int]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield each decision with the length of its line."""
-    for chain, files in chains(folders).items():
-        for path in files.values():
-            for _, _, size, line, code, _ in file_lines(path):
-                # What a crash has torn was never given.
-                skipped[0] += line is None and code == "changed"
-                if line is not None and line.decides:
-                    row = {**line.content, "chain": chain, "file": path.name}
-                    if isinstance(traffic := row.get("traffic"), dict):
-                        row |= {name: traffic.get(key) for name, key in _TRAFFIC.items()}
-                    if isinstance(removed := row.get("removed"), list):
-                        row["n_removed"] = len(removed)
-                    yield {"kind": line.kind, **row}, size
-
-
-def _blocks(rows: Iterator[tuple[dict[str, Any], int]]) -> Iterator[list[dict[str, Any]]]:
+    schema, skipped, n = _schema(), 0, 0
     block: list[dict[str, Any]] = []
     size = 0
-    for row, length in rows:
-        block.append(row)
-        size += length
-        if len(block) >= _ROWS or size >= _BYTES:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
+    with whole_file(output) as made, pq.ParquetWriter(made, schema) as writer:
+        for chain, files in line_format.chains(folders).items():
+            for path in files.values():
+                for _, _, length, line, code, _ in line_format.file_lines(path):
+                    # What a crash has torn was never given.
+                    skipped += line is None and code == "changed"
+                    if line is None or not line.decides:
+                        continue
+                    block.append(_row(line, chain, path.name))
+                    n, size = n + 1, size + length
+                    if len(block) >= _ROWS or size >= _BYTES:
+                        writer.write_table(_table(block, schema))
+                        block, size = [], 0
+        writer.write_table(_table(block, schema))
+    return n, skipped
+
+
+def _row(line: line_format.LogLine, chain: str, file: str) -> dict[str, Any]:
+    row = {"kind": line.kind, **line.content, "chain": chain, "file": file}
+    if isinstance(traffic := row.get("traffic"), dict):
+        row |= {name: traffic.get(key) for name, key in _TRAFFIC.items()}
+    if isinstance(removed := row.get("removed"), list):
+        row["n_removed"] = len(removed)
+    return row
 
 
 def _schema() -> pa.Schema:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
-from itertools import count
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from calibrail.errors import InputError, LogError
@@ -107,17 +106,8 @@ class Entry:
         grouped = guardrail.rule.groups
         # A name that the guardrail does not know came with the request, and may be any text.
         group = None if grouped is None else grouped.known(guardrail.group_of(example))
-        return cls(
-            decision,
-            guardrail.config.digest,
-            name,
-            kind,
-            released,
-            example.question,
-            example.contexts,
-            example.response,
-            group,
-        )
+        texts = example.question, example.contexts, example.response
+        return cls(decision, guardrail.config.digest, name, kind, released, *texts, group)
 
     def traffic(self) -> dict[str, Any]:
         """Return what is logged of the texts themselves: lengths in characters, and a language.
@@ -125,13 +115,10 @@ class Entry:
         All is None where no text came with the decision, as for a score in a column.
         """
         if not (self.question or self.contexts or self.response):
-            return {"question": None, "response": None, "chunks": None, "language": None}
-        return {
-            "question": len(self.question),
-            "response": len(self.response),
-            "chunks": len(self.contexts),
-            "language": language_of(self.response, self.question),
-        }
+            return dict.fromkeys(("question", "response", "chunks", "language"))
+        lengths = {"question": len(self.question), "response": len(self.response)}
+        language = language_of(self.response, self.question)
+        return {**lengths, "chunks": len(self.contexts), "language": language}
 
 
 #: What a line's time, its number and its two hashes take at most.
@@ -180,11 +167,9 @@ class DecisionLog:
         self._handle, self._closed = -1, False
         self._begin_chain()
         renewed(self)
-        try:
+        with self._disk_errors():
             self.folder.mkdir(parents=True, exist_ok=True)
             self._start_file()
-        except OSError as error:
-            raise self._error(error) from error
         # The model that tells languages is there before the first decision waits for its line.
         languages_known()
 
@@ -198,7 +183,12 @@ class DecisionLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as folder and options: it begins a chain of its own there."""
-        return _log_of_folder, (self.folder, self._sync, self._texts, self._max_bytes)
+        options: dict[str, Any] = {
+            "sync": self._sync,
+            "texts": self._texts,
+            "max_bytes": self._max_bytes,
+        }
+        return partial(type(self), **options), (self.folder,)
 
     def renew_after_fork(self) -> None:
         """Leave the chain to the parent; the child begins its own when it has something to log."""
@@ -232,11 +222,8 @@ class DecisionLog:
             fields = [self._fields(entry) for entry in entries]
         except ValueError as error:
             raise LogError(f"a decision cannot be logged as JSON: {error}") from error
-        with self._lock:
-            try:
-                self._append(fields)
-            except OSError as error:
-                raise self._error(error) from error
+        with self._lock, self._disk_errors():
+            self._append(fields)
 
     def close(self) -> None:
         """End the log with a line that says so, if there is room; what was written is on the disk.
@@ -246,21 +233,17 @@ class DecisionLog:
         LogError
             The disk does not take it.
         """
-        with self._lock:
-            if self._closed:
-                return
-            if self._handle < 0:
-                # A forked child that logged nothing.
+        with self._lock, self._disk_errors():
+            if self._closed or self._handle < 0:
+                # A forked child that logged nothing has no file.
                 self._closed = True
                 return
             try:
                 # Where there is no room for it nothing is lost: the end is merely not sure.
                 with suppress(OSError):
-                    end = {"kind": CLOSED, "others": self._other_chains()}
+                    end = {"kind": CLOSED, "others": heads(chains([self.folder]), but=self.chain)}
                     self._append([to_utf8(json_fields(end))], last=True)
                 os.fsync(self._handle)
-            except OSError as error:
-                raise self._error(error) from error
             finally:
                 self._closed = True
                 os.close(self._handle)
@@ -268,30 +251,18 @@ class DecisionLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _fields(self, entry: Entry) -> bytes:
         head = {"guardrail": entry.guardrail, "name": entry.name}
-        more: dict[str, object] = {}
-        if entry.kind != "check":
-            more["kind"] = entry.kind
-        if entry.released is not None:
-            more["released"] = entry.released
-        if entry.group is not None:
-            more["group"] = entry.group
+        kind = None if entry.kind == "check" else entry.kind
+        optional = {"kind": kind, "released": entry.released, "group": entry.group}
+        more: dict[str, object] = {k: value for k, value in optional.items() if value is not None}
         more["traffic"] = entry.traffic()
         if self._texts:
-            more |= {
-                "question": entry.question,
-                "contexts": list(entry.contexts),
-                "response": entry.response,
-            }
+            texts = {name: getattr(entry, name) for name in ("question", "contexts", "response")}
+            more |= {**texts, "contexts": list(entry.contexts)}
         decision = entry.decision if self._texts else entry.decision.without_texts()
         parts = json_fields(head), decision.line()[1:-1], json_fields(more)
         return to_utf8(", ".join(filter(None, parts)))
@@ -303,7 +274,8 @@ class DecisionLog:
             return
         size = sum(len(item) + _CHAINED for item in fields)
         self._remove_torn_end()
-        if (self._is_full(size) and not last) or not self._is_intact():
+        full = self._size + size > self._max_bytes and self._holds_decisions
+        if (full and not last) or not self._is_intact():
             self._start_file()
         seq, previous, moment, lines = self._seq, self._previous, now(), []
         for item in fields:
@@ -335,9 +307,6 @@ class DecisionLog:
             os.ftruncate(self._handle, self._size)
             self._torn = False
 
-    def _is_full(self, more: int) -> bool:
-        return self._size + more > self._max_bytes and self._holds_decisions
-
     def _is_intact(self) -> bool:
         """Whether the file is where it was and as this process left it.
 
@@ -351,24 +320,22 @@ class DecisionLog:
 
     def _start_file(self) -> None:
         """Go on in the next file, whose first line records where the other chains end."""
-        others, moment = self._other_chains(), now()
+        others, moment = heads(chains([self.folder]), but=self.chain), now()
         # What already has a file's name is left as it is, a link too.
-        number = next(n for n in count(self._file + 1) if not os.path.lexists(self._file_path(n)))
+        number = self._file + 1
+        while os.path.lexists(path := self.folder / file_name(self.chain, number)):
+            number += 1
         content: dict[str, Any] = {"kind": OPENED, "chain": self.chain, "file": number}
         if self._moment:
             content["previous_time"] = self._moment
         content |= {"calibrail": version("calibrail"), "others": others}
         raw, digest = seal_line(to_utf8(json_fields(content)), self._seq, self._previous, moment)
-        path = self._file_path(number)
         handle = self._create_file(path, raw)
         if self._handle >= 0:
             os.close(self._handle)
         self._handle, self._path, self._file, self._size = handle, path, number, len(raw)
         self._seq, self._previous, self._moment = self._seq + 1, digest, moment
         self._holds_decisions = False
-
-    def _file_path(self, number: int) -> Path:
-        return self.folder / file_name(self.chain, number)
 
     def _create_file(self, path: Path, raw: bytes) -> int:
         """Make a file that has its first line from the moment on at which it has its name."""
@@ -383,35 +350,25 @@ class DecisionLog:
                 os.close(handle)
             os.rename(made, path)
             made = path
-            if self._sync:
-                _sync_folder(self.folder)
+            if self._sync and os.name != "nt":
+                # The new file's name survives a power cut, too.
+                folder = os.open(self.folder, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
             return os.open(path, flags)
         except BaseException:
             with suppress(OSError):
                 made.unlink()
             raise
 
-    def _other_chains(self) -> dict[str, dict[str, Any]]:
-        """Return the ends of other chains that no line records yet."""
-        return heads(chains([self.folder]), but=self.chain)
-
-    def _error(self, error: OSError) -> LogError:
-        return LogError(
-            f"cannot write to the decision log in {self.folder}: {error.strerror or error}; make "
-            "room there, or let this user write there"
-        )
-
-
-def _sync_folder(folder: Path) -> None:
-    """See to it that a new file's name survives a power cut, where the system can do that."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _log_of_folder(folder: Path, sync: bool, texts: bool, max_bytes: int) -> DecisionLog:
-    return DecisionLog(folder, sync=sync, texts=texts, max_bytes=max_bytes)
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LogError(
+                f"cannot write to the decision log in {self.folder}: {error.strerror or error}; "
+                "make room there, or let this user write there"
+            ) from error

@@ -87,12 +87,6 @@ class LabelWords:
     def __init__(self, reader: LabelReader) -> None:
         self._reader = reader
 
-    def blank(self, value: object) -> bool:
-        """Return whether nothing was said, or what counts as nothing."""
-        return self._reader.is_missing(value) or (
-            not self._unsure(value) and self._read(value) == SKIP
-        )
-
     def __call__(self, value: object) -> int | None:
         """Return 1, 0, or None for unsure.
 
@@ -101,21 +95,19 @@ class LabelWords:
         InputError
             The value says neither.
         """
-        if self._unsure(value):
-            return None
-        label = self._read(value)
-        if isinstance(label, int):
+        if isinstance(label := self.read(value), int | None):
             return label
         raise InputError(f"label {value!r:.60} says neither class: {label_remedy(value)}")
 
-    def _read(self, value: object) -> object:
+    def read(self, value: object) -> int | str | None:
+        """Return the same, `SKIP` where nothing was said, and otherwise that it says neither."""
+        if isinstance(value, str) and re.sub(r"[\s_-]+", " ", label_key(value)) in _UNSURE:
+            return None
         try:
-            return self._reader(value)
+            label = SKIP if self._reader.is_missing(value) else self._reader(value)
         except TieError as error:
             raise InputError(f"label {value!r:.60}: {error}; write one label") from error
-
-    def _unsure(self, value: object) -> bool:
-        return isinstance(value, str) and re.sub(r"[\s_-]+", " ", label_key(value)) in _UNSURE
+        return "neither" if label is None else label
 
 
 def joined(contexts: Sequence[str]) -> str:
@@ -158,19 +150,17 @@ def spans_of(given: ImportedLabel, response: str) -> tuple[Span, ...]:
     InputError
         It does not stand in the response.
     """
-    spans = []
+    spans = set[Span]()
     for item in given.marked:
-        if isinstance(item, str):
-            start = response.find(item)
-            if start < 0:
-                raise InputError(
-                    f"{item!r:.60} does not stand in the response; copy what is marked from it"
-                )
-            spans.append((start, start + len(item), item))
-            continue
-        start, stop, text = item
-        spans.append(_located(start, stop, text, response))
-    return tuple(sorted(set(spans)))
+        if not isinstance(item, str):
+            spans.add(_located(*item, response))
+        elif (start := response.find(item)) >= 0:
+            spans.add((start, start + len(item), item))
+        else:
+            raise InputError(
+                f"{item!r:.60} does not stand in the response; copy what is marked from it"
+            )
+    return tuple(sorted(spans))
 
 
 def _located(start: int, stop: int, text: str, response: str) -> Span:
@@ -187,9 +177,6 @@ def _located(start: int, stop: int, text: str, response: str) -> Span:
         piece, before = "", 0
     if piece and _plain(piece) == _plain(text):
         return before, before + len(piece), piece
-    if text and response.count(text) == 1:
-        begin = response.index(text)
-        return begin, begin + len(text), text
     raise InputError(
         f"what is marked from {start} to {stop} ({text!r:.60}) does not stand there in the "
         "response; mark it again, or take it out"
@@ -200,8 +187,8 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("\\n", " ").split())[:LONGEST]
 
 
-#: Names of the questions.
-ARGILLA_LABEL, ARGILLA_SPANS = "label", "unsupported"
+#: Names of what is asked of an annotator, in every program.
+LABEL, SPANS = "label", "unsupported"
 _FIELDS: Final = ("question", "contexts", "response")
 
 
@@ -216,18 +203,11 @@ def _json_list(content: Sequence[Any]) -> bytes:
     return json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
 
 
-def is_record(content: Mapping[str, Any]) -> bool:
-    """Return whether this is a record of Argilla."""
-    return isinstance(content.get("fields"), Mapping)
-
-
 def argilla_labels(content: Mapping[str, Any], where: str) -> Iterator[ImportedLabel]:
     """Yield the response of each user to the question about the label."""
     responses, texts = content.get("responses") or {}, _texts(content["fields"])
-    marked = {
-        str(item.get("user_id")): item["value"] for item in responses.get(ARGILLA_SPANS) or ()
-    }
-    for item in responses.get(ARGILLA_LABEL) or ():
+    marked = {str(item.get("user_id")): item["value"] for item in responses.get(SPANS) or ()}
+    for item in responses.get(LABEL) or ():
         user = item.get("user_id")
         yield ImportedLabel(
             f"{where}, user {user}",
@@ -246,8 +226,6 @@ def _span(value: Mapping[str, Any]) -> tuple[int, int, str]:
 
 #: Our id in the data of a task: "id" is its own.
 ID: Final = "answer_id"
-#: Names of what is asked in the labelling interface.
-LABEL, SPANS = "label", "unsupported"
 
 #: The labelling interface for the tasks.
 INTERFACE: Final = f"""<View>
@@ -271,51 +249,33 @@ def write_label_studio(tasks: Iterable[Task]) -> bytes:
     return _json_list([{"data": {ID: task.alias, **texts_of(task)}} for task in tasks])
 
 
-def is_task(content: Mapping[str, Any]) -> bool:
-    """Return whether this is a task of Label Studio, whole or flat."""
-    return ID in content or (isinstance(content.get("data"), Mapping))
-
-
 def label_studio_labels(content: Mapping[str, Any], where: str) -> Iterator[ImportedLabel]:
     """Yield the label of each annotation of a task; one that was cancelled says nothing."""
-    if ID in content:
-        yield from _flat(content, where)
-        return
-    data = content["data"]
+    data = content["data"] if ID not in content else content
     key, texts = str(data.get(ID, data.get("id", ""))), _texts(data)
-    for number, annotation in enumerate(content.get("annotations") or (), start=1):
-        if annotation.get("was_cancelled"):
-            continue
-        place = f"{where}, annotation {number}"
-        results = annotation.get("result") or ()
-        choices = [item for item in results if item.get("type") == "choices"]
-        named = [item for item in choices if item.get("from_name") == LABEL] or choices
-        words = [word for item in named for word in item.get("value", {}).get("choices", ())]
-        marked = tuple(
-            _label_studio_span(item["value"])
-            for item in results
-            if item.get("type") == "labels" and item.get("to_name") == "response"
-        )
-        by = _person(annotation.get("completed_by"))
-        label = None if not words else words[0] if len(set(words)) == 1 else words
-        yield ImportedLabel(place, key, label, by, marked, texts, annotation)
-
-
-def _flat(content: Mapping[str, Any], where: str) -> Iterator[ImportedLabel]:
-    marked = tuple(
-        _label_studio_span(item) for item in content.get(SPANS) or () if isinstance(item, Mapping)
-    )
-    key, by = str(content[ID]), _person(content.get("annotator"))
-    yield ImportedLabel(where, key, content.get(LABEL), by, marked, _texts(content), content)
+    if data is content:
+        # A flat export holds one annotation beside the data.
+        marked = [item for item in content.get(SPANS) or () if isinstance(item, Mapping)]
+        annotations = [(where, content.get(LABEL), content.get("annotator"), marked, content)]
+    else:
+        annotations = []
+        for number, annotation in enumerate(content.get("annotations") or (), start=1):
+            results = annotation.get("result") or ()
+            choices = [item for item in results if item.get("type") == "choices"]
+            named = [item for item in choices if item.get("from_name") == LABEL] or choices
+            words = [word for item in named for word in item.get("value", {}).get("choices", ())]
+            label = words[0] if len(set(words)) == 1 else words or None
+            marked = [item["value"] for item in results if item.get("type") == "labels"]
+            by = annotation.get("completed_by")
+            if not annotation.get("was_cancelled"):
+                annotations.append((f"{where}, annotation {number}", label, by, marked, annotation))
+    for place, label, by, marked, row in annotations:
+        spans = [(start, end, text.replace("\\n", "\n")) for start, end, text in map(_span, marked)]
+        yield ImportedLabel(place, key, label, _person(by), spans, texts, row)
 
 
 def _texts(data: Mapping[str, Any]) -> dict[str, str]:
     return {name: data[name] for name in _FIELDS if isinstance(data.get(name), str)}
-
-
-def _label_studio_span(value: Mapping[str, Any]) -> tuple[int, int, str]:
-    start, stop = (int(value.get(end, -1)) for end in ("start", "end"))
-    return start, stop, str(value.get("text", "")).replace("\\n", "\n")
 
 
 def _person(by: object) -> str | None:
@@ -330,14 +290,7 @@ def _person(by: object) -> str | None:
 def write_json_lines(tasks: Iterable[Task]) -> bytes:
     """Return one object a line; ``label`` is to be added: 1, 0, a word, or null for unsure."""
     return b"".join(
-        json_line(
-            {
-                "id": task.alias,
-                "question": task.question,
-                "contexts": list(task.contexts),
-                "response": task.response,
-            }
-        )
+        json_line({"id": task.alias, **texts_of(task), "contexts": list(task.contexts)})
         for task in tasks
     )
 
@@ -348,30 +301,22 @@ def json_lines_labels(content: dict[str, Any], where: str) -> Iterator[ImportedL
     Raises
     ------
     InputError
-        It has no id, or spans that are none.
+        It has no id.
     """
     if not isinstance(content.get("id"), str | int):
         raise InputError("it has no id; give each line that of its answer")
-    contexts = content.get("contexts")
-    texts: dict[str, object] = {
-        name: content[name] for name in ("question", "response") if name in content
-    }
-    if isinstance(contexts, list):
+    texts: dict[str, str] = {}
+    texts |= {name: str(content[name]) for name in ("question", "response") if name in content}
+    if isinstance(contexts := content.get("contexts"), list):
         texts["contexts"] = joined([str(chunk) for chunk in contexts])
     label = content.get("label")
-    try:
-        spans = tuple((int(a), int(b), str(c)) for a, b, c in content.get("spans") or ())
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"spans must hold [begin, end, text]; got {content.get('spans')!r:.60}"
-        ) from error
     yield ImportedLabel(
         where,
         str(content["id"]),
         "unsure" if label is None and "label" in content else label,
         content.get("annotator"),
-        spans,
-        {name: str(text) for name, text in texts.items()},
+        [(int(start), int(end), str(text)) for start, end, text in content.get("spans") or ()],
+        texts,
         content,
     )
 
@@ -434,7 +379,11 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
     DataError
         It lacks a column.
     """
-    for item in csv_rows(path, _delimiter(path)):
+    with path.open("rb") as stream:
+        first = stream.readline(4096)
+    # What spreadsheets write in many places.
+    semicolons = first.count(b";") > max(first.count(b","), first.count(b"\t"))
+    for item in csv_rows(path, ";" if semicolons else None):
         if isinstance(item, RowProblem):
             problem = f"{item.reason} ({item.detail or item.value}); {item.remedy}"
             yield ImportedLabel(f"{path}, row {item.row}", "", None, problem=problem)
@@ -463,10 +412,3 @@ def _text(cell: object, *, id: bool = False) -> str:
     """Return the text of a cell, without the apostrophe that kept it."""
     text = "" if cell is None else str(cell)
     return text[1:] if text[:1] == "'" and kept_as_text(text[1:], id=id) == text else text
-
-
-def _delimiter(path: Path) -> str | None:
-    """Return a semicolon where the first line has them: what spreadsheets write in many places."""
-    with path.open("rb") as stream:
-        first = stream.readline(4096)
-    return ";" if first.count(b";") > max(first.count(b","), first.count(b"\t")) else None

@@ -1,7 +1,11 @@
 """Export of answers to other labelling programs, and import of their labels."""
 
+import hashlib
 import json
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -11,11 +15,13 @@ from calibrail.data.labels import LabelReader
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.exchange import formats
 from calibrail.labelling.exchange.formats import ImportedLabel, LabelWords, changed_text, spans_of
-from calibrail.labelling.plan import Lots
+from calibrail.labelling.plan import Balance, Lots
 from calibrail.labelling.progress import Task
 from calibrail.labelling.session import Session
 from calibrail.options import ReadOptions, fields
+from calibrail.options.data import SKIP
 from calibrail.options.fields import cli_or_python, one_of, optional
+from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
 
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
@@ -37,36 +43,16 @@ def format_of(path: Path, given: str | None = None) -> Format:
     InputError
         It is unknown.
     """
-    if given is not None:
-        named: Format = one_of(given, Format, "export_as")
-        return named
-    named_by_suffix = _BY_SUFFIX.get(path.suffix.lower())
-    if named_by_suffix is None:
+    named = given or _BY_SUFFIX.get(path.suffix.lower())
+    if named is None:
         names = ", ".join(get_args(Format))
         raise InputError(
             f"the name {path.name!r} does not say in which format to write; end it in .csv or "
             f".jsonl, or name the format ({cli_or_python('--export-as', 'export_as=')} one of "
             f"{names})"
         )
-    return named_by_suffix
-
-
-def write(path: Path, tasks: Iterable[Task], format: Format) -> list[Path]:
-    """Write answers for another program, with its labelling interface where it takes one.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-    """
-    files = {path: _WRITE[format](tasks)}
-    if format == "label-studio":
-        files[path.with_suffix(".xml")] = formats.INTERFACE.encode("utf-8")
-    for place, raw in files.items():
-        with file_errors(f"cannot write {place}", "; name another file"):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(raw)
-    return list(files)
+    format: Format = one_of(named, Format, "export_as")
+    return format
 
 
 def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
@@ -91,20 +77,17 @@ def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
         return
     for where, content in _objects(path, raw):
         try:
-            yield from list(_given(content, where))
+            if not isinstance(content, dict):
+                raise ValueError(f"an object was expected; got {content!r:.60}")
+            labels = formats.json_lines_labels
+            if formats.ID in content or isinstance(content.get("data"), dict):
+                labels = formats.label_studio_labels
+            elif isinstance(content.get("fields"), dict):
+                labels = formats.argilla_labels
+            yield from list(labels(content, where))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             remedy = "give it as it was exported, with a label"
             yield ImportedLabel(where, "", None, problem=f"it cannot be read ({error}); {remedy}")
-
-
-def _given(content: Any, where: str) -> Iterator[ImportedLabel]:
-    if not isinstance(content, dict):
-        raise ValueError(f"an object was expected; got {content!r:.60}")
-    if formats.is_task(content):
-        return formats.label_studio_labels(content, where)
-    if formats.is_record(content):
-        return formats.argilla_labels(content, where)
-    return formats.json_lines_labels(content, where)
 
 
 def _objects(path: Path, raw: bytes) -> Iterator[tuple[str, Any]]:
@@ -118,21 +101,15 @@ def _objects(path: Path, raw: bytes) -> Iterator[tuple[str, Any]]:
     except (ValueError, RecursionError):
         whole = None
     if isinstance(whole, list):
-        for number, item in enumerate(whole, start=1):
-            yield f"{path}, item {number}", item
+        yield from ((f"{path}, item {number}", item) for number, item in enumerate(whole, start=1))
         return
-    if isinstance(whole, dict):
-        yield f"{path}, line 1", whole
-        return
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            item = json.loads(line)
-        except (ValueError, RecursionError):
-            # What follows says that no object was found.
-            item = line
-        yield f"{path}, line {number}", item
+    for number, line in enumerate([text] if whole else text.split("\n"), start=1):
+        if line.strip():
+            # Where it is no JSON, whoever takes it says that no object was found.
+            item: Any = line
+            with suppress(ValueError, RecursionError):
+                item = json.loads(line)
+            yield f"{path}, line {number}", item
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,37 +137,6 @@ class Imported(Record):
     schema: ClassVar = "calibrail.imported/1"
 
 
-def take_labels(
-    session: Session, rows: Iterable[ImportedLabel], words: LabelWords, annotator: str
-) -> Imported:
-    """Put the labels of a file into a session, by the rules that hold for every label.
-
-    Parameters
-    ----------
-    session : Session
-        Whose answers they are about.
-    rows : iterable of Given
-        What the file says.
-    words : LabelWords
-        What labels mean.
-    annotator : str
-        Who labelled where a row does not say so.
-    """
-    known = session.handed_out()
-    counts = dict.fromkeys(("labelled", "unsure", "again", "blank"), 0)
-    problems: list[str] = []
-    first: dict[tuple[int, str], str] = {}
-    for row in rows:
-        try:
-            kind = _take(session, row, words, annotator, known, first)
-        except InputError as error:
-            problems.append(f"{row.where}: {error}")
-            continue
-        counts[kind] += 1
-        counts["labelled"] += kind == "unsure"
-    return Imported(**counts, problems=tuple(problems))
-
-
 def _take(
     session: Session,
     row: ImportedLabel,
@@ -202,7 +148,7 @@ def _take(
     """Take one row in, and return what it was."""
     if row.problem:
         raise InputError(row.problem)
-    if words.blank(row.label):
+    if words.read(row.label) == SKIP:
         return "blank"
     name, order = (row.annotator or annotator).strip(), known.get(row.id)
     if order is None:
@@ -225,15 +171,14 @@ def _take(
             f"about something else; restore it, or empty that cell to say that it is the same"
         )
     there = session.labels_of(order).get(name)
-    if (before := first.setdefault((order, name), row.where)) != row.where:
-        if there is None or there.label != label:
-            raise InputError(
-                f"a second label of {name!r} for {row.id!r}, another one than in {before}; keep one"
-            )
+    before = first.setdefault((order, name), row.where)
+    if there is not None and there.label == label:
         return "again"
+    if before != row.where:
+        raise InputError(
+            f"a second label of {name!r} for {row.id!r}, another one than in {before}; keep one"
+        )
     if there is not None:
-        if there.label == label:
-            return "again"
         raise InputError(
             f"{name!r} has labelled {row.id!r} otherwise already (as {_WORDS[there.label]}); undo "
             "that label to change it, or take the row out"
@@ -288,7 +233,14 @@ def export_answers(
     """
     place = fields.path(path, "path")
     format = format_of(place, export_as)
-    return write(place, session.hand_out(annotator, n), format)
+    files = {place: _WRITE[format](session.hand_out(annotator, n))}
+    if format == "label-studio":
+        files[place.with_suffix(".xml")] = formats.INTERFACE.encode("utf-8")
+    for file, raw in files.items():
+        with file_errors(f"cannot write {file}", "; name another file"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(raw)
+    return list(files)
 
 
 def import_labels(
@@ -330,8 +282,150 @@ def import_labels(
     column = reading.label_column or "label"
     if not isinstance(column, str):
         raise InputError("label_column must name one column; import each annotator's by itself")
-    words = LabelWords(LabelReader(reading, column))
-    return take_labels(session, read(place, column), words, annotator)
+    words, known = LabelWords(LabelReader(reading, column)), session.handed_out()
+    counts = dict.fromkeys(("labelled", "unsure", "again", "blank"), 0)
+    problems: list[str] = []
+    first: dict[tuple[int, str], str] = {}
+    for row in read(place, column):
+        try:
+            kind = _take(session, row, words, annotator, known, first)
+        except InputError as error:
+            problems.append(f"{row.where}: {error}")
+            continue
+        counts[kind] += 1
+        counts["labelled"] += kind == "unsure"
+    return Imported(**counts, problems=tuple(problems))
+
+
+#: What rounding may take from a probability, and from its being the same for all.
+_ROUNDING: Final = 1e-12
+#: Chance of so great a difference, or a greater one, below which labels are refused.
+_REFUSED: Final = 0.001
+
+
+def read_lots(path: str | Path, drawing: Drawing) -> Lots:
+    """Read labels that were made elsewhere: rows of id, label and probability.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read.
+    InputError
+        A row has no probability, or one that is outside its domain or below the floor; an id
+        stands there twice; or probabilities differ and the design is ``uniform``.
+    """
+    place, rows = Path(path), dict[str, Mapping[str, Any]]()
+    for item in read(place):
+        label, where = item.row.get("label"), item.where
+        if item.problem or not item.id:
+            raise InputError(f"{where}: {item.problem or 'it has no id; give it its trace'}")
+        if label is None or (isinstance(label, str) and not label.strip()):
+            continue
+        if item.id in rows:
+            raise InputError(
+                f"{where}: {item.id!r} stands there twice, first in {rows[item.id]['where']}; "
+                "keep one"
+            )
+        given, share = item.row.get("probability"), math.nan
+        with suppress(TypeError, ValueError):
+            share = float(given or 0)
+        if not 0.0 < share <= 1.0:
+            raise InputError(
+                f"{where}: probability must lie in (0, 1], the one with which the answer was to "
+                f"be labelled; got {given!r:.40}. Where it is not known the label cannot count"
+            )
+        checked = {"id": item.id, "label": label, "probability": share, "where": where}
+        rows[item.id] = {**item.row, **checked}
+    if not rows:
+        raise InputError(f"{place} holds no label; give rows of id, label and probability")
+    weighted = drawing.design == "active"
+    shares = [row["probability"] for row in rows.values()]
+    if not weighted and max(shares) - min(shares) > _ROUNDING:
+        raise InputError(
+            f"the probabilities in {path} differ, from {min(shares):g} to {max(shares):g}: add "
+            f"{fields.spell_option(Drawing, 'design', 'active')}, which weighs them"
+        )
+    if not weighted and drawing.whole_groups:
+        raise InputError(
+            f"{path} is a sample of answers, and whole groups were to be drawn; leave out "
+            f"{fields.spell_option(Drawing, 'whole_groups', True)}"
+        )
+    low = [row for row in rows.values() if row["probability"] < drawing.floors[0] - _ROUNDING]
+    if weighted and low:
+        raise InputError(
+            f"{low[0]['where']}: probability must be at least {drawing.floor:g}; got "
+            f"{low[0]['probability']:g} for {low[0]['id']!r}, and {len(low):,} of {len(rows):,} "
+            f"rows lie below: name a lower {fields.spell_option(Drawing, 'floor')}, at most half "
+            "of the lowest probability of an answer that the guardrail passes"
+        )
+    return Lots(place, hashlib.sha256(place.read_bytes()).hexdigest(), rows, weighted)
+
+
+def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) -> Balance:
+    """Compare the labels that were made elsewhere with the traces they were chosen from.
+
+    The answers of a group may have been chosen together. The chance is exact where all
+    probabilities are the same and no two labels share a group. Otherwise it is Bernstein's bound,
+    with the variance of the labels there are, and the largest that missing ones may have.
+
+    Parameters
+    ----------
+    lots : Lots
+        What the file of labels says.
+    n : int
+        Traces, labelled or not.
+    groups : mapping of str to str or None
+        Group of each answer with a label, by its id.
+    floor : float
+        Least probability, where they differ.
+
+    Raises
+    ------
+    InputError
+        The difference has a chance below 0.001: both numbers are named.
+    """
+    shares = {id: float(row["probability"]) for id, row in lots.rows.items()}
+    estimate = math.fsum(1.0 / share for share in shares.values())
+    units: dict[tuple[bool, str], list[float]] = defaultdict(list)
+    for id, share in shares.items():
+        group = groups.get(id)
+        units[group is not None, id if group is None else group].append(share)
+    share = min(shares.values())
+    if len(units) == len(shares) and not lots.weighted:
+        from scipy.stats import binom  # Half a second that most commands need not wait for.
+
+        below, above = binom.cdf(len(shares), n, share), binom.sf(len(shares) - 1, n, share)
+        p = min(1.0, 2.0 * float(min(below, above)))
+    else:
+        least = floor if lots.weighted else share
+        p = _bernstein(estimate, n, list(units.values()), least)
+    weighed = Balance(len(shares), n, estimate, p)
+    if p < _REFUSED:
+        raise InputError(
+            f"the labels in {lots.path} ({len(shares):,}) stand for about {estimate:,.0f} traces "
+            f"by their probabilities, and there are {n:,}, which chance does not explain (p < "
+            f"{_REFUSED:g}): labels were left out of the file, or the probabilities are not those "
+            "of the lot that chose the answers. Give every answer that it chose (with the label "
+            "unsure where nobody can tell), the probability that each had before it was chosen, "
+            "and all traces that took part, and no others; where there was no such lot, these "
+            "labels cannot count"
+        )
+    return weighed
+
+
+def _bernstein(estimate: float, n: int, units: list[list[float]], least: float) -> float:
+    """Return a bound on the chance that the estimate is so far from n, two-sided."""
+    sizes = [math.fsum(1.0 / share for share in shares) for shares in units]
+    pairs = zip(units, sizes, strict=True)
+    variance = math.fsum((1.0 - min(shares)) * size**2 for shares, size in pairs)
+    apart, answers = abs(estimate - n), max(map(len, units))
+    if estimate > n:
+        variance, largest = variance * n / estimate, max(sizes)
+    else:
+        # All that is missing may have had the least probability.
+        variance, largest = variance + apart * answers * (1.0 - least) / least, float(answers)
+    spread = variance + largest * apart / 3.0
+    return 1.0 if not apart else min(1.0, 2.0 * math.exp(-(apart**2) / (2.0 * spread)))
 
 
 def take_all(session: Session, lots: Lots) -> None:

@@ -2,27 +2,14 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from calibrail.evaluation.judge_agreement import RateEstimate
 from calibrail.formatting import percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.documents.measures import part_note
-from calibrail.report.messages import say
+from calibrail.report.messages import facts, say, say_first, word
 from calibrail.report.text import bounds, count_of, estimate, interval, share
-
-_RATES: Final = {"prevalence": "Hallucinated", "coverage": "Caught", "fpr": "False alarms (FPR)"}
-_JUDGED: Final = {
-    "sensitivity": "Finds hallucinated (sensitivity)",
-    "specificity": "Knows faithful (specificity)",
-}
-_METHODS: Final = {
-    "judge_only": "Judge only",
-    "human_only": "Human only",
-    "rogan_gladen": "Rogan-Gladen",
-    "prediction_powered": "Pred.-powered",
-}
 
 
 def document(result: Json) -> Document:
@@ -33,55 +20,53 @@ def document(result: Json) -> Document:
     result : mapping
         What ``calibrail agree --json`` prints.
     """
+    flag = result["flag"]
+    column = shlex.quote(result["columns"]["human"]) if flag and "guardrail" in flag else ""
+    untrusted = any(rate["trust"]["method"] is None for rate in result["rates"].values())
     return Document(
         "agreement of",
         subject="judge and people",
-        headline=_headline(result),
+        headline=say("agree.headline", result["data"], agreed=result["agreement"]["agreement"]),
         blocks=(_agreement(result), *_estimates(result)),
         warnings=[parts.Bullet(text) for text in result["warnings"]],
         notes=part_note(result["data"].get("part")),
-        next_step=_next_step(result),
+        next_step=say_first(
+            {
+                "agree.draw_at_random": untrusted,
+                "agree.name_what_flags": flag is None,
+                "agree.certify": True,
+            },
+            column=column,
+        ),
         data=result["data"],
     )
 
 
-def _headline(result: Json) -> str:
-    return say("agree.headline", result["data"], agreed=result["agreement"]["agreement"])
-
-
 def _agreement(result: Json) -> parts.Section:
-    """Show how far the judge agrees with people, and which way it leans."""
-    agreement = result["agreement"]
-    rows = []
-    for key, name in _JUDGED.items():
+    """Show how far the judge agrees with people, and whether it leans one way."""
+    agreement, rows = result["agreement"], []
+    kappa, asymmetry = agreement["kappa"], agreement["asymmetry"]
+    for key, name in facts("agree.judged"):
         rate = agreement[key]
         span = interval(rate) if rate["n"] else rate["reason"]
         rows.append((name, share(rate), span, count_of(rate)))
-    kappa = agreement["kappa"]
-    span, beyond = kappa["reason"] or "", ""
-    if kappa["estimate"] is not None:
-        span, beyond = bounds(kappa, 2), "agreement beyond chance"
-    rows.append(("Cohen's kappa", estimate(kappa, 2), span, beyond))
+    known = kappa["estimate"] is not None
+    span, beyond = (bounds(kappa, 2), "agreement beyond chance") if known else (kappa["reason"], "")
+    rows.append(("Cohen's kappa", estimate(kappa, 2), span or "", beyond))
     heads = parts.texts(f"{percent(result['confidence'])} interval", "Counts")
-    columns = (parts.TableColumn("Measure", brief=""), parts.TableColumn("Value", "right"), *heads)
+    columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
     title = "The judge, where people have labelled, too"
-    return parts.section(
-        title, parts.Table(title, columns, rows), parts.Text(_leaning(agreement["asymmetry"]))
-    )
-
-
-def _leaning(asymmetry: Json) -> str:
-    """Say whether the judge calls hallucination more or less often than people do."""
-    return "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry)
+    leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry)
+    return parts.section(title, parts.Table(title, columns, rows), parts.Text(leaning))
 
 
 def _estimates(result: Json) -> Iterator[parts.Block]:
     """Yield the four estimates of each rate, what they assume and lack, and which to trust."""
     rows: list[parts.Row] = []
-    missing, trusted = [], []
+    missing, trusted, methods = [], [], dict(facts("agree.methods"))
     for key, rate in result["rates"].items():
-        title, trust, cells = _RATES[key], rate["trust"], []
-        for method, name in _METHODS.items():
+        title, trust, cells = word("agree.rates", key), rate["trust"], []
+        for method, name in methods.items():
             value = rate[method]
             mark = " *" if trust["method"] == method and value["estimate"] is not None else ""
             cells.append(parts.Cell(f"{share(value)}{mark}", interval(value)))
@@ -90,30 +75,19 @@ def _estimates(result: Json) -> Iterator[parts.Block]:
             elif "estimate" in value["clipped"]:
                 missing.append(f"{title}, {name}: {say('agree.cut_off')}.")
         rows.append((title, *cells))
-        best = "none of them" if trust["method"] is None else f"{_METHODS[trust['method']]} (*)"
+        best = "none of them" if trust["method"] is None else f"{methods[trust['method']]} (*)"
         trusted.append(f"{title}: {best}; {trust['reason']}.")
     title = f"Four estimates, with {percent(result['confidence'])} intervals"
-    columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*_METHODS.values()))
+    columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, rows, two_lines=True))
     assumed = result["rates"].get("coverage", result["rates"]["prevalence"])
-    yield parts.Bullets(
-        "What each takes for granted",
-        [
-            f"{name}: {assumed[method]['assumption']} ({assumed[method]['promise']})."
-            for method, name in _METHODS.items()
-        ],
-    )
+    granted = [
+        f"{name}: {assumed[method]['assumption']} ({assumed[method]['promise']})."
+        for method, name in methods.items()
+    ]
+    yield parts.Bullets("What each takes for granted", granted)
     yield parts.Bullets("Missing or cut off", missing)
     yield parts.Bullets("Which to trust", trusted)
-
-
-def _next_step(result: Json) -> str:
-    if any(rate["trust"]["method"] is None for rate in result["rates"].values()):
-        return say("agree.draw_at_random")
-    if result["flag"] is None:
-        return say("agree.name_what_flags")
-    column = shlex.quote(result["columns"]["human"]) if "guardrail" in result["flag"] else ""
-    return say("agree.certify", column=column)
 
 
 def code_message(code: str | None) -> str | None:

@@ -3,24 +3,18 @@
 from dataclasses import replace
 from functools import partial
 
-from calibrail.formatting import Scale, count, percent
+from calibrail.formatting import Scale, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
+from calibrail.report.documents import calibrate_messages as messages
 from calibrail.report.documents import measures, sentence_removal
-from calibrail.report.documents.calibrate_messages import (
-    assumptions,
-    by_sentence,
-    how_sure,
-    next_step,
-    verdict_summary,
-)
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.documents.sentence_removal import stopped_streams
 from calibrail.report.figures.scores import CURVE_RANGE, curve_svg, operating_points
-from calibrail.report.messages import title
+from calibrail.report.messages import say, title
 
 
 def document(
@@ -42,7 +36,7 @@ def document(
     scale = Scale.of(report["score"])
     if scores is not None:
         scores = scale.shown(scores[0]), scale.shown(scores[1])
-    of_unit = sentence_removal.of_sentences if by_sentence(report) else _of_answers
+    of_unit = sentence_removal.of_sentences if messages.by_sentence(report) else _of_answers
     return replace(
         of_unit(report, scores, examples),
         subject=text.score_name(report),
@@ -55,8 +49,7 @@ def document(
         notes=report["notes"],
         reproduce=report["reproduce"],
         data=report["data"],
-        footer="Every number on this page is in report.json; the texts of answers, where they are "
-        "shown, stand on this page alone.",
+        footer=say("calibrate.footer"),
     )
 
 
@@ -65,7 +58,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
     area, lines = report["test"]["auroc"], measures.of_test_part(report)
     return Document(
         "report for",
-        summary=verdict_summary(report),
+        summary=messages.verdict_summary(report),
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
             parts.Tile("False alarms", *lines[1][1:4]),
@@ -84,9 +77,9 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             *of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples, Scale.of(report["score"])),
-            parts.listing("What the promise rests on", assumptions(report), where="page"),
+            parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
         ),
-        next_step=next_step(report),
+        next_step=messages.next_step(report),
     )
 
 
@@ -103,50 +96,27 @@ def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
 
 def _threshold_sentence(report: Json) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
-    scale, limit = Scale.of(report["score"]), report["threshold"]
-    name = scale.named(text.score_name(report))
-    flag = f"Flag an answer when its {name} is {scale.reaching} {scale.text(limit)}."
-    if risks := report["risks"]:
-        valid, tried = risks["n_valid"], f"{len(risks['candidates']):,} candidates"
-        others = "the only valid one" if valid == 1 else f"like all {valid:,} valid ones"
-        return (
-            f"{flag} With {percent(risks['confidence'])} confidence this threshold, {others} of "
-            f"{tried}, keeps every risk that was asked for."
-        )
-    target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
-    how = how_sure(report, "in this very threshold")
-    if report["by_group"] and "by" in report["by_group"]:
-        return (
-            f"Every answer has a threshold on the {name} that follows from its groups of "
-            f"{text.plain(report['by_group']['column'])}; in each group with enough examples at "
-            f"least {target} of hallucinations are caught {how}. The table of groups shows them."
-        )
-    if report["by_group"]:
-        return (
-            f"Groups of {text.plain(report['by_group']['column'])} with enough examples have a "
-            f"threshold of their own on the {name}, which catches at least {target} of their "
-            f"hallucinations {how}. The table of groups shows them."
-        )
-    if report["flag_all"] or limit is None:
-        return (
-            f"Flag every answer. {count(n, 'hallucinated calibration example').capitalize()} are "
-            f"too few for a threshold that catches {target} of hallucinations."
-        )
-    promise = f"This catches at least {target} of hallucinations {how}"
-    if report["guarantee"] == "paper":
-        less = "it catches slightly less on average (guarantee: paper)"
-        promise = f"This is the paper's rule for {target}; {less}"
-    if report["three_way"]:
-        return (
-            f"An answer passes when its {name} is {scale.harmless} {scale.text(limit)}; the others "
-            f"are flagged or reviewed. {promise}."
-        )
-    if report["clustering"]:
-        return f"{flag} {promise}, for an answer from a new group."
-    return (
-        f"{flag} {promise}. The threshold is number {report['rank']:,} from {scale.harmless} of "
-        f"{count(n, 'hallucinated calibration score')}."
-    )
+    scale, by_group = Scale.of(report["score"]), report["by_group"]
+    about = {
+        "scale": scale,
+        "name": scale.named(text.score_name(report)),
+        "target": percent(1.0 - report["alpha"]),
+        "how": messages.how_sure(report, "in this very threshold"),
+    }
+    about["flag"] = say("calibrate.flagged", report, about)
+    paper = report["guarantee"] == "paper"
+    about["promise"] = say(f"calibrate.{'promised_by_paper' if paper else 'promised'}", about)
+    cases = {
+        "by_risks": report["risks"],
+        "by_overlapping_groups": by_group and "by" in by_group,
+        "by_groups": by_group,
+        "by_nothing": report["flag_all"] or report["threshold"] is None,
+        "by_review": report["three_way"],
+        "by_clusters": report["clustering"],
+        "by_rank": True,
+    }
+    code = next(code for code, is_so in cases.items() if is_so)
+    return say(f"calibrate.{code}", report, about)
 
 
 def _other_thresholds(report: Json, scores: BothScores | None) -> parts.Section | None:
@@ -171,35 +141,19 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> parts.Section 
         for step, place in sorted(highest.items(), reverse=True)
         if step >= 8
     ]
-    choices = "Thresholds to choose from"
-    shared = " Here one threshold serves all groups." if report["by_group"] else ""
-    limit = "" if max_fpr is None else " Dashed: the accepted limit of false alarms."
+    choices, draw = "Thresholds to choose from", partial(curve_svg, curve, test, max_fpr)
+    columns = parts.numbers("Threshold", "Caught", "False alarms")
     return parts.section(
         "Other thresholds",
-        parts.Text(
-            "Every threshold trades caught hallucinations against false alarms. The band holds "
-            f"at all thresholds at once with {percent(curve['confidence'])} confidence, so you "
-            f"may look first and choose a threshold afterwards: its bounds stand.{shared}"
-        ),
+        parts.Text(say("calibrate.other_thresholds", report)),
         parts.Slider(
             points,
             label="Try another threshold",
             back="Back" if points["in_use"] is None else "Back to the threshold in use",
-            caveat="A threshold chosen by looking is not certified: the verdict above is not "
-            "about it, and only the simultaneous band (the smaller numbers) holds for it. "
-            "Calibrate again for what it catches (--alpha), or test it on fresh labels, before "
-            "you rely on it.",
+            caveat=say("calibrate.slider"),
         ),
-        parts.Figure(
-            "curve",
-            partial(curve_svg, curve, test, max_fpr),
-            f"Caught against false alarms at every threshold, with its simultaneous band.{limit}",
-            limits=CURVE_RANGE,
-        ),
-        parts.folded(
-            choices,
-            parts.Table(choices, parts.numbers("Threshold", "Caught", "False alarms"), steps),
-        ),
+        parts.Figure("curve", draw, say("calibrate.curve", report), limits=CURVE_RANGE),
+        parts.folded(choices, parts.Table(choices, columns, steps)),
         where="page",
     )
 
@@ -226,24 +180,15 @@ def _other_scores(report: Json) -> parts.Section | None:
             "this one" if item is this else _compared(item),
         )
 
-    target = percent(1 - report["alpha"])
-    heading = f"At the same target ({target} caught), on the same examples"
-    if report["risks"]:
-        heading = f"Other scores at {target} caught, for comparison"
     tested = any(item.get("auroc_difference") for item in baselines)
     heads = parts.numbers("Threshold", "Caught", "False alarms", "AUROC")
     compared = parts.TableColumn("Compared", where="both" if tested else "page")
     columns = (parts.TableColumn("Score", most=26), *heads, compared)
+    rows = measures.with_baselines(row, (this, *detectors), baselines)
     return parts.section(
         "Against other scores",
-        parts.Text(
-            f"Every row is calibrated to the same target, {target} caught, and tested on the "
-            "same examples. A row is better when its AUROC is higher by a paired test and it "
-            "raises fewer false alarms; a detector that does not beat the baselines has not "
-            "been shown to detect anything.",
-            where="page",
-        ),
-        parts.Table(heading, columns, measures.with_baselines(row, (this, *detectors), baselines)),
+        parts.Text(say("calibrate.other_scores", report), where="page"),
+        parts.Table(say("calibrate.compared", report), columns, rows),
         measures.without_threshold((*detectors, *baselines)),
     )
 

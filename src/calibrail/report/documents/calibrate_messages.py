@@ -14,7 +14,7 @@ from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSpli
 from calibrail.options.fields import spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report.document import Json
-from calibrail.report.messages import is_known, say, spell_reasons
+from calibrail.report.messages import is_known, say, say_each, spell_reasons
 from calibrail.report.text import capital
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def for_one(content: Json, name: str) -> str:
         chosen = ["--score", name]
     else:
         return ""
-    rest = shlex.join([*_without(words, _DETECTORS)[2:], *chosen])
+    rest = shlex.join([*without_options(words, _DETECTORS)[2:], *chosen])
     return f"calibrail calibrate {rest} -o RUN-{_in_a_path(name)}"
 
 
@@ -61,7 +61,8 @@ def for_several(content: Json) -> str:
         return "calibrail compare DATA --score NAME --score NAME"
     without_texts = (content["data"].get("baselines") or {}).get("none") == "no texts"
     other = "--score-column COL" if without_texts else "--score NAME"
-    return f"calibrail compare {shlex.join(_without(words, ONE_ONLY)[2:])} {other} -o RUN-compared"
+    kept = shlex.join(without_options(words, ONE_ONLY)[2:])
+    return f"calibrail compare {kept} {other} -o RUN-compared"
 
 
 def for_groups(content: Json) -> str:
@@ -69,7 +70,7 @@ def for_groups(content: Json) -> str:
     words = _words(content, "shift")
     if not (by := _values(words, "--by")):
         return ""
-    kept = shlex.join(_without(words, SIDES)[2:])
+    kept = shlex.join(without_options(words, SIDES)[2:])
     return f"calibrail calibrate {kept} -o RUN-by-{_in_a_path(by[-1])}"
 
 
@@ -80,7 +81,7 @@ def turned(content: Json) -> str:
     given = _values(words, "--higher")
     if not given or given[-1] not in other:
         return ""
-    kept = _without(words, {"--higher="})
+    kept = without_options(words, {"--higher="})
     return f"{shlex.join([*kept, '--higher', other[given[-1]]])} -o RUN"
 
 
@@ -108,7 +109,7 @@ def _values(words: Sequence[str], option: str) -> list[str]:
     return [value for _, _, value in _options(words, {f"{option}="})]
 
 
-def _without(words: Sequence[str], names: Collection[str]) -> list[str]:
+def without_options(words: Sequence[str], names: Collection[str]) -> list[str]:
     """Return the words without some options and their values."""
     gone = {place + i for place, length, _ in _options(words, names) for i in range(length)}
     return [word for place, word in enumerate(words) if place not in gone]
@@ -145,32 +146,20 @@ class UnitWords:
     acted: str
 
 
-_ANSWERS: Final = UnitWords(
-    classes=("hallucinated", "faithful"),
-    caught="caught",
-    catch="catch",
-    catches="catches",
-    by_score="caught",
-    alarms="false alarms",
-    harm="alarms",
-    flags="flags",
-    wrongly="wrongly flagged",
-    acts="flags",
-    acted="flagged",
-)
-_SENTENCES: Final = UnitWords(
-    classes=("unsupported", "supported"),
-    caught="freed",
-    catch="free",
-    catches="frees",
-    by_score="freed by the score alone",
-    alarms="touched",
-    harm="touched",
-    flags="touches",
-    wrongly="touched though it is faithful",
-    acts="removes",
-    acted="removed",
-)
+#: Each of them for answers, and for sentences.
+_WORDS: Final[dict[str, tuple[Any, Any]]] = {
+    "classes": (("hallucinated", "faithful"), ("unsupported", "supported")),
+    "caught": ("caught", "freed"),
+    "catch": ("catch", "free"),
+    "catches": ("catches", "frees"),
+    "by_score": ("caught", "freed by the score alone"),
+    "alarms": ("false alarms", "touched"),
+    "harm": ("alarms", "touched"),
+    "flags": ("flags", "touches"),
+    "wrongly": ("wrongly flagged", "touched though it is faithful"),
+    "acts": ("flags", "removes"),
+    "acted": ("flagged", "removed"),
+}
 
 
 def by_sentence(content: Json) -> bool:
@@ -180,7 +169,7 @@ def by_sentence(content: Json) -> bool:
 
 def unit_words(content: Json) -> UnitWords:
     """Return the words for a report, a certificate or a guardrail."""
-    return _SENTENCES if by_sentence(content) else _ANSWERS
+    return UnitWords(**{name: both[by_sentence(content)] for name, both in _WORDS.items()})
 
 
 def reason(report: Json, n_assumed: int = 0) -> str:
@@ -188,22 +177,22 @@ def reason(report: Json, n_assumed: int = 0) -> str:
 
     ``n_assumed`` answers were taken as independent although they share groups.
     """
-    code, parts = report["reason_code"], [report["certificate"]["reason"]]
+    code, data = report["reason_code"], report["data"]
+    parts = [report["certificate"]["reason"]]
     if code == "risks":
         parts = [risks_reason(report["verdict"], report["risks"]["measured"])]
-    elif code == "caught_too_few":
-        parts = [say("verdict.caught_too_few", report, unit=unit_words(report))]
     elif code == "looked_before":
         parts = [looked_before(report["looks"])]
-    elif code == "rows_alike":
-        parts = [say("verdict.rows_alike", n_alike=report["data"]["n_alike"])]
+    elif code in ("caught_too_few", "rows_alike"):
+        about = {"n_alike": data.get("n_alike"), "unit": unit_words(report)}
+        parts = [say(f"verdict.{code}", report, about)]
     elif code == "aims_at_the_requirement":
         parts.append(say("verdict.aims_at_the_requirement", report))
     if report["verdict"] == "certified":
         parts.append(few_looked_before(report["looks"]))
     parts.append(assumed(n_assumed))
     if report["requirement"]["assume_independent"]:
-        parts.append(assumed_apart(report["data"].get("n_alike", 0)))
+        parts.append(assumed_apart(data.get("n_alike", 0)))
     text = " ".join(filter(None, parts))
     # A bound on answers that are not passed is one on flags, and with a review on both.
     return text.replace("flags", "withholds") if report["three_way"] else text
@@ -302,8 +291,7 @@ def _attainable_instead(offered: Json, parameters: Json) -> str:
     if offered["is_attainable"]:
         return ""
     lower = [
-        f"{percent(step['promise'])} (at {percent(step['fpr']['estimate'])} "
-        f"{parameters['unit'].alarms})"
+        step
         for step in offered["steps"]
         if 0.0 < step["promise"] < offered["target"] and step["fpr"]["estimate"] is not None
     ]
@@ -315,13 +303,12 @@ def _attainable_instead(offered: Json, parameters: Json) -> str:
 def baselines_finding(confounds: Json) -> str:
     """Return which baselines rank as well, and with which one the score goes together most."""
     rows = confounds["rows"]
-    names = {
-        key: [row["name"] for row in rows if row["ranks"] == ranks]
-        for key, ranks in (("better", "better"), ("alike", "as well"))
-    }
+    better, alike = (
+        [row["name"] for row in rows if row["ranks"] == ranks] for ranks in ("better", "as well")
+    )
     known = [row for row in rows if row["spearman"]["estimate"] is not None]
     closest = max(known, key=lambda row: abs(row["spearman"]["estimate"]), default=None)
-    return say("verdict.baselines", confounds, **names, closest=closest)
+    return say("verdict.baselines", confounds, better=better, alike=alike, closest=closest)
 
 
 def verdict_summary(result: Json) -> str:
@@ -349,45 +336,36 @@ def next_step(report: Json) -> str:
 
 def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     """Return the code of what to do now, with its parameters."""
-    if report["verdict"] == "certified":
-        return "export", {}
-    if report.get("reason_code") == "looked_before":
-        return "certify_anew", {}
-    if report.get("reason_code") == "rows_alike":
-        return "name_rows", {}
-    if by_sentence(report):
-        return _sentences_next_step(report)
+    verdict, sentences, code = report["verdict"], by_sentence(report), report.get("reason_code")
     codes = {item["code"] for item in report["warnings"]}
-    if "reversed_direction" in codes:
+    if verdict == "certified":
+        return "export", {}
+    if code in ("looked_before", "rows_alike"):
+        return {"looked_before": "certify_anew", "rows_alike": "name_rows"}[code], {}
+    if "reversed_direction" in codes and not sentences:
         if report["score"]["name"] == "column":
             return "check_direction", {"command": turned(report)}
         return "use_another", {"command": for_several(report)}
-    if report["verdict"] == "rejected":
-        return "accept_more", {"command": for_several(report)}
-    if report["risks"]:
+    if verdict == "rejected":
+        return ("keep_less", {}) if sentences else ("accept_more", {"command": for_several(report)})
+    if report["risks"] and not sentences:
         return "certify_risks", {}
-    if report["max_fpr"] is None:
-        return "state_limit", {}
-    caught, required = report["certificate"]["coverage"]["lower"], report["min_coverage"]
-    loose = report["guarantee"] not in OF_THIS_THRESHOLD and caught < required
-    if loose and report["by_group"] and required >= 1.0 - report["alpha"] - 1e-12:
-        # It aims at what is required: more labels do not change that.
-        return "use_pac_by_group", {}
-    if loose and not report["by_group"]:
-        return "use_pac", {}
-    return label_anew(report["certificate"], once="clustered" in codes) or ("too_close", {})
-
-
-def _sentences_next_step(report: Json) -> tuple[str, dict[str, Any]]:
-    certificate = report["certificate"]
-    if report["verdict"] == "rejected":
-        return "keep_less", {}
-    if report["requirement"].get("min_kept") is None:
+    if sentences and report["requirement"].get("min_kept") is None:
         return "state_kept", {}
-    short = certificate["coverage"]["lower"] < report["min_coverage"]
-    if report["guarantee"] not in OF_THIS_THRESHOLD and short:
-        return "use_pac_sentences", {}
-    return label_anew(certificate) or ("too_close", {})
+    if not sentences and report["max_fpr"] is None:
+        return "state_limit", {}
+    certificate, required = report["certificate"], report["min_coverage"]
+    loose = report["guarantee"] not in OF_THIS_THRESHOLD
+    if loose and certificate["coverage"]["lower"] < required:
+        if sentences:
+            return "use_pac_sentences", {}
+        if not report["by_group"]:
+            return "use_pac", {}
+        if required >= 1.0 - report["alpha"] - 1e-12:
+            # It aims at what is required: more labels do not change that.
+            return "use_pac_by_group", {}
+    once = "clustered" in codes and not sentences
+    return label_anew(certificate, once=once) or ("too_close", {})
 
 
 def label_anew(certificate: Json, *, once: bool = False) -> tuple[str, dict[str, Any]] | None:
@@ -424,15 +402,17 @@ def assumptions(report: Json) -> list[str]:
         codes = ["same_answers", "about_removed", "marks", "up_to_there", "tears"]
         codes += ["undefined_sentence", "intervals_by_betting"]
         return [say(f"assumption.{code}", report) for code in codes]
-    codes = ["same_source", *(["same_proportion"] if report["risks"] else [])]
-    codes += ["labels", "intervals", "undefined"]
-    refusable, policy = "", report["undefined"]["policy"]
-    if policy == "pass":
-        refusable = "misses"
-    elif report["three_way"] and policy == "flag":
-        refusable = "false alarms"
-    lines = [say(f"assumption.{code}", report) for code in codes]
-    return [*lines, *([say("assumption.refusable", promised=refusable)] if refusable else [])]
+    policy, three_way = report["undefined"]["policy"], report["three_way"]
+    applies = {
+        "assumption.same_source": True,
+        "assumption.same_proportion": report["risks"],
+        "assumption.labels": True,
+        "assumption.intervals": True,
+        "assumption.undefined": True,
+        "assumption.refusable": policy == "pass" or (three_way and policy == "flag"),
+    }
+    promised = "misses" if policy == "pass" else "false alarms"
+    return [line for _, line in say_each(applies, report, promised=promised)]
 
 
 def review_reasons() -> dict[str, str]:

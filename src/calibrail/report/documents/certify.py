@@ -2,30 +2,16 @@
 
 import shlex
 
-from calibrail.report.document import (
-    Bullet,
-    Document,
-    Json,
-    Section,
-    Table,
-    Text,
-    Tile,
-    section,
-    texts,
-)
+from calibrail.report import document as parts
+from calibrail.report.document import Json
+from calibrail.report.documents import calibrate_messages as messages
 from calibrail.report.documents import label, measures
-from calibrail.report.documents.calibrate_messages import (
-    by_sentence,
-    label_anew,
-    removal_summary,
-    verdict_summary,
-)
 from calibrail.report.documents.data import known_as_copies
-from calibrail.report.messages import say
+from calibrail.report.messages import say, say_each
 from calibrail.report.text import group_label, plain, share_with_bounds
 
 
-def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document:
+def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Document:
     """Return the verdict with its exact bounds.
 
     Parameters
@@ -38,44 +24,46 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
     if certificate.get("sequential"):
         return label.label_document(certificate, guardrail=guardrail)
     coverage, verdict = certificate["coverage"], certificate["verdict"]
-    lines, trims = measures.rates(certificate, certificate), by_sentence(certificate)
+    lines, trims = measures.rates(certificate, certificate), messages.by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
     joint, blocked = certificate["confidence"], ""
-    in_short = f"{removal_summary(certificate)} " if trims else ""
+    in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         blocked = say("certify.blocked", rate=flagged)
     options = (certificate.get("reading") or {}).get("options")
     intervals = "intervals_of_sentences" if trims else "intervals"
     risks = measures.table("The risks", measures.risk_lines(certificate.get("risks") or ()), joint)
-    return Document(
+    return parts.Document(
         "certificate of",
         subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
-        summary=f"{in_short}{verdict_summary(certificate)}",
+        summary=f"{in_short}{messages.verdict_summary(certificate)}",
         tiles=tuple(measures.tiles(lines))
         if trims
-        else (Tile("Caught", *lines[0][1:4]), Tile("False alarms", *lines[1][1:4])),
+        else (parts.Tile("Caught", *lines[0][1:4]), parts.Tile("False alarms", *lines[1][1:4])),
         blocks=(
-            section(
+            parts.section(
                 "On the held-out data",
                 measures.rates_figure(certificate, certificate),
                 measures.table("On the held-out data", [*lines, *more], coverage["confidence"]),
-                Text(say(f"certify.{intervals}", confidence=joint)),
-                Text(measures.flips(certificate)),
-                Text(blocked),
-                Text(say("certify.read_with", options=shlex.join(options)) if options else ""),
+                parts.Text(say(f"certify.{intervals}", confidence=joint)),
+                parts.Text(measures.flips(certificate)),
+                parts.Text(blocked),
+                parts.Text(
+                    say("certify.read_with", options=shlex.join(options)) if options else ""
+                ),
             ),
-            section("The risks", risks),
+            parts.section("The risks", risks),
             _groups(certificate["by_group"]) if certificate.get("by_group") else None,
         ),
-        warnings=[Bullet(text) for text in certificate.get("warnings", ())],
+        warnings=[parts.Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
         data=certificate.get("data") or {},
     )
 
 
-def _groups(by_group: Json) -> Section:
+def _groups(by_group: Json) -> parts.Section:
     """Show bounds and verdict of every group."""
     title = f"By {plain(by_group['column'])}"
     trims = any(row.get("kept") for row in by_group["rows"])
@@ -92,8 +80,8 @@ def _groups(by_group: Json) -> Section:
     ]
     corrected = say("certify.corrected", by_group, n=len(rows))
     rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
-    columns = texts("Group", *rates, "Kept", "Verdict", "More needed")
-    return section(title, Table(title, columns, rows), Text(corrected))
+    columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
+    return parts.section(title, parts.Table(title, columns, rows), parts.Text(corrected))
 
 
 def _needed(needed: Json) -> str:
@@ -103,21 +91,20 @@ def _needed(needed: Json) -> str:
 
 
 def _next_step(certificate: Json) -> str:
-    trims = by_sentence(certificate)
+    trims, needed = messages.by_sentence(certificate), certificate["needed"]
     limits = "--min-coverage, --min-kept" if trims else "--min-coverage, --max-fpr"
-    if certificate["verdict"] == "certified":
-        return say("certify.use")
-    if certificate["verdict"] == "rejected":
-        return say("certify.do_not_rely", limits=limits)
-    if certificate.get("freshness") == "calibration data":
-        return say("certify.use_unseen")
-    if certificate.get("freshness") == "unknown" and not any(certificate["needed"].values()):
-        return say("certify.identify_rows")
-    if trims and certificate["min_kept"] is None:
-        return say("verdict.state_kept")
-    if not trims and certificate["max_fpr"] is None:
-        return say("verdict.state_limit")
-    if anew := label_anew(certificate, once=bool(certificate.get("n_set_aside"))):
+    verdict, freshness = certificate["verdict"], certificate.get("freshness")
+    cases = {
+        "certify.use": verdict == "certified",
+        "certify.do_not_rely": verdict == "rejected",
+        "certify.use_unseen": freshness == "calibration data",
+        "certify.identify_rows": freshness == "unknown" and not any(needed.values()),
+        "verdict.state_kept": trims and certificate["min_kept"] is None,
+        "verdict.state_limit": not trims and certificate["max_fpr"] is None,
+    }
+    if code := next((code for code, is_so in cases.items() if is_so), None):
+        return say(code, limits=limits)
+    if anew := messages.label_anew(certificate, once=bool(certificate.get("n_set_aside"))):
         code, parameters = anew
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)
@@ -144,19 +131,19 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
     rows, copies = (certificate["by_group"] or {"rows": ()})["rows"], certificate["copies"]
     groups = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]
     applies = {
-        "seen_before": certificate["n_seen_before"],
-        "same_file": same_file,
-        "copies": copies["n"],
-        "set_aside": certificate["n_set_aside"],
-        "errors": certificate["n_errors"],
-        "undefined": certificate["n_undefined"],
+        "certify.seen_before": certificate["n_seen_before"],
+        "certify.same_file": same_file,
+        "certify.copies": copies["n"],
+        "certify.set_aside": certificate["n_set_aside"],
+        "certify.errors": certificate["n_errors"],
+        "certify.undefined": certificate["n_undefined"],
         # Groups may be rejected although the verdict about all answers together is not.
-        "rejected_groups": groups and certificate["verdict"] != "rejected",
+        "certify.rejected_groups": groups and certificate["verdict"] != "rejected",
     }
     parameters = {
-        "sentences": by_sentence(certificate),
+        "sentences": messages.by_sentence(certificate),
         "policy": policy,
         "groups": groups,
         "known": known_as_copies(copies) if copies["n"] else "",
     }
-    return [say(f"certify.{code}", certificate, parameters) for code in applies if applies[code]]
+    return [text for _, text in say_each(applies, certificate, parameters)]

@@ -6,19 +6,11 @@ from typing import Final
 
 from calibrail.formatting import Scale, percent
 from calibrail.report import document as parts
+from calibrail.report import text
 from calibrail.report.document import Json
 from calibrail.report.documents import measures
 from calibrail.report.figures.comparison import MOST_SERIES, coverage_svg, sweep_rows, sweep_svg
-from calibrail.report.text import (
-    count_of,
-    interval,
-    measure_cell,
-    p_number,
-    p_value,
-    plain,
-    share,
-    share_cell,
-)
+from calibrail.report.messages import say
 
 #: Characters of a name in a terminal's table.
 _NAME_WIDTH: Final = 22
@@ -28,23 +20,24 @@ _BASELINES: Final = 3
 
 def all_scores(comparison: Json) -> parts.Section:
     """Show detectors first, then the baselines, then why some have no numbers."""
-    winner, many = comparison["winner"]["name"], _are_many(comparison)
-    where: parts.Where = "page" if many else "both"
-    against = {test["name"]: test["fpr"] for test in comparison["paired"]["against_best"]}
+    winner, where = comparison["winner"], _where(comparison)
+    many, against = where == "page", comparison["paired"]["against_best"]
+    p_values = {test["name"]: test["fpr"]["p_adjusted"] for test in against}
 
     def row(item: Json) -> parts.Row:
         test = item.get("test") or item
         caught, band = test.get("coverage"), test.get("coverage_band")
         low = band and not band["inside"] and test["coverage"]["count"] <= band["highest"]
+        below, p = ", below the expected range" * bool(low), p_values.get(item["name"])
         return (
-            parts.Cell(str(item["name"]), style="strong" if item["name"] == winner else ""),
+            parts.Cell(str(item["name"]), style="strong" if item["name"] == winner["name"] else ""),
             Scale.of(item.get("score")).text(item.get("threshold")),
-            parts.Cell(share(caught), interval(caught) + ", below the expected range" * bool(low)),
-            share_cell(test.get("fpr")),
-            measure_cell(test.get("auroc")),
-            measure_cell(item.get("partial_auroc")),
-            measure_cell(test.get("overlap")),
-            *([_tested(against.get(item["name"]))] if many else []),
+            parts.Cell(text.share(caught), text.interval(caught) + below),
+            text.share_cell(test.get("fpr")),
+            text.measure_cell(test.get("auroc")),
+            text.measure_cell(item.get("partial_auroc")),
+            text.measure_cell(test.get("overlap")),
+            "" if p is None or not many else text.p_number(p),
             str(item.get("verdict") or ""),
         )
 
@@ -58,59 +51,35 @@ def all_scores(comparison: Json) -> parts.Section:
         parts.TableColumn(f"AUROC, {least}+ caught", "right", brief="AUROC 80+", where=where),
         parts.TableColumn("Overlap", "right", where=where),
         # In place of the table of paired tests, which would not fit on the screen.
-        *([parts.TableColumn("p", "right", where="terminal")] if many else []),
+        parts.TableColumn("p", "right", where="terminal"),
         parts.TableColumn("Verdict"),
     )
     every = (*comparison["detectors"], *others)
     title, rows = "Fewest false alarms first", measures.with_baselines(row, every, baselines)
-    on_page = parts.Table(f"{title}, on the test part", columns, rows, where=where)
-    tables = [on_page]
+    tables = [parts.Table(f"{title}, on the test part", columns, rows, where=where)]
     if many:
-        candidate = comparison["winner"]["candidate"]
-        tested = f"; p: more than {plain(candidate)} at the same coverage (Holm)" if against else ""
         best = measures.with_baselines(row, every, baselines[:_BASELINES])
         if baselines[_BASELINES:]:
             at = best.index(parts.Heading("Baselines"))
             best[at] = parts.Heading(f"The best {_BASELINES} baselines of {len(baselines)}")
+        tested = say("compare.tested_against", winner) if against else ""
         tables.append(parts.Table(f"{title}{tested}", columns, best, where="terminal"))
+    # Where chance puts the share caught: the same for all scores, whatever they are.
+    bands = (item["test"]["coverage_band"] for item in comparison["detectors"])
+    reasons = ((item.get("partial_auroc") or {}).get("reason") for item in comparison["detectors"])
+    about = {"band": next(filter(None, bands), None), "why": next(filter(None, reasons), "")}
     return parts.section(
         "All scores on the same split",
         *tables,
         measures.without_threshold((*others, *baselines)),
-        parts.note(
-            f"{_expected(comparison)}AUROC at high coverage counts only thresholds that catch "
-            f"at least {least}, standardised (0.5 = guessing, 1 = perfect){_few(comparison)}. "
-            "Overlap: 0 = the two classes' scores are apart, 1 = the same. Each verdict is on this "
-            "score alone, named in advance."
-        ),
+        parts.note(say("compare.score_columns", about, least=least)),
     )
 
 
-def _tested(gap: Json | None) -> str:
-    return "" if gap is None or gap["p_adjusted"] is None else p_number(gap["p_adjusted"])
-
-
-def _few(comparison: Json) -> str:
-    """Say why the AUROC at high coverage has no interval, where it has none."""
-    reasons = [item.get("partial_auroc") or {} for item in comparison["detectors"]]
-    why = next((item["reason"] for item in reasons if item.get("reason")), "")
-    return f"; {why}" if why else ""
-
-
-def _are_many(comparison: Json) -> bool:
-    """Return whether a screen holds one table of the detectors, and no more."""
-    return len(comparison["detectors"]) + len(comparison["uncalibrated"]) > MOST_SERIES
-
-
-def _expected(comparison: Json) -> str:
-    """Say where chance puts the share caught: the same for all scores, whatever they are."""
-    for item in comparison["detectors"]:
-        if band := item["test"]["coverage_band"]:
-            return (
-                f"If the promise holds, {interval(band)} of the test hallucinations are caught in "
-                f"{percent(band['confidence'])} of all splits (ties only add to that). "
-            )
-    return ""
+def _where(comparison: Json) -> parts.Where:
+    """Return where all tables are shown: of many detectors a screen holds one, and no more."""
+    many = len(comparison["detectors"]) + len(comparison["uncalibrated"]) > MOST_SERIES
+    return "page" if many else "both"
 
 
 def paired_tests(comparison: Json) -> parts.Section | None:
@@ -118,26 +87,12 @@ def paired_tests(comparison: Json) -> parts.Section | None:
     winner, paired = comparison["winner"], comparison["paired"]
     if not paired["against_best"]:
         return None
-    halves, level = winner["halves"], f"{winner['level']:.3g}"
     return parts.section(
         "Who is ahead",
-        parts.Text(
-            "Every score against the same reference, on the same answers (calibration part and "
-            f"the half of the test part that chooses: rank {halves['rank']} of "
-            f"{halves['choosing']['n_hallucinated']:,} hallucinated answers, "
-            f"{halves['choosing']['n_faithful']:,} faithful ones). A positive number of points "
-            "means more false alarms than the reference at the same coverage. p-values up to "
-            f"{level} separate; they are corrected (Holm) among the detectors, and among the "
-            "baselines.",
-            where="page",
-        ),
+        parts.Text(say("compare.paired", winner), where="page"),
         _paired(comparison, winner["candidate"], paired["against_best"]),
         _paired(comparison, winner["best_baseline"], paired["against_best_baseline"]),
-        parts.note(
-            "At these thresholds: faithful answers that only this score flags, against those "
-            "that only the reference flags. McNemar's test takes the calibrated thresholds as "
-            "given, the luck of one calibration with them; so it does not choose."
-        ),
+        parts.note(say("compare.mcnemar")),
     )
 
 
@@ -157,23 +112,26 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
     rows = []
     for test in tests:
         fpr, area, counts = test["fpr"], test["auroc"], test["mcnemar"]
-        gap, ranked = parts.Cell("none"), parts.Cell("none")
-        if fpr["estimate"] is not None:
-            span = f"{_points(fpr['lower'])} to {_points(fpr['upper'])}"
-            gap = parts.Cell(_points(fpr["estimate"]), span)
-        if area["estimate"] is not None:
-            span = f"{area['lower']:+.3f} to {area['upper']:+.3f}"
-            ranked = parts.Cell(f"{area['estimate']:+.3f}", span)
+        gap = _difference([_points(fpr[end]) for end in _ENDS if fpr["estimate"] is not None])
+        ranked = _difference([f"{area[end]:+.3f}" for end in _ENDS if area["estimate"] is not None])
         mcnemar = parts.Cell(
             f"{counts['only_first']:,} against {counts['only_second']:,}",
-            f"McNemar {p_value(counts['p_adjusted'])}",
+            f"McNemar {text.p_value(counts['p_adjusted'])}",
         )
-        p, p_area = p_number(fpr["p_adjusted"]), p_number(area["p_adjusted"])
+        p, p_area = (text.p_number(measure["p_adjusted"]) for measure in (fpr, area))
         rows.append((_name(test), gap, gap.below, p, mcnemar, ranked, p_area))
-    name = plain(reference)
-    title = f"Against {name}, at the same coverage; p corrected (Holm)"
-    where: parts.Where = "page" if _are_many(comparison) else "both"
-    return parts.section(f"Against {name}", parts.Table(title, columns, rows, where=where))
+    name = f"Against {text.plain(reference)}"
+    title = f"{name}, at the same coverage; p corrected (Holm)"
+    return parts.section(name, parts.Table(title, columns, rows, where=_where(comparison)))
+
+
+#: What is known of a difference.
+_ENDS: Final = ("estimate", "lower", "upper")
+
+
+def _difference(texts: Sequence[str]) -> parts.Cell:
+    """Return a difference with its interval below, or a word where there is none."""
+    return parts.Cell(texts[0], " to ".join(texts[1:])) if texts else parts.Cell("none")
 
 
 def _name(item: Json) -> parts.Cell:
@@ -202,33 +160,17 @@ def on_answers_that_did_not_choose(comparison: Json) -> parts.Section | None:
     winner, tests = comparison["winner"], comparison["paired"]["confirming"]
     if not winner["name"]:
         return None
-    counts, bounds = winner["halves"]["confirming"], winner["certificate"]
-    return parts.section(
-        "On answers that did not choose",
-        parts.Text(
-            f"{counts['n_hallucinated']:,} hallucinated and {counts['n_faithful']:,} faithful "
-            "test answers had no part in the choice. At the calibrated thresholds, as they are:",
-            where="page",
-        ),
+    sentences = [
+        say("compare.not_choosing", winner["halves"]["confirming"]),
         *(
-            parts.Text(
-                f"On answers that did not choose, the threshold of {test['name']} flags "
-                f"{_points(abs(gap)).removeprefix('+')} points {'more' if gap > 0 else 'fewer'} of "
-                f"the faithful ones than that of {test['against']} "
-                f"(McNemar, {p_value(test['fpr']['p_adjusted'])}).",
-                where="page",
-            )
+            say("compare.gap", test, points=_points(abs(gap)).removeprefix("+"))
             for test in tests
             if (gap := test["fpr"]["estimate"]) is not None
         ),
-        parts.Text(
-            f"Exact bounds there (Clopper-Pearson, counting {bounds['counted']}): caught "
-            f"{share(bounds['coverage'])} ({interval(bounds['coverage'])}), false alarms "
-            f"{share(bounds['fpr'])} ({interval(bounds['fpr'])}). "
-            f"{bounds['verdict'].capitalize()}. {bounds['reason']}",
-            where="page",
-        ),
-    )
+        say("compare.exact_bounds", winner["certificate"]),
+    ]
+    blocks = (parts.Text(sentence, where="page") for sentence in sentences)
+    return parts.section("On answers that did not choose", *blocks)
 
 
 def at_same_coverage(comparison: Json) -> parts.Section | None:
@@ -238,30 +180,13 @@ def at_same_coverage(comparison: Json) -> parts.Section | None:
         return None
     figure = None
     if any(item.get("curve") for item in detectors[:MOST_SERIES]):
-        some = f", for the {MOST_SERIES} detectors with the fewest false alarms"
-        figure = parts.Figure(
-            "coverage",
-            partial(coverage_svg, comparison),
-            "What every coverage costs on the test answers"
-            f"{some if len(detectors) > MOST_SERIES else ''}. Dashed: the target. Shaded: where "
-            "the AUROC at high coverage counts.",
-        )
-    attainable = [
-        f"{plain(item['name'])} can catch, for so many false alarms: "
-        + "; ".join(f"{share(at['coverage'])} for {share(at['fpr'])}" for at in item["at"][::-1])
-        + "."
-        for item in matched["attainable"]
-    ]
+        caption = say("compare.coverage_figure", comparison, most=MOST_SERIES)
+        figure = parts.Figure("coverage", partial(coverage_svg, comparison), caption)
+    attainable = [say("compare.attainable", item) for item in matched["attainable"]]
     few = "Scores with few distinct values"
     return parts.section(
         "At the same coverage of the test answers",
-        parts.Text(
-            "Calibrated thresholds catch somewhat different shares of the test answers. Here "
-            "each threshold is set on the test answers themselves, so that all catch the same "
-            "share, or the next one that ties allow. This describes the data; it promises "
-            "nothing and decides nothing.",
-            where="page",
-        ),
+        parts.Text(say("compare.same_coverage"), where="page"),
         figure,
         *(_level(comparison, level) for level in matched["levels"]),
         parts.folded(few, parts.Bullets(few, attainable)),
@@ -269,28 +194,24 @@ def at_same_coverage(comparison: Json) -> parts.Section | None:
 
 
 def _level(comparison: Json, level: Json) -> parts.Block:
-    which, setter = "the target", level["set_by"]
-    if setter is not None:
-        which = f"the most that {plain(setter)} catches short of flagging everything"
-    heading = f"{percent(level['coverage'])} of the test hallucinations caught ({which})"
+    heading = say("compare.level", level)
     rates = parts.numbers("Caught", "False alarms")
     columns = (parts.TableColumn("Score", most=26), *rates, _interval_column(comparison))
     rows = [
         (
             _name(row),
-            parts.Cell(share(row["attained"]), count_of(row["attained"])),
-            share_cell(row["fpr"]),
-            interval(row["fpr"]),
+            parts.Cell(text.share(row["attained"]), text.count_of(row["attained"])),
+            text.share_cell(row["fpr"]),
+            text.interval(row["fpr"]),
         )
         for row in level["rows"]
     ]
     table = parts.Table(f"With {heading}", columns, rows)
     missing = next((why for row in level["rows"] if (why := row["fpr"]["reason"])), "")
     why = parts.note(f"At least: {missing}." if missing else "")
-    if setter is None:
+    if level["set_by"] is None:
         return parts.section(heading, table, why, where="page")
-    where: parts.Where = "page" if _are_many(comparison) else "both"
-    return parts.Folded(heading, (table, why), where)
+    return parts.Folded(heading, (table, why), _where(comparison))
 
 
 def other_targets(comparison: Json) -> parts.Section:
@@ -300,34 +221,25 @@ def other_targets(comparison: Json) -> parts.Section:
     full: list[parts.Row] = []
     scales = {item["name"]: Scale.of(item["score"]) for item in comparison["detectors"]}
     for name, baseline, entries in sweep_rows(comparison):
-        scale = scales.get(name, Scale())
+        known = [entry if entry and entry["fpr"] else None for entry in entries]
         if not baseline:
-            short.append((name, *(share(e["fpr"]) if e and e["fpr"] else "-" for e in entries)))
-        full.append(
-            (
-                parts.Cell(name, "baseline" if baseline else ""),
-                *(_target(entry, scale) for entry in entries),
-            )
+            short.append((name, *(text.share(e["fpr"]) if e else "-" for e in known)))
+        about = {"scale": scales.get(name, Scale())}
+        cells = (
+            parts.Cell(text.share(entry["fpr"]), say("compare.at_target", entry, about))
+            if entry
+            else parts.Cell("none")
+            for entry in known
         )
-    notes = [
-        f"{percent(1 - entry['alpha'])} cannot be promised with n = {entry['n']:,}: "
-        f"{entry['minimum_n']:,} "
-        + ("groups with " if entry["counted"] == "groups" else "")
-        + "hallucinated calibration answers are needed."
-        for entry in sweep
-        if not entry["rank"]
-    ]
-    shown = [] if _are_many(comparison) else short
+        full.append((parts.Cell(name, "baseline" if baseline else ""), *cells))
+    notes = [say("compare.not_promised", entry) for entry in sweep if not entry["rank"]]
+    shown = [] if _where(comparison) == "page" else short
     columns = parts.numbers(*(percent(1.0 - entry["alpha"]) for entry in sweep))
     title = "Caught and false alarms at every target"
     figure = parts.Figure("alpha_sweep", partial(sweep_svg, comparison))
     return parts.section(
         "Other targets",
-        parts.Text(
-            "What it would cost to promise more or less. Each promise holds for one target "
-            "chosen in advance, not for the best of these.",
-            where="page",
-        ),
+        parts.Text(say("compare.other_targets"), where="page"),
         figure if short and comparison["detectors"] else None,
         parts.Table(
             "False alarms if so many hallucinations are to be caught",
@@ -339,11 +251,3 @@ def other_targets(comparison: Json) -> parts.Section:
         *map(parts.note, notes),
         parts.folded(title, parts.Table(title, (parts.TableColumn("Promised"), *columns), full)),
     )
-
-
-def _target(row: Json | None, scale: Scale) -> parts.Cell:
-    if not row or not row["fpr"]:
-        return parts.Cell("none")
-    caught, limit = share(row["coverage"]), scale.text(row["threshold"])
-    below = f"{interval(row['fpr'])}; caught {caught}; threshold {limit}"
-    return parts.Cell(share(row["fpr"]), below)

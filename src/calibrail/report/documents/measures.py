@@ -8,31 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.formatting import Scale, count, number, percent
-from calibrail.report.document import (
-    Bullets,
-    Cell,
-    Figure,
-    Heading,
-    Json,
-    Row,
-    Table,
-    TableColumn,
-    Tile,
-    texts,
-)
+from calibrail.report import document as parts
+from calibrail.report import text
+from calibrail.report.document import Json
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import distributions_svg, drawn_range, rates_svg
-from calibrail.report.text import (
-    bounds,
-    capital,
-    count_of,
-    estimate,
-    interval,
-    p_value,
-    plain,
-    share,
-    threshold,
-)
+from calibrail.report.messages import say
+from calibrail.report.text import share
 
 #: The two classes, in the order in which they are named.
 LABELS: Final = ("hallucinated", "faithful")
@@ -54,16 +36,18 @@ _BRIEF: Final = {
 Line = tuple[str, str, str, str, str]
 
 
-def table(title: str, lines: Sequence[Line], confidence: float) -> Table:
+def table(title: str, lines: Sequence[Line], confidence: float) -> parts.Table:
     """Return measures with their intervals and what was asked."""
-    heads = texts(f"{percent(confidence)} interval", "Asked", "Counts")
-    columns = (TableColumn("Measure", brief=""), TableColumn("Value", "right"), *heads)
-    return Table(title, columns, [(*line[:4], Cell(line[4], style="muted")) for line in lines])
+    heads = parts.texts(f"{percent(confidence)} interval", "Asked", "Counts")
+    columns = (parts.TableColumn("Measure", brief=""), parts.TableColumn("Value", "right"), *heads)
+    return parts.Table(
+        title, columns, [(*line[:4], parts.Cell(line[4], style="muted")) for line in lines]
+    )
 
 
 def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line:
     """Return a share as a line of a table of measures; ``about`` follows its counts."""
-    return (name, share(value), interval(value), asked, f"{count_of(value)}{about}")
+    return (name, share(value), text.interval(value), asked, f"{text.count_of(value)}{about}")
 
 
 def rates(measured: Json, asked: Json) -> list[Line]:
@@ -71,8 +55,12 @@ def rates(measured: Json, asked: Json) -> list[Line]:
     if measured.get("kept_supported") or measured.get("kept"):
         return trim_rates(measured, asked)
     return [
-        share_line("Caught", measured["coverage"], _least(asked["min_coverage"]), " hallucinated"),
-        share_line("False alarms (FPR)", measured["fpr"], _limit(asked["max_fpr"]), " faithful"),
+        share_line(
+            "Caught", measured["coverage"], _bound(">=", asked["min_coverage"]), " hallucinated"
+        ),
+        share_line(
+            "False alarms (FPR)", measured["fpr"], _bound("<=", asked["max_fpr"]), " faithful"
+        ),
     ]
 
 
@@ -90,13 +78,13 @@ def trim_rates(measured: Json, asked: Json) -> list[Line]:
     ]
     among = f", those {' or '.join(withheld)} among them" if withheld else ""
     about = f" hallucinated answers{among}"
-    lines = [share_line("Freed", freed, _least(asked["min_coverage"]), about)]
+    lines = [share_line("Freed", freed, _bound(">=", asked["min_coverage"]), about)]
     if kept := measured.get("kept_supported") or measured.get("kept"):
         # A mean of shares: its count is no number of answers.
         over = f"mean over {count(kept['n'], 'answer')}"
-        least = _least(asked.get("min_kept"))
-        lines.append(("Supported sentences kept", share(kept), interval(kept), least, over))
-    limit = _limit(asked["max_fpr"])
+        least = _bound(">=", asked.get("min_kept"))
+        lines.append(("Supported sentences kept", share(kept), text.interval(kept), least, over))
+    limit = _bound("<=", asked["max_fpr"])
     lines.append(share_line("Faithful answers touched", measured["fpr"], limit, " faithful"))
     if emptied := measured.get("emptied"):
         lines.append(share_line("Emptied: nothing is left", emptied, about=" answers"))
@@ -115,35 +103,29 @@ def left_whole(measured: Json) -> Iterator[Line]:
         yield share_line("The detector failed", failed, about=about)
 
 
-def tiles(lines: Iterable[Line]) -> Iterator[Tile]:
+def tiles(lines: Iterable[Line]) -> Iterator[parts.Tile]:
     """Yield rates as the numbers to look at first; a limit that nobody asked for is left out."""
     for name, value, span, asked, _ in lines:
-        yield Tile(_BRIEF.get(name, name), value, span, asked.replace(_NO_LIMIT, ""))
+        yield parts.Tile(_BRIEF.get(name, name), value, span, asked.replace(_NO_LIMIT, ""))
 
 
-def _least(share: float | None) -> str:
-    return _NO_LIMIT if share is None else f">= {percent(share)}"
+def _bound(relation: str, share: float | None) -> str:
+    return _NO_LIMIT if share is None else f"{relation} {percent(share)}"
 
 
-def _limit(share: float | None) -> str:
-    return _NO_LIMIT if share is None else f"<= {percent(share)}"
-
-
-def rates_figure(measured: Json, asked: Json) -> Figure:
+def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     """Return a picture of what is caught and wrongly flagged, beside what was asked."""
-    rows = [
-        ("caught", measured["coverage"], asked["min_coverage"]),
-        ("false alarms", measured["fpr"], asked["max_fpr"]),
-    ]
-    about = "What is caught and what is wrongly flagged"
+    caught, alarms, about = "caught", "false alarms", "What is caught and what is wrongly flagged"
+    between: list[tuple[str, Json, float | None]] = []
     if kept := measured.get("kept"):
-        rows = [
-            ("freed", measured["coverage"], asked["min_coverage"]),
-            ("kept", kept, asked["min_kept"]),
-            ("touched", measured["fpr"], asked["max_fpr"]),
-        ]
-        about = "What is freed, kept and touched"
-    return Figure(
+        caught, alarms, about = "freed", "touched", "What is freed, kept and touched"
+        between = [("kept", kept, asked["min_kept"])]
+    rows = [
+        (caught, measured["coverage"], asked["min_coverage"]),
+        *between,
+        (alarms, measured["fpr"], asked["max_fpr"]),
+    ]
+    return parts.Figure(
         "rates",
         partial(rates_svg, rows),
         f"{about}, with bounds. Dashed: what was asked.",
@@ -162,37 +144,42 @@ def of_test_part(report: Json) -> list[Line]:
     ]
 
 
-def details(report: Json) -> Table:
+def details(report: Json) -> parts.Table:
     """Return the measures that specialists ask for."""
     test, scale = report["test"], Scale.of(report["score"])
-    lines = [
+    rows = [
         _measure("Overlap across medians", test["median_overlap"], "0.5 = same, 0 = separate"),
         _measure("Cohen's d", test["cohens_d"], f"in pooled standard deviations{_SIGN}"),
     ]
     for label in LABELS:
         stats = test["means"][label]
-        mean = scale.text(stats["mean"])
         sd = "" if stats["sd"] is None else f"SD {number(stats['sd'])}, "
-        called = capital(f"mean {scale.column or 'score'}, {label}")
-        lines.append((called, mean, "", "", f"{sd}n = {stats['n']:,}"))
-    welch, detail = test["welch"], test["welch"]["reason"]
+        called = text.capital(f"mean {scale.column or 'score'}, {label}")
+        about = f"{sd}n = {stats['n']:,}"
+        rows.append((called, scale.text(stats["mean"]), "", "", about))
+    welch, about = test["welch"], test["welch"]["reason"]
     if welch["statistic"] is not None:
-        detail = f"df = {welch['df']:.1f}, {p_value(welch['p_value'])}{_SIGN}"
-    lines.append(("Welch's t", threshold(welch["statistic"]), "", "", detail))
+        about = f"df = {welch['df']:.1f}, {text.p_value(welch['p_value'])}{_SIGN}"
+    rows.append(("Welch's t", text.threshold(welch["statistic"]), "", "", about))
     if band := test["coverage_band"]:
-        place = "inside" if band["inside"] else "outside"
+        about = f"of {band['n']:,}; observed lies {'inside' if band['inside'] else 'outside'}"
         span = f"{band['lowest']:,} to {band['highest']:,}"
-        detail = f"of {band['n']:,}; observed lies {place}"
-        lines.append(("Caught, expected range", span, "", "", detail))
-    columns = (TableColumn("Measure"), TableColumn("Value", "right"), TableColumn("About it"))
-    rows = [(line[0], Cell(line[1], line[2]), Cell(line[4], style="muted")) for line in lines]
-    return Table("More measures", columns, rows)
+        rows.append(("Caught, expected range", span, "", "", about))
+    columns = (
+        parts.TableColumn("Measure"),
+        parts.TableColumn("Value", "right"),
+        parts.TableColumn("About it"),
+    )
+    cells = [
+        (row[0], parts.Cell(row[1], row[2]), parts.Cell(row[4], style="muted")) for row in rows
+    ]
+    return parts.Table("More measures", columns, cells)
 
 
 def _measure(name: str, value: Json, detail: str) -> Line:
     if value["estimate"] is None:
-        return (name, "none", "", "", plain(value["reason"]))
-    return (name, estimate(value), bounds(value), "", detail)
+        return (name, "none", "", "", text.plain(value["reason"]))
+    return (name, text.estimate(value), text.bounds(value), "", detail)
 
 
 def risk_lines(measured: Sequence[Json]) -> list[Line]:
@@ -214,29 +201,22 @@ def flips(certificate: Json) -> str:
     if not survived:
         return ""
     side = {"coverage": "coverage", "fpr": "false alarms"}[survived["weakest"]]
-    if survived["flips"] == 0:
-        return (
-            "It rests on every label: a single wrong one, at the worst place, could undo it "
-            f"(the requirement on {side} has no slack)."
-        )
-    return (
-        f"It holds up to {percent(survived['share'])} flipped labels: any "
-        f"{count(survived['flips'], 'label')} of {survived['n']:,} may be wrong, wherever they are "
-        f"({side} would be the first to fall)."
-    )
+    return say("certify.flips" if survived["flips"] else "certify.no_flips", survived, side=side)
 
 
 def with_baselines(
-    row: Callable[[Json], Row], items: Iterable[Json], baselines: Iterable[Json]
-) -> list[Row]:
+    row: Callable[[Json], parts.Row],
+    items: Iterable[Json],
+    baselines: Iterable[Json],
+) -> list[parts.Row]:
     """Return the rows of detectors, and below them those of the baselines, if there are any."""
     below = [row(item) for item in baselines]
-    return [*map(row, items), *([Heading("Baselines")] if below else []), *below]
+    return [*map(row, items), *([parts.Heading("Baselines")] if below else []), *below]
 
 
-def without_threshold(items: Iterable[Json]) -> Bullets:
+def without_threshold(items: Iterable[Json]) -> parts.Bullets:
     """Say why some scores could not be given a threshold."""
-    return Bullets(
+    return parts.Bullets(
         "Without a threshold",
         [
             f"{item['name']}: {item['reason']}"
@@ -256,21 +236,7 @@ def part_note(part: Json | None) -> tuple[str, ...]:
     """
     if part is None:
         return ()
-    first = "" if part["limit"] is None else f"the first {count(part['limit'], 'row')}"
-    if part["sample"] is None:
-        return (
-            f"Only {first} of the source were read (--limit); the others need not be like them.",
-        )
-    of = f"{first} of the source" if first else f"the source's {count(part['drawn_from'], 'row')}"
-    whole = (
-        f", as whole groups, whatever their size, so that it is about {part['sample']:,}"
-        if part["whole_groups"]
-        else ""
-    )
-    return (
-        f"Only a part of the source was read (--sample {part['sample']}): "
-        f"{count(part['rows'], 'row')} drawn by lot (seed {part['sample_seed']}) from {of}{whole}.",
-    )
+    return (say("data.first_rows" if part["sample"] is None else "data.drawn_rows", part),)
 
 
 #: The scores of the two classes, as they are shown.
@@ -284,7 +250,7 @@ def scores_figure(
     caption: str,
     dashed: str,
     draw: Callable[..., str] = distributions_svg,
-) -> Figure | None:
+) -> parts.Figure | None:
     """Return the figure of both classes' scores; None without scores.
 
     Parameters
@@ -307,7 +273,7 @@ def scores_figure(
         used = scale.shown(report["threshold"])
         said = dashed.format(side="left" if scale.negated else "right")
     name = scale.named(scale.column or str(report["score"]["name"]))
-    return Figure(
+    return parts.Figure(
         "distributions",
         partial(draw, *scores, used, name, scale),
         caption.format(dashed=said),

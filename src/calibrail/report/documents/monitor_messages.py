@@ -1,39 +1,14 @@
 """The three answers of a monitor, and what they rest on."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from math import inf
 from typing import Final
 
 from calibrail.formatting import Scale, listed, percent
 from calibrail.report.document import Bullet, Json
-from calibrail.report.messages import is_known, say
+from calibrail.report.messages import is_known, say, say_first, word
 from calibrail.report.text import capital, group_label, plain
-
-#: What is watched, by its name in the file.
-FEATURES: Final[Mapping[str, str]] = {
-    "score": "scores",
-    "undefined": "answers without a score",
-    "question_length": "length of questions",
-    "response_length": "length of answers",
-    "chunks": "number of chunks",
-    "language": "languages",
-}
-
-#: What the numbers of a feature are.
-UNITS: Final[Mapping[str, str]] = {
-    "question_length": " characters",
-    "response_length": " characters",
-    "chunks": " chunks",
-}
-
-#: What one value of a feature is called.
-MEANS: Final[Mapping[str, str]] = {
-    "score": "score",
-    "question_length": "length of questions",
-    "response_length": "length of answers",
-}
 
 #: The two rates of a promise: what each is called, of which answers, and which end is asked.
 RATES: Final = {
@@ -44,8 +19,8 @@ RATES: Final = {
 #: What is wrong where a rate is beyond its limit.
 WRONG: Final = {"coverage": "too little is caught", "fpr": "too many false alarms"}
 
-#: Days below which an interval is shown to the minute.
-_HOURS_BELOW: Final = 3.0
+#: Length below which an interval is shown to the minute.
+_MINUTES_BELOW: Final = timedelta(days=3)
 #: New languages, or groups, that a sentence names.
 _MOST_NAMED: Final = 3
 #: Times of a log are in UTC.
@@ -72,24 +47,17 @@ def place(at: Json) -> str:
 def since(alarm: Json) -> str:
     """Return since when traffic has differed, with the interval."""
     found = alarm["since"]
-    low, high, when = (
-        place(at).removesuffix(_ZONE) for at in (found["lower"], found["upper"], found)
-    )
+    ends = found["lower"], found["upper"]
+    low, high, when = (place(at).removesuffix(_ZONE) for at in (*ends, found))
     if found["time"] is None:
         return f"{when} ({low.removeprefix('answer ')} to {high.removeprefix('answer ')})"
-    if low[:10] != high[:10]:
-        length = 10 if _days_between(found["lower"], found["upper"]) >= _HOURS_BELOW else None
-        zone = _ZONE if length is None else ""
-        return f"{when[:length]} ({low[:length]} to {high[:length]}{zone})"
-    return f"{when} ({low[11:]} to {high[11:]}{_ZONE})"
-
-
-def _days_between(begin: Json, end: Json) -> float:
-    """Return how many days lie between two places; infinitely many where a time is unknown."""
-    if begin["time"] is None or end["time"] is None:
-        return inf
-    first, last = (datetime.fromisoformat(at["time"]) for at in (begin, end))
-    return (last - first) / timedelta(days=1)
+    if low[:10] == high[:10]:
+        return f"{when} ({low[11:]} to {high[11:]}{_ZONE})"
+    if all(at["time"] for at in ends):
+        first, last = (datetime.fromisoformat(at["time"]) for at in ends)
+        if last - first < _MINUTES_BELOW:
+            return f"{when} ({low} to {high}{_ZONE})"
+    return f"{when[:10]} ({low[:10]} to {high[:10]})"
 
 
 def moved(alarm: Json, timeline: Sequence[Json] = (), scale: Scale | None = None) -> str:
@@ -106,7 +74,7 @@ def moved(alarm: Json, timeline: Sequence[Json] = (), scale: Scale | None = None
     """
     scale = scale or Scale()
     feature, before, after = alarm["feature"], alarm["before"], alarm["after"]
-    named = FEATURES.get(feature, plain(feature))
+    named = word("monitor.features", feature)
     if "shares" in before:
         most, shares = _most_changed(before["shares"], after["shares"])
         known = is_known(f"monitor.language_{most}")
@@ -115,29 +83,23 @@ def moved(alarm: Json, timeline: Sequence[Json] = (), scale: Scale | None = None
         if most == "other" and (came := _new_languages(alarm, timeline)):
             named += f" ({listed(came)})"
     elif "share" in before:
-        old, new = (_known(part["share"], percent) for part in (before, after))
+        known_shares = (part["share"] for part in (before, after))
+        old, new = ("none" if share is None else percent(share) for share in known_shares)
     else:
         # Medians are those of bins, which end where the reference does.
         of_feature = scale if feature == "score" else Scale()
-        old, new = (_known(part["mean"], of_feature.text) for part in (before, after))
-        named = f"the mean {of_feature.column or MEANS.get(feature, named)}"
-        new += UNITS.get(feature, "") + _beyond(alarm["histogram"], of_feature)
+        old, new = (of_feature.text(part["mean"]) for part in (before, after))
+        named = f"the mean {of_feature.column or word('monitor.values', feature, named)}"
+        unit = word("monitor.units", feature, "")
+        new = f"{new} {unit}".rstrip() + _beyond(alarm["histogram"], of_feature)
     return f"{named} went from {old} to {new}"
-
-
-def _known(value: float | None, said: Callable[[float], str]) -> str:
-    return "none" if value is None else said(value)
 
 
 def _most_changed(before: Json, after: Json) -> tuple[str, tuple[float, float]]:
     """Return the name whose share changed most, with both; of two, the one that grew."""
     shares = {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
-
-    def change(name: str) -> tuple[float, bool]:
-        old, new = shares[name]
-        return round(abs(new - old), 9), new > old
-
-    most = max(shares, key=change)
+    changes = {name: (round(abs(new - old), 9), new > old) for name, (old, new) in shares.items()}
+    most = max(shares, key=changes.__getitem__)
     return most, shares[most]
 
 
@@ -174,58 +136,50 @@ def scale_of(status: Json) -> Scale:
 
 def lead(status: Json) -> list[Bullet]:
     """Return the three answers that everybody looks for first."""
-    return [
-        Bullet(capital(_traffic(status)), "Traffic"),
-        Bullet(capital(_promise(status["promise"])), "Promise"),
-        Bullet(capital(_prevalence(status["prevalence"])), "Hallucinations"),
-    ]
+    texts = (_traffic(status), _promise(status["promise"]), _prevalence(status["prevalence"]))
+    titles = ("Traffic", "Promise", "Hallucinations")
+    return [Bullet(capital(text), title) for text, title in zip(texts, titles, strict=True)]
 
 
 def _traffic(status: Json) -> str:
-    traffic, timeline, n = status["traffic"], status["timeline"], status["n"]
-    reference = traffic["reference"]
+    traffic, reference = status["traffic"], status["traffic"]["reference"]
     if traffic["alarms"]:
         latest = traffic["alarms"][-1]
-        change = moved(latest, timeline, scale_of(status))
+        change = moved(latest, status["timeline"], scale_of(status))
         return say("monitor.changed", traffic, since=since(latest), change=change)
-    if not reference["complete"]:
-        return say("monitor.too_early", reference)
-    seen = n if reference["given"] else n - reference["n"]
-    return say("monitor.no_change", reference, seen=seen)
+    seen = status["n"] - (0 if reference["given"] else reference["n"])
+    cases = {"monitor.too_early": not reference["complete"], "monitor.no_change": True}
+    return say_first(cases, reference, seen=seen)
 
 
 def _promise(promise: Json) -> str:
-    if not any(promise["limits"].values()):
-        return say("monitor.no_limits")
-    decided, seen = promise["decided"], rates(promise) if promise["n_labels"] else ""
-    if decided is not None:
-        wrong = WRONG[decided["rate"]]
-        return say("monitor.broken", decided, wrong=wrong, day=day(decided["time"]), rates=seen)
-    if not promise["n_labels"]:
-        return say(
-            "monitor.drawn_without_labels" if promise["n_drawn"] else "monitor.no_labels", promise
-        )
-    if promise["state"] == "kept":
-        return say("monitor.kept", up_to=_up_to(promise), rates=seen)
-    return say("monitor.undecided", groups=_of_groups(promise), rates=seen)
-
-
-def _of_groups(promise: Json) -> str:
-    """Name the groups that are not shown, where each has to be."""
+    decided, n, until = promise["decided"] or {}, promise["n_labels"], promise["until"]
+    # Where each group has to be shown, those that are not are named.
     names = [item["group"] for item in promise["groups"] if item["state"] != "kept"]
-    if not names or not promise.get("each"):
-        return ""
     more = ["others"] if len(names) > _MOST_NAMED else []
     groups = [*map(group_label, names[:_MOST_NAMED]), *more]
-    return f" {say('monitor.groups_not_shown', groups=groups)}"
-
-
-def _up_to(promise: Json) -> str:
-    """Say up to when labels reach where answers drawn later wait for theirs."""
-    until, later = promise["until"], promise.get("n_later", 0)
-    if until is None or later <= 0:
-        return ""
-    return say("monitor.up_to", day=day(until["time"]), n_later=later)
+    not_shown = say("monitor.groups_not_shown", groups=groups) if promise.get("each") else ""
+    later, up_to = promise.get("n_later", 0), ""
+    if until is not None and later > 0:
+        # Labels reach up to then, where answers drawn later wait for theirs.
+        up_to = say("monitor.up_to", day=day(until["time"]), n_later=later)
+    return say_first(
+        {
+            "monitor.no_limits": not any(promise["limits"].values()),
+            "monitor.broken": decided,
+            "monitor.drawn_without_labels": not n and promise["n_drawn"],
+            "monitor.no_labels": not n,
+            "monitor.kept": promise["state"] == "kept",
+            "monitor.undecided": True,
+        },
+        promise,
+        decided,
+        wrong=WRONG.get(decided.get("rate", "")),
+        day=day(decided.get("time")),
+        rates=rates(promise) if n else "",
+        up_to=up_to,
+        groups=f" {not_shown}" if names and not_shown else "",
+    )
 
 
 def fallen_groups(promise: Json) -> Iterator[str]:

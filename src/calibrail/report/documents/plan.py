@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from calibrail.formatting import count, percent
+from calibrail.formatting import percent
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.figures.sequential import VERDICTS, plan_svg
+from calibrail.report.messages import say
 
 
 def document(plan: Json) -> Document:
@@ -18,88 +19,45 @@ def document(plan: Json) -> Document:
         What ``calibrail plan --json`` prints.
     """
     blocks: list[parts.Block] = [_minimum(plan)]
-    headline, premises = _headline(plan), _premises(plan) if plan["assumed"] else ""
+    headline, premises = say("plan.fewest", plan), ""
     if plan["assumed"]:
+        headline = say("plan.unreachable" if plan["at"] is None else "plan.enough", plan)
+        premises = say("plan.premises", plan)
         blocks += [
             parts.Text(headline, "strong", where="terminal"),
             parts.Text(premises, where="terminal"),
             _curve(plan),
-            parts.Text(_decider(plan) if plan["at"] else ""),
+            parts.Text(say("plan.decides", plan) if plan["at"] else ""),
         ]
     if "sequential" in plan:
         blocks.append(_sequential(plan["sequential"]))
+    of_this_threshold = plan["guarantee"] in OF_THIS_THRESHOLD
     return Document(
         "plan",
-        subject=f"to catch {percent(1.0 - plan['alpha'])} of hallucinations",
+        subject=say("plan.subject", plan),
         headline=headline,
         summary=premises,
         brief="",
         blocks=blocks,
-        next_step=_next_step(plan),
+        next_step=say(f"plan.{_next_step(plan)}", plan, of_this_threshold=of_this_threshold),
     )
 
 
 def _minimum(plan: Json) -> parts.Section:
     """Show the fewest answers that a threshold can come from."""
-    title = f"To catch {percent(1.0 - plan['alpha'])} of hallucinations, at least"
-    labels, sentence = plan["minimum_labels"], ""
-    if labels:
-        # Where a threshold is there already none calibrate, and the minimum is for the usual half.
-        share = percent(plan["calibration_share"] or 0.5)
-        sentence = (
-            f"In all: {percent(plan['base_rate'])} of the labelled answers are hallucinated, and "
-            f"{share} of those calibrate."
-        )
+    title, labels = say("plan.minimum", plan), plan["minimum_labels"]
     rows = [
         (
             f"{name}, delta = {plan['delta']:g}" if name in OF_THIS_THRESHOLD else name,
             f"{least:,}",
-            *([f"{labels[name]:,}"] if labels else []),
+            f"{labels[name]:,}" if labels else "",
         )
         for name, least in plan["minimum"].items()
     ]
-    heads = ("Hallucinated answers to calibrate", "Labelled answers in all")
-    columns = (parts.TableColumn("Guarantee"), *parts.numbers(*heads[: 2 if labels else 1]))
-    return parts.section(title, parts.Table(title, columns, rows), parts.Text(sentence))
-
-
-def _headline(plan: Json) -> str:
-    if not plan["assumed"]:
-        return f"At least {count(min(plan['minimum'].values()), 'hallucinated answer')}"
-    wanted, at = percent(plan["power"]), plan["at"]
-    if at is None:
-        return (
-            f"No number of labels gives a certificate with a probability of {wanted}: "
-            f"{plan['reason']}."
-        )
-    return (
-        f"Label {count(at['n'], 'answer')}: from there on a certificate comes out with a "
-        f"probability of at least {wanted} ({percent(at['certified'])} at {at['n']:,})."
-    )
-
-
-def _premises(plan: Json) -> str:
-    """Say what is required, and of which detector the numbers hold."""
-    assumed, share = plan["assumed"], percent(plan["calibration_share"])
-    if "coverage" in assumed:
-        who = (
-            f"a threshold that catches {percent(assumed['coverage'])} of hallucinations and flags "
-            f"{percent(assumed['fpr'])} of faithful answers"
-        )
-        aside = f"{share} set aside and the rest" if plan["calibration_share"] else "all"
-        use = f"{aside} held out to certify"
-    else:
-        who = (
-            f"a detector with an AUROC of {assumed['auroc']:.3f} (Gaussian scores "
-            f"{assumed['separation']:.2f} standard deviations apart), its threshold calibrated "
-            f"under {plan['guarantee']}"
-        )
-        use = f"{share} used to calibrate"
-    return (
-        f"Required: at least {percent(plan['min_coverage'])} caught and at most "
-        f"{percent(plan['max_fpr'])} false alarms, with {percent(plan['joint_confidence'])} joint "
-        f"confidence. Assumed: {who}; {percent(plan['base_rate'])} of the labelled answers "
-        f"hallucinated, {use}."
+    heads = parts.numbers("Hallucinated answers to calibrate", "Labelled answers in all")
+    table = parts.Table(title, (parts.TableColumn("Guarantee"), *heads), rows)
+    return parts.section(
+        title, table, parts.Text(say("plan.minimum_in_all", plan) if labels else "")
     )
 
 
@@ -107,7 +65,6 @@ def _curve(plan: Json) -> parts.Section:
     """Show the probability of each verdict by the number of labelled answers."""
     least = plan["minimum"].get(plan["guarantee"], 0)
     few = [point["n"] for point in plan["points"] if point["n_calibration"] < least]
-    needed = f"the {least:,} hallucinated answers that a threshold needs"
     rows: list[parts.Row] = [
         (
             f"{point['n']:,}",
@@ -116,104 +73,41 @@ def _curve(plan: Json) -> parts.Section:
         )
         for point in plan["points"]
     ]
-    title = "Probability of each verdict"
-    heads = parts.numbers(*map(str.capitalize, VERDICTS))
-    columns = (
-        parts.TableColumn("Labelled", "right"),
-        parts.TableColumn("", where="terminal"),
-        *heads,
+    title, bar = "Probability of each verdict", parts.TableColumn("", where="terminal")
+    labelled, *heads = parts.numbers("Labelled", *map(str.capitalize, VERDICTS))
+    return parts.section(
+        title,
+        parts.Figure("plan", partial(plan_svg, plan), say("plan.asked"))
+        if plan["curve"]["n"]
+        else None,
+        parts.Table(title, (labelled, bar, *heads), rows),
+        parts.Text(say("plan.too_few", least=least) if few else ""),
     )
-    figure = parts.Figure(
-        "plan", partial(plan_svg, plan), "Dotted: the probability that is asked for."
-    )
-    drawn = figure if plan["curve"]["n"] else None
-    dash = parts.Text(f"-: fewer than {needed}, so no verdict." if few else "")
-    return parts.section(title, drawn, parts.Table(title, columns, rows), dash)
 
 
 def _sequential(plan: Json) -> parts.Section:
     """Show how many labels a verdict takes that is looked for after every one of them."""
     title = "Labels until a verdict, looked for after every one"
-    names = {"uniform": "every answer", "active": "by a guess"}
     rows: list[parts.Row] = []
     if plan["fixed"] is not None:
-        fixed = f"{plan['fixed']:,}"
-        rows.append(("all first, one look", fixed, fixed, fixed, "-", "-"))
-    for name, said in names.items():
+        rows.append(("all first, one look", *[f"{plan['fixed']:,}"] * 3, "-", "-"))
+    for name, design in (("uniform", "every answer"), ("active", "by a guess")):
         found = plan["designs"][name]
-        spent = [
-            "-" if found[key] is None else f"{found[key]:,}"
-            for key in ("median", "percentile_80", "drawn_median")
-        ]
+        spent = [found[key] for key in ("median", "percentile_80", "drawn_median")]
+        cells = ["-" if labels is None else f"{labels:,}" for labels in spent]
         verdicts = (percent(found[verdict]) for verdict in ("certified", "rejected"))
-        rows.append((f"{name}: {said}", *spent, *verdicts))
-    columns = (
-        parts.TableColumn("Labelled"),
-        *parts.numbers("Half need", "80% need", "Drawn", "Certified", "Rejected"),
-    )
-    guess = (
-        f"Simulated: {count(plan['runs'], 'stream')} of each, at most {plan['budget']:,} labels. "
-        "Active needs a guess of how likely each answer is hallucinated; here it is as good as the "
-        "assumed detector allows, and a poorer one saves less. Drawn: answers looked at until half "
-        "of the streams have their verdict, labelled or not."
-    )
-    return parts.section(title, parts.Table(title, columns, rows), parts.Text(guess))
-
-
-def _decider(plan: Json) -> str:
-    """Say which side of the requirement decides."""
-    at = plan["at"]
-    sides = (
-        f"At {count(at['n'], 'answer')} the requirement on coverage is met with a probability of "
-        f"{percent(at['coverage_side'])}, that on false alarms with {percent(at['fpr_side'])}"
-    )
-    if plan["bottleneck"] == "coverage":
-        return f"{sides}: coverage decides, so labels of hallucinated answers help most."
-    if "coverage" in plan["assumed"]:
-        return f"{sides}: false alarms decide, so labels of faithful answers help most."
-    return (
-        f"{sides}: false alarms decide. Faithful answers narrow their bound, hallucinated ones "
-        "allow a higher threshold."
-    )
+        rows.append((f"{name}: {design}", *cells, *verdicts))
+    heads = parts.numbers("Half need", "80% need", "Drawn", "Certified", "Rejected")
+    table = parts.Table(title, (parts.TableColumn("Labelled"), *heads), rows)
+    return parts.section(title, table, parts.Text(say("plan.simulated", plan)))
 
 
 def _next_step(plan: Json) -> str:
+    """Return the code of what to do now."""
     if not plan["assumed"]:
-        base_rate = plan["base_rate"] or 0.3
-        return (
-            "Ask how likely a certificate is at the detector you expect, e.g. calibrail plan "
-            f"--alpha {plan['alpha']:g} --max-fpr 0.3 --base-rate {base_rate:g} --auroc 0.95 "
-            "--guarantee pac."
-        )
-    if plan["at"] is None and plan["guarantee"] == "marginal":
-        return (
-            "Plan with --guarantee pac, whose threshold proves the coverage by the way it is made; "
-            "a marginal one aims at 1 - alpha, and a sample shows a lower --min-coverage at best."
-        )
+        return "assume"
     if plan["at"] is None:
-        return (
-            "Accept more (--max-fpr, --alpha, --min-coverage), or find a detector that separates "
-            "better."
-        )
-    limits = f"--max-fpr {plan['max_fpr']:.10g} --confidence {plan['confidence']:.10g}"
-    coverage = f" --min-coverage {plan['min_coverage']:.10g}"
-    if "coverage" in plan["assumed"] and "sequential" in plan:
-        return (
-            "Label fresh answers until the verdict falls: calibrail label TRACES -o labels "
-            f"--guardrail guardrail.json {limits}{coverage}"
-        )
+        return "plan_pac" if plan["guarantee"] == "marginal" else "accept_more"
     if "coverage" in plan["assumed"]:
-        return (
-            f"Label {count(plan['n'], 'fresh answer')} and run calibrail certify guardrail.json "
-            f"HELDOUT {limits}{coverage}."
-        )
-    if abs(plan["min_coverage"] - (1.0 - plan["alpha"])) < 1e-9:
-        coverage = ""
-    delta = f" --delta {plan['delta']:.10g}" if plan["guarantee"] in OF_THIS_THRESHOLD else ""
-    share = plan["calibration_share"]
-    part = f" --calibration-share {share:.10g}" if share != 0.5 else ""
-    return (
-        f"Label {count(plan['n'], 'answer')} and run calibrail calibrate DATA --score NAME --alpha "
-        f"{plan['alpha']:.10g} --guarantee {plan['guarantee']}{delta} {limits}{coverage}{part} "
-        "-o run"
-    )
+        return "label_in_turn" if "sequential" in plan else "certify"
+    return "calibrate"

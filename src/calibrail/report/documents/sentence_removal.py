@@ -2,162 +2,110 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from calibrail.formatting import Scale, count, percent
 from calibrail.report import document as parts
-from calibrail.report import text
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json, Section, Text, section
+from calibrail.report.documents import calibrate_messages as messages
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_messages import (
-    assumptions,
-    by_sentence,
-    how_sure,
-    needed_auroc,
-    next_step,
-    removal_summary,
-    reviewed_for,
-    verdict_summary,
-)
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import trimmed_examples, trimmed_in_terminal
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.figures.scores import distributions_svg, freed_and_kept_svg
-from calibrail.report.text import bounds, estimate, plain
-
-#: What needs no threshold, in words.
-_SIMPLEST: Final = {
-    "nothing": "remove nothing",
-    "everything": "remove everything",
-    "least_overlapping": "remove the least overlapping sentence",
-}
+from calibrail.report.messages import facts, say, say_first
+from calibrail.report.text import bounds, estimate, interval, plain, share
 
 #: Thresholds in the folded table at most.
 _MOST_STEPS: Final = 20
 
 
-def other_thresholds(report: Json) -> parts.Section | None:
+def other_thresholds(report: Json) -> Section | None:
     """Show what other thresholds would free and keep, and what withholding whole answers does."""
     sentences, test, scale = report["sentences"], report["test"], Scale.of(report["score"])
-    curve, whole = sentences["curve"], sentences["flagged_whole"]
-    if curve is None or None in (test["freed"]["estimate"], test["kept_supported"]["estimate"]):
+    curve, kept = sentences["curve"], test["kept_supported"]
+    if curve is None or None in (test["freed"]["estimate"], kept["estimate"]):
         return None
-    rows = (*sentences["detectors"], *sentences["baselines"])
-    named = [row for row in rows if row["threshold"] is not None and _measured(row)]
-    figure = parts.Figure(
-        "freed-and-kept",
-        partial(
-            freed_and_kept_svg,
-            sentences,
-            test,
-            (report["min_coverage"], report["requirement"].get("min_kept")),
-            named,
-        ),
-        "Above and to the right is better. Dashed: what was asked.",
-    )
-    n = len(curve["thresholds"])
-    chosen = sorted({round(place) for place in np.linspace(0, n - 1, min(n, _MOST_STEPS))})
-    steps = [
-        (
-            scale.text(curve["thresholds"][place]),
-            percent(curve["freed"][place]),
-            percent(curve["kept"][place]),
-        )
-        for place in chosen
+    named = [
+        row
+        for row in (*sentences["detectors"], *sentences["baselines"])
+        if row["threshold"] is not None and row.get("freed")
+        if None not in (row["freed"]["estimate"], row["kept_supported"]["estimate"])
     ]
-    choices = "Thresholds to choose from"
-    return parts.section(
+    asked = report["min_coverage"], report["requirement"].get("min_kept")
+    draw = partial(freed_and_kept_svg, sentences, test, asked, named)
+    caption = "Above and to the right is better. Dashed: what was asked."
+    n, columns = len(curve["thresholds"]), [curve[key] for key in ("thresholds", "freed", "kept")]
+    steps = [
+        (scale.text(threshold), percent(freed), percent(kept))
+        for place in sorted({round(at) for at in np.linspace(0, n - 1, min(n, _MOST_STEPS))})
+        for threshold, freed, kept in [[column[place] for column in columns]]
+    ]
+    title, heads = "Thresholds to choose from", ("Threshold", "Freed", "Supported kept")
+    whole = sentences["flagged_whole"]["kept_supported"]
+    return section(
         "Other thresholds",
-        parts.Text(
-            "To withhold whole answers in place of sentences, at the same threshold, keeps "
-            f"{text.share(whole['kept_supported'])} of supported sentences; removing sentences "
-            f"keeps {text.share(test['kept_supported'])}. Another threshold frees more answers "
-            "and keeps less of them, or the reverse. These are plain estimates on the test part: a "
-            "threshold chosen by them needs a calibration of its own (--alpha)."
-        ),
-        figure,
-        parts.folded(
-            choices,
-            parts.Table(choices, parts.numbers("Threshold", "Freed", "Supported kept"), steps),
-        ),
+        Text(say("removal.other_thresholds", whole=whole, kept=kept)),
+        parts.Figure("freed-and-kept", draw, caption),
+        parts.folded(title, parts.Table(title, parts.numbers(*heads), steps)),
         where="page",
     )
 
 
-def _measured(row: Json) -> bool:
-    """Return whether a score frees and keeps anything that is known."""
-    return bool(row.get("freed")) and None not in (
-        row["freed"]["estimate"],
-        row["kept_supported"]["estimate"],
-    )
-
-
-def beside(report: Json) -> parts.Section:
+def beside(report: Json) -> Section:
     """Compare with the other scores, and with what needs none."""
-    sentences = report["sentences"]
-    areas = {row["name"]: row for row in (*report["detectors"], *report["baselines"])}
-    test = report["test"]
-    this = {
-        "name": report["score"].get("key") or report["score"]["name"],
+    sentences, test, score = report["sentences"], report["test"], report["score"]
+    this: dict[str, Any] = {
+        "name": score.get("key") or score["name"],
         "threshold": None if report["by_group"] else report["threshold"],
         **{key: test[key] for key in ("freed", "kept_supported", "emptied")},
     }
-    areas[this["name"]] = {"auroc": test["auroc"], "score": report["score"]}
-    scored = [row for row in sentences["baselines"] if row["name"] not in _SIMPLEST]
-    simple = [row for row in sentences["baselines"] if row["name"] in _SIMPLEST]
+    areas = {row["name"]: row for row in (*report["detectors"], *report["baselines"])}
+    areas[this["name"]] = {"auroc": test["auroc"], "score": score}
+    simplest = dict(facts("removal.simplest"))
+    scored = [row for row in sentences["baselines"] if row["name"] not in simplest]
+    simple = [row for row in sentences["baselines"] if row["name"] in simplest]
+    whole = {"name": "withhold answers whole", "threshold": None, "emptied": None}
 
     def row(item: Json) -> parts.Row:
-        known = areas.get(item["name"], {})
-        limit = Scale.of(known.get("score")).text(item["threshold"], "")
+        known, own = areas.get(item["name"], {}), item is this
+        called = simplest.get(item["name"], str(item["name"]))
         return (
-            parts.Cell(
-                _SIMPLEST.get(item["name"], str(item["name"])),
-                style="strong" if item is this else "",
-            ),
-            limit,
+            parts.Cell(called, style="strong" if own else ""),
+            Scale.of(known.get("score")).text(item["threshold"], ""),
             *(
-                text.share_cell(item[key]) if item.get(key) else ""
+                phrases.share_cell(item[key]) if item.get(key) else ""
                 for key in ("freed", "kept_supported", "emptied")
             ),
-            text.measure_cell(known["auroc"]) if known else parts.Cell(""),
-            "this one" if item is this else _compared(item),
+            phrases.measure_cell(known["auroc"]) if known else parts.Cell(""),
+            "this one" if own else _compared(item),
         )
 
     target = percent(1.0 - report["alpha"])
-    heading = f"At the same target ({target} freed), on the same answers"
-    whole = {**sentences["flagged_whole"], "name": "withhold answers whole", "threshold": None}
-    heads = parts.numbers("Threshold", "Freed", "Supported kept", "Emptied", "AUROC")
-    compared = parts.TableColumn("Compared", where="page")
-    table = parts.Table(
-        heading,
-        (parts.TableColumn("Score", most=24), *heads, compared),
-        [
-            *measures.with_baselines(row, (this, *sentences["detectors"]), scored),
-            parts.Heading("For comparison"),
-            *map(row, (*simple, {**whole, "emptied": None})),
-        ],
+    title = f"At the same target ({target} freed), on the same answers"
+    rows = [
+        *measures.with_baselines(row, (this, *sentences["detectors"]), scored),
+        parts.Heading("For comparison"),
+        *map(row, (*simple, {**sentences["flagged_whole"], **whole})),
+    ]
+    columns = (
+        parts.TableColumn("Score", most=24),
+        *parts.numbers("Threshold", "Freed", "Supported kept", "Emptied", "AUROC"),
+        parts.TableColumn("Compared", where="page"),
     )
-    return parts.section(
+    missing = [
+        f"{item['name']}: {item['reason']}"
+        for item in (*sentences["detectors"], *scored)
+        if item.get("reason")
+    ]
+    return section(
         "Against other scores",
-        parts.Text(
-            f"Every score is calibrated to the same target, {target} of answers freed, and tested "
-            "on the same answers. One is better when it keeps more of what is supported, answer by "
-            "answer. Removing everything frees every answer, too, and a score that keeps little "
-            "more than that adds little.",
-            where="page",
-        ),
-        table,
-        parts.Bullets(
-            "Without a threshold",
-            [
-                f"{item['name']}: {item['reason']}"
-                for item in (*sentences["detectors"], *scored)
-                if item.get("reason")
-            ],
-        ),
+        Text(say("removal.beside", target=target), where="page"),
+        parts.Table(title, columns, rows),
+        parts.Bullets("Without a threshold", missing),
     )
 
 
@@ -171,47 +119,21 @@ def _compared(row: Json) -> str:
     return "keeps less" if gap["upper"] < 0.0 else "unclear"
 
 
-def against_marks(spans: Json | None, confidence: float) -> parts.Section | None:
+def against_marks(spans: Json | None, confidence: float) -> Section | None:
     """Show how well the removed text covers what people marked, by characters."""
     if spans is None:
         return None
     name = "Against the marks, by characters"
     lines = [
-        (f"{called}", text.estimate(value), text.bounds(value), "", about)
-        for called, about, value in (
-            ("Precision", "of the characters removed, those marked", spans["precision"]),
-            ("Recall", "of the characters marked, those removed", spans["recall"]),
-            ("F1", "harmonic mean of both", spans["f1"]),
+        (called, estimate(spans[key]), bounds(spans[key]), "", about)
+        for key, called, about in (
+            ("precision", "Precision", "of the characters removed, those marked"),
+            ("recall", "Recall", "of the characters marked, those removed"),
+            ("f1", "F1", "harmonic mean of both"),
         )
     ]
-    return parts.section(
-        name,
-        parts.Text(
-            "Whole sentences are removed, and marks are often shorter: precision stays low even "
-            "where each sentence is rightly removed. Intervals come from resampling answers.",
-            where="page",
-        ),
-        measures.table(name, lines, confidence),
-    )
-
-
-_STOPPED: Final = {
-    "before": "Stopped before the first unsupported sentence",
-    "at": "Stopped right at it",
-    "after": "Stopped after it: something unsupported was shown",
-    "never": "Never stopped",
-}
-
-
-_WHY: Final = {
-    True: "A stream may stop at the first sentence that reaches the threshold, in place of "
-    "removing sentences at the end. It stops the very answers that lose a sentence, since no score "
-    "depends on what follows; what was written before the stop has been read.",
-    False: "A stream stops at the first sentence that reaches the threshold, and so the very "
-    "answers that are not passed, since no score depends on what follows; what was written before "
-    "the stop has been read. Which sentences are unsupported is as the data marks it, and has no "
-    "part in the threshold or in the verdict.",
-}
+    text = Text(say("removal.against_marks"), where="page")
+    return section(name, text, measures.table(name, lines, confidence))
 
 
 def stopped_streams(report: Json) -> Section | None:
@@ -230,38 +152,23 @@ def stopped_streams(report: Json) -> Section | None:
         return None
     lines = [
         measures.share_line(name, stream["stopped"][key], about=" hallucinated")
-        for key, name in _STOPPED.items()
+        for key, name in facts("removal.stopped")
     ]
-    lines += [
-        measures.share_line("Faithful answers stopped", stream["cut"], about=" faithful"),
-        _mean("Sentences from the first unsupported one to the stop", stream["delay"]),
-        _mean("Unsupported words shown, per hallucinated answer", stream["words_shown"]),
-        _mean("Unsupported words written, per hallucinated answer", stream["words"]),
-    ]
+    lines.append(measures.share_line("Faithful answers stopped", stream["cut"], about=" faithful"))
+    for key, name in facts("removal.means"):
+        value = stream[key]
+        known = value["estimate"] is not None
+        measured = (estimate(value, 2), bounds(value, 2)) if known else ("none", "")
+        lines.append((name, *measured, "", "mean" if known else plain(value["reason"])))
+    left_out = say("removal.left_out", sentences) if sentences.get("n_left_out", 0) else ""
+    cases = {"removal.stop_sentences": messages.by_sentence(report), "removal.stop_answers": True}
     return section(
         title,
-        Text(_WHY[by_sentence(report)]),
+        Text(say_first(cases)),
         measures.table(title, lines, report["confidence"]),
-        Text(_left_out(sentences)),
+        Text(left_out),
         where="page",
     )
-
-
-def _left_out(sentences: Json) -> str:
-    """Say how many test answers are not measured here, though the verdict counts them."""
-    if not (n := sentences.get("n_left_out", 0)):
-        return ""
-    answers = count(n, "test answer is", "test answers are")
-    return (
-        f"{answers} left out of this table alone: nobody marked what is unsupported, or the marks "
-        "contradict the label."
-    )
-
-
-def _mean(name: str, value: Json) -> measures.Line:
-    if value["estimate"] is None:
-        return name, "none", "", "", plain(value["reason"])
-    return name, estimate(value, 2), bounds(value, 2), "", "mean"
 
 
 def of_sentences(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
@@ -276,138 +183,94 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
     examples : mapping or None
         Answers of the test part, ``TrimmedExamples.to_dict()``, for the page.
     """
-    test, scale = report["test"], Scale.of(report["score"])
-    lines, area = measures.rates(test, _asked(report)), test["auroc"]
+    test, scale, sentences = report["test"], Scale.of(report["score"]), report["sentences"]
+    asked = {**report, "min_kept": report["requirement"].get("min_kept")}
+    lines, area = measures.rates(test, asked), test["auroc"]
+    clustered = any(item["code"] == "clustered" for item in report["warnings"])
+    shares = [
+        f"{item['count']:,} of {count(item['n'], f'{name} sentence')}"
+        for name, item in sentences["removed"].items()
+    ]
+    shown: tuple[parts.Block | None, ...] = ()
+    if examples is not None:
+        page = trimmed_examples(examples, scale, clustered=clustered)
+        shown = (trimmed_in_terminal(examples, scale), page)
     return Document(
         "report for",
-        summary=removal_summary(test),
-        lead=[parts.Bullet(verdict_summary(report), "Why")],
+        summary=messages.removal_summary(test),
+        lead=[parts.Bullet(messages.verdict_summary(report), "Why")],
         tiles=(
             parts.Tile("Freed", *lines[0][1:4]),
             parts.Tile("Supported kept", *lines[1][1:4]),
-            parts.Tile(
-                "Emptied", phrases.share(test["emptied"]), phrases.interval(test["emptied"])
-            ),
-            parts.Tile("AUROC by sentence", phrases.estimate(area), phrases.bounds(area)),
+            parts.Tile("Emptied", share(test["emptied"]), interval(test["emptied"])),
+            parts.Tile("AUROC by sentence", estimate(area), bounds(area)),
         ),
         blocks=(
             _threshold(report, scores),
-            parts.section(
+            section(
                 "On the test part",
-                measures.table("On the test part", [*lines, *_more(report)], report["confidence"]),
-                parts.Text(_pooled(report["sentences"])),
-                parts.Text(reviewed_for(report["sentences"]["reviewed_for"])),
-                parts.Text(needed_auroc(report)),
+                measures.table("On the test part", [*lines, *_more(test)], report["confidence"]),
+                Text(say("removal.pooled", sentences, shares=shares)),
+                Text(messages.reviewed_for(sentences["reviewed_for"])),
+                Text(messages.needed_auroc(report)),
             ),
             other_thresholds(report),
             beside(report),
-            against_marks(report["sentences"].get("spans"), report["confidence"]),
+            against_marks(sentences.get("spans"), report["confidence"]),
             stopped_streams(report),
             *of_report(report),
-            None if examples is None else trimmed_in_terminal(examples, scale),
-            None
-            if examples is None
-            else trimmed_examples(examples, scale, clustered=_one_of_each_group(report)),
-            parts.listing("What the promise rests on", assumptions(report), where="page"),
+            *shown,
+            parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
         ),
-        next_step=next_step(report),
+        next_step=messages.next_step(report),
     )
 
 
-def _asked(report: Json) -> Json:
-    return {**report, "min_kept": report["requirement"].get("min_kept")}
-
-
-def _more(report: Json) -> Iterator[measures.Line]:
+def _more(test: Json) -> Iterator[measures.Line]:
     """Yield what else becomes of answers, and how well the score ranks sentences."""
-    test = report["test"]
     yield from measures.left_whole(test)
-    area = test["auroc"]
-    if area["estimate"] is None:
-        yield "AUROC by sentence", "none", "", "", phrases.plain(area["reason"])
-    else:
-        ranks = "unsupported above supported sentences; 0.5 = guessing"
-        yield "AUROC by sentence", phrases.estimate(area), phrases.bounds(area), "", ranks
+    area, detail = test["auroc"], "unsupported above supported sentences; 0.5 = guessing"
+    known = area["estimate"] is not None
+    if not known:
+        detail = plain(area["reason"])
+    yield "AUROC by sentence", estimate(area), bounds(area) if known else "", "", detail
     if band := test["coverage_band"]:
         place = "inside" if band["inside"] else "outside"
         span = f"{band['lowest']:,} to {band['highest']:,}"
         yield "Freed, expected range", span, "", "", f"of {band['n']:,}; observed lies {place}"
 
 
-def _pooled(sentences: Json) -> str:
-    """Say what becomes of sentences, whatever answers they stand in."""
-    removed = sentences["removed"]
-    unsupported, supported = (
-        f"{item['count']:,} of {count(item['n'], f'{name} sentence')}"
-        for name, item in removed.items()
-    )
-    text = (
-        f"Sentence by sentence, of {count(sentences['n_answers'], 'answer')}: {unsupported} and "
-        f"{supported} are not shown."
-    )
-    if also := sentences["also_removed"]:
-        text += (
-            f" {count(also, 'of them goes', 'of them go')} with others, as an introduction goes "
-            "with all that it introduces."
-        )
-    return f"{text} Sentences of one answer are alike, so the intervals count answers."
-
-
-def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
+def _threshold(report: Json, scores: BothScores | None) -> Section:
     """Say which sentences are removed, beside the scores of both kinds."""
+    scale, by_group = Scale.of(report["score"]), report["by_group"]
+    target, how = (
+        percent(1.0 - report["alpha"]),
+        messages.how_sure(report, "for this very threshold"),
+    )
+    sentence = say_first(
+        {
+            "removal.threshold_by_columns": by_group and "by" in by_group,
+            "removal.threshold_by_group": by_group,
+            "removal.no_threshold": report["flag_all"] or report["threshold"] is None,
+            "removal.threshold": True,
+        },
+        report,
+        scale=scale,
+        name=scale.named(phrases.score_name(report)),
+        target=target,
+        promise=say("removal.promise", target=target, how=how),
+    )
+    draw = partial(
+        distributions_svg,
+        names=("unsupported", "supported"),
+        acted="removed",
+        unit="sentences",
+    )
     figure = scores_figure(
         report,
         scores,
-        caption="Scores of the test part's sentences.{dashed} Each is scored from what stands "
-        "before it alone.",
+        caption=say("removal.scores_figure", dashed="{dashed}"),
         dashed=" Sentences at or {side} of the dashed line are removed.",
-        draw=partial(
-            distributions_svg,
-            names=("unsupported", "supported"),
-            acted="removed",
-            unit="sentences",
-        ),
+        draw=draw,
     )
-    return parts.section("The threshold", parts.Text(_threshold_sentence(report)), figure)
-
-
-def _threshold_sentence(report: Json) -> str:
-    """Say which sentences are removed, what that promises and where the threshold comes from."""
-    scale, limit = Scale.of(report["score"]), report["threshold"]
-    name = scale.named(phrases.score_name(report))
-    target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
-    how = how_sure(report, "for this very threshold")
-    promise = f"loses every unsupported sentence with a probability of at least {target}, {how}"
-    if report["by_group"] and "by" in report["by_group"]:
-        return (
-            f"Every answer has a threshold on the {name} that follows from its groups of "
-            f"{phrases.plain(report['by_group']['column'])}; a hallucinated answer of a group with "
-            f"enough examples {promise}. The table of groups shows them."
-        )
-    if report["by_group"]:
-        return (
-            f"Groups of {phrases.plain(report['by_group']['column'])} with enough answers have a "
-            f"threshold of their own on the {name}, at which a hallucinated answer of theirs "
-            f"{promise}. The table of groups shows them."
-        )
-    if report["flag_all"] or limit is None:
-        answers = count(n, "hallucinated calibration answer").capitalize()
-        return (
-            f"Remove every sentence. {answers} are too few for a threshold that frees {target} of "
-            "them of all that is unsupported."
-        )
-    text = (
-        f"Remove a sentence when its {name} is {scale.reaching} {scale.text(limit)}. A "
-        f"hallucinated answer then {promise}"
-    )
-    if report["clustering"]:
-        return f"{text}, for an answer from a new group."
-    return (
-        f"{text}. Each of {count(n, 'hallucinated calibration answer')} gives one value, that of "
-        f"its most harmless unsupported sentence; the threshold is number {report['rank']:,} of "
-        f"them from {scale.harmless}."
-    )
-
-
-def _one_of_each_group(report: Json) -> bool:
-    return any(item["code"] == "clustered" for item in report["warnings"])
+    return section("The threshold", Text(sentence), figure)

@@ -4,21 +4,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from calibrail.evaluation.shift import BROKEN, HOLDS, UNTESTED
-from calibrail.formatting import Scale, count, percent
+from calibrail.formatting import Scale, percent
 from calibrail.report import document as parts
+from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import calibrate_messages
 from calibrail.report.documents.measures import part_note
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import shift_svg
-from calibrail.report.text import (
-    p_number,
-    p_value,
-    score_name,
-    share,
-    share_cell,
-    share_with_bounds,
-)
+from calibrail.report.messages import say
 
 
 def document(content: Json) -> Document:
@@ -29,40 +23,28 @@ def document(content: Json) -> Document:
     content : mapping
         The content of ``shift.json``.
     """
-    promised = f"{percent(1 - content['alpha'])} promised"
-    name, guarantee = score_name(content), content["guarantee"]
-    sentences = [item["sentence"] for item in content["tests"]]
-    broken = [item["sentence"] for item in content["tests"] if item["finding"] == BROKEN]
+    tests, promised = content["tests"], f"{percent(1 - content['alpha'])} promised"
+    name = text.score_name(content)
     figure = parts.Figure(
         "shift",
         partial(shift_svg, content),
-        "Shares of hallucinated answers that are flagged, with "
-        f"{percent(content['confidence'])} intervals. Dashed: the promise. Each threshold comes "
-        "from the other side alone.",
+        say("shift.figure", content),
         size="fixed",
         lines=interval_lines(
-            (str(item["tested_on"]), item["coverage"], 1 - content["alpha"])
-            for item in content["tests"]
+            (str(item["tested_on"]), item["coverage"], 1 - content["alpha"]) for item in tests
         ),
     )
-    assumptions = (
-        "The p-value asks: if both sides came from one process, how often would so few be caught? "
-        "Answers are taken as independent; several answers to one question make it too small or "
-        "too large.",
-        "p-values are corrected for their number (Holm), so that a promise is called broken "
-        f"wrongly with at most {percent(1 - content['confidence'])} chance over all tests "
-        "together.",
-        '"No contradiction" is no proof: with few hallucinated answers a large drop stays unseen. '
-        "The interval shows how large.",
-    )
+    assumptions = [say(f"shift.{of}", content) for of in ("independent", "corrected", "no_proof")]
+    broken = [item["sentence"] for item in tests if item["finding"] == BROKEN]
+    sentences = [item["sentence"] for item in tests]
     return Document(
         "shift of",
-        subject=f"{name}, {promised}, guarantee {guarantee}",
+        subject=say("shift.subject", content, name=name, promised=promised),
         headline=content["finding"],
         blocks=(
             parts.section("Caught, where the threshold was not set", figure),
             parts.listing("Test by test", sentences, where="page"),
-            _table(f"{name}, {promised} ({guarantee})", content),
+            _table(f"{name}, {promised} ({content['guarantee']})", content),
             parts.Bullets("Broken", broken, "bad", where="terminal"),
             parts.listing("Assumptions", assumptions, where="page"),
         ),
@@ -91,12 +73,14 @@ def _table(title: str, content: Json) -> parts.Section:
             (
                 str(item["tested_on"]),
                 scale.text(item["threshold"]),
-                share_with_bounds(rates[0]),
-                *map(share_cell, rates),
+                text.share_with_bounds(rates[0]),
+                *map(text.share_cell, rates),
                 _at_cost(scale.text(needed["threshold"]), needed["fpr"]) if needed else "none",
-                _at_cost(share(weighted["coverage"]), weighted["fpr"]) if weighted else "",
-                "" if item["p_value"] is None else p_number(item["p_value"]),
-                "" if item["adjusted_p"] is None else p_number(item["adjusted_p"]),
+                _at_cost(text.share(weighted["coverage"]), weighted["fpr"]) if weighted else "",
+                *(
+                    "" if item[key] is None else text.p_number(item[key])
+                    for key in ("p_value", "adjusted_p")
+                ),
             )
         )
     columns = (
@@ -112,96 +96,49 @@ def _table(title: str, content: Json) -> parts.Section:
         parts.TableColumn("p", "right", where="page"),
         parts.TableColumn("p, corrected", "right", brief="p, corr."),
     )
-    weighted = (
-        "Weighted: calibration answers weighted towards the tested ones by surface features; the "
-        "weights are estimated, so no promise follows."
-    )
-    if not any(item["weighted"] for item in content["tests"]):
-        weighted = "Weighting is not tried: the data holds no texts whose features could weigh."
-    return parts.section(
-        "Figures",
-        parts.Table(title, columns, rows),
-        parts.note(
-            "At home: false alarms where the threshold was set. Needed: the threshold that the "
-            "tested answers' own hallucinations would set, and the false alarms it costs "
-            f"there. {weighted}"
-        ),
-    )
+    weighted = any(item["weighted"] for item in content["tests"])
+    note = parts.note(say("shift.columns", weighted=weighted))
+    return parts.section("Figures", parts.Table(title, columns, rows), note)
 
 
 def _at_cost(what: str, fpr: Json) -> str:
     """Return what is reached, and the false alarms it costs where there are faithful answers."""
-    return what if fpr["estimate"] is None else f"{what} at {share(fpr)}"
+    return what if fpr["estimate"] is None else f"{what} at {text.share(fpr)}"
 
 
 def _next_step(content: Json) -> str:
-    found = {item["finding"] for item in content["tests"]}
-    if BROKEN in found:
-        groups = calibrate_messages.for_groups(content)
-        own = f", or give groups thresholds of their own: {groups}" if groups else "."
-        return f"Calibrate again on answers like those where it broke{own}"
-    if found == {UNTESTED}:
-        return "Label more hallucinated answers of the kind that is to be tested."
-    return "Watch it: certify on fresh answers from production from time to time."
+    findings = {item["finding"] for item in content["tests"]}
+    if BROKEN in findings:
+        return say("shift.calibrate_again", groups=calibrate_messages.for_groups(content))
+    return say("shift.label_more" if findings == {UNTESTED} else "shift.watch")
 
 
 def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
     """Return the whole result in one or two sentences."""
     broken = [item for item in results if item["finding"] == BROKEN]
-    tested = [item for item in results if item["finding"] != UNTESTED]
-    target = percent(1.0 - alpha)
-    if not tested:
-        text = f"No test holds enough hallucinated answers to say anything about {target}."
-    elif not broken:
-        text = (
-            f"No test contradicts the promise of {target} caught "
-            f"({count(len(tested), 'test')}); that is no proof that nothing changes."
-        )
-    else:
-        names = ", ".join(str(item["tested_on"]) for item in broken[:5])
-        more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
-        text = (
-            f"The promise of {target} caught does not carry over to {names}{more}: "
-            f"{len(broken)} of {count(len(tested), 'test')} broken."
-        )
-        if any(item["repair"] for item in broken):
-            repaired = sum(item["repair"] == "repaired" for item in broken)
-            text += f" Weighting repairs {repaired} of them."
+    n_tested = sum(item["finding"] != UNTESTED for item in results)
+    repaired = sum(item["repair"] == "repaired" for item in broken)
+    about = {
+        "target": percent(1.0 - alpha),
+        "n_tested": n_tested,
+        "broken": [str(item["tested_on"]) for item in broken],
+        "n_repaired": repaired if any(item["repair"] for item in broken) else None,
+    }
+    code = "untested" if not n_tested else "broken" if broken else "holds"
+    sentences = [say(f"shift.{code}", about)]
     if left_out:
-        text += f" Left out for too few calibration answers: {count(left_out, 'test')}."
-    return text
+        sentences.append(say("shift.left_out", n=left_out))
+    return " ".join(sentences)
 
 
 def sentence(item: Json, alpha: float, scale: Scale) -> str:
     """Return what one test shows, in words, its thresholds as the user knows them."""
-    coverage, name = item["coverage"], item["tested_on"]
-    text = f"{name}: {coverage['count']:,} of {count(coverage['n'], 'hallucinated answer')} caught"
-    if item["finding"] == UNTESTED:
-        return f"{text}; too few to tell."
-    text += (
-        f" ({share(coverage)}, {percent(coverage['lower'])} to {percent(coverage['upper'])}), "
-        f"{percent(1.0 - alpha)} promised"
-    )
-    tested = f"({p_value(item['p_value'])}; corrected, {p_value(item['adjusted_p'])})"
-    if item["finding"] == HOLDS:
-        return f"{text}: no contradiction to the promise {tested}."
-    text += f": the promise is broken {tested}."
-    if needed := item["needed"]:
-        instead = cost = ""
-        if needed["fpr"]["estimate"] is not None:
-            instead = f"instead of {scale.text(item['threshold'])} "
-            cost = f", at {share(needed['fpr'])} false alarms"
-        text += f" A threshold of {scale.text(needed['threshold'])} {instead}would be needed{cost}."
-    weighted = item["weighted"]
-    if item["repair"] == "repaired" and weighted["fpr"]["estimate"] is not None:
-        text += (
-            f" Weighting brings it back to {share(weighted['coverage'])}, at "
-            f"{share(weighted['fpr'])} false alarms and an effective sample of "
-            f"{weighted['effective_n']:,.0f}; that is seen here, not promised."
-        )
-    elif item["repair"] == "not repaired":
-        text += (
-            f" Weighting does not repair it ({share(weighted['coverage'])} caught): more than the "
-            "mix of surface features has changed."
-        )
-    return text
+    sentences = [say("shift.test", item, alpha=alpha, untested=UNTESTED, holds=HOLDS)]
+    if item["finding"] not in (UNTESTED, HOLDS):
+        if item["needed"]:
+            sentences.append(say("shift.needed", item, scale=scale))
+        if item["repair"] == "repaired" and item["weighted"]["fpr"]["estimate"] is not None:
+            sentences.append(say("shift.repaired", item))
+        elif item["repair"] == "not repaired":
+            sentences.append(say("shift.not_repaired", item))
+    return " ".join(sentences)

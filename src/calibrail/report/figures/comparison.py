@@ -6,17 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from calibrail.formatting import percent
 from calibrail.report.document import Json
-from calibrail.report.figures.plot import (
-    DOTTED,
-    FAITHFUL,
-    HALLUCINATED,
-    INK,
-    QUIET,
-    SERIES,
-    Plot,
-    axis_text,
-    drawing,
-)
+from calibrail.report.figures import plot as plots
 from calibrail.report.text import capital, plain, third
 
 #: Told apart without colour, too.
@@ -28,7 +18,7 @@ _MOST_ROWS: Final = 40
 LEAST_SHOWN: Final = 0.5
 
 #: Detectors that the pictures of curves show at most.
-MOST_SERIES: Final = len(SERIES)
+MOST_SERIES: Final = len(plots.SERIES)
 
 
 def sweep_rows(comparison: Json) -> list[tuple[str, bool, list[Json | None]]]:
@@ -47,23 +37,23 @@ def forest_svg(comparison: Json, narrow: bool) -> str:
     """Draw FPR and AUROC of every score with their intervals, the first row on top."""
     rows = [
         *((d["name"], d["test"], *look(i)) for i, d in enumerate(comparison["detectors"])),
-        *((b["name"], b, QUIET, "o") for b in comparison["baselines"]),
+        *((b["name"], b, plots.QUIET, "o") for b in comparison["baselines"]),
     ][:_MOST_ROWS]
     height = 0.9 + 0.34 * len(rows)
-    with drawing(*((4.1, 2 * height + 0.3) if narrow else (8.2, height + 0.1))) as plot:
+    with plots.drawing(*((4.1, 2 * height + 0.3) if narrow else (8.2, height + 0.1))) as plot:
         plot.axes.remove()
         subplots = plot.figure.subplots
         panels = subplots(2, 1) if narrow else subplots(1, 2, sharey=True)
-        alarms, auroc = (Plot(plot.figure, axes) for axes in panels)
+        alarms, auroc = (plots.Plot(plot.figure, axes) for axes in panels)
         for panel, key, scale, label in (
             (alarms, "fpr", 100.0, "false alarms, % of faithful answers"),
             (auroc, "auroc", 1.0, "AUROC"),
         ):
             for y, (_, measures, colour, mark) in enumerate(rows):
                 panel.interval(y, measures[key], colour, mark, scale=scale)
-            panel.rows([axis_text(name, narrow) for name, *_ in rows])
+            panel.rows([plots.axis_text(name, narrow) for name, *_ in rows])
             panel.axes.set(xlabel=label, xlim=(-0.03 * scale, 1.03 * scale))
-        auroc.axes.axvline(0.5, color=QUIET, linewidth=1.0, linestyle=DOTTED)
+        auroc.axes.axvline(0.5, color=plots.QUIET, linewidth=1.0, linestyle=plots.DOTTED)
         if (limit := comparison["detectors"][0]["max_fpr"]) is not None:
             alarms.target(100 * limit)
         return plot.svg("False positive rate and AUROC of each score with intervals.")
@@ -73,9 +63,9 @@ def coverage_svg(comparison: Json, narrow: bool) -> str:
     """Draw what every coverage costs on the test answers, for the first few detectors."""
     detectors = comparison["detectors"][:MOST_SERIES]
     drawn = [(place, item) for place, item in enumerate(detectors) if item.get("curve")]
-    with drawing(*size(narrow, len(drawn), 3.8)) as plot:
+    with plots.drawing(*size(narrow, len(drawn), 3.8)) as plot:
         least = 100.0 * comparison["partial_auroc"]["least_coverage"]
-        plot.axes.axvspan(least, 100.0, color=QUIET, alpha=0.10, linewidth=0)
+        plot.axes.axvspan(least, 100.0, color=plots.QUIET, alpha=0.10, linewidth=0)
         plot.target(100.0 * (1.0 - detectors[0]["alpha"]))
         for place, item in drawn:
             line = curve_line(item["curve"])
@@ -97,7 +87,7 @@ def sweep_svg(comparison: Json, narrow: bool) -> str:
     sweep = comparison["alpha_sweep"]
     rows = [row for row in sweep_rows(comparison) if not row[1]][:MOST_SERIES]
     order = [item["name"] for item in comparison["detectors"]]
-    with drawing(*size(narrow, len(rows), 3.6)) as plot:
+    with plots.drawing(*size(narrow, len(rows), 3.6)) as plot:
         axes = plot.axes
         for i, (name, _, cells) in enumerate(rows):
             place = order.index(name) if name in order else i
@@ -119,9 +109,11 @@ def sweep_svg(comparison: Json, narrow: bool) -> str:
             )
         for x, entry in enumerate(sweep):
             if not entry["rank"]:
-                axes.axvspan(x - 0.45, x + 0.45, color=QUIET, alpha=0.12, linewidth=0)
+                axes.axvspan(x - 0.45, x + 0.45, color=plots.QUIET, alpha=0.12, linewidth=0)
                 text = f"not with n = {entry['n']:,}"
-                axes.text(x, 50, text, color=QUIET, size=9.0, rotation=90, ha="center", va="center")
+                axes.text(
+                    x, 50, text, color=plots.QUIET, size=9.0, rotation=90, ha="center", va="center"
+                )
         targets = [percent(1.0 - entry["alpha"]).removesuffix("%") for entry in sweep]
         axes.set_xticks(range(len(sweep)), targets)
         axes.set(xlim=(len(sweep) - 0.5, -0.5), xlabel="promised, % of hallucinations caught")
@@ -151,7 +143,7 @@ def size(narrow: bool, entries: int, height: float) -> tuple[float, float]:
     return (4.1, height - 0.4 + 0.24 * entries) if narrow else (8.2, height)
 
 
-def finish(plot: Plot, narrow: bool) -> None:
+def finish(plot: plots.Plot, narrow: bool) -> None:
     """Add what both pictures of false alarms have."""
     plot.axes.set(ylim=(-1.0, 104.0), ylabel="false alarms, %")
     plot.legend(1 if narrow else 3, "outside upper left", handlelength=2.8)
@@ -159,7 +151,7 @@ def finish(plot: Plot, narrow: bool) -> None:
 
 def look(place: int) -> tuple[str, str]:
     """Return colour and mark of the detector at this place."""
-    return SERIES[place % MOST_SERIES], _MARKS[_style(place)]
+    return plots.SERIES[place % MOST_SERIES], _MARKS[_style(place)]
 
 
 def _style(place: int) -> int:
@@ -169,7 +161,7 @@ def _style(place: int) -> int:
 
 def line_style(place: int, name: str) -> dict[str, Any]:
     """Return how a detector's line is drawn, and named in the legend."""
-    text = axis_text(name) or "(none)"
+    text = plots.axis_text(name) or "(none)"
     # A leading underscore would hide it there.
     label = f" {text}" if text.startswith("_") else text
     dashes = _DASHES[_style(place)]
@@ -190,20 +182,22 @@ _SHORT: Final = {
 def matched_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the AUROC over all pairs, and over pairs that are alike in each surface feature."""
     rows = [row for row in detector["confounds"] if row["verdict"] != "is the score"]
-    with drawing(_WIDTH, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as plot:
+    with plots.drawing(_WIDTH, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as plot:
         axes = plot.axes
-        axes.axvline(0.5, color=QUIET, linewidth=1.0)
-        plot.interval(0, detector["auroc"], INK, label="this detector, all pairs")
+        axes.axvline(0.5, color=plots.QUIET, linewidth=1.0)
+        plot.interval(0, detector["auroc"], plots.INK, label="this detector, all pairs")
         for place, row in enumerate(rows, start=1):
             alone = "the feature alone, all pairs"
-            plot.interval(place + 0.2, row["feature_auroc"], QUIET, "D", alone, size=4)
+            plot.interval(place + 0.2, row["feature_auroc"], plots.QUIET, "D", alone, size=4)
             alike = "this detector, pairs that are alike"
-            plot.interval(place - 0.12, row["matched"], HALLUCINATED, label=alike)
+            plot.interval(place - 0.12, row["matched"], plots.HALLUCINATED, label=alike)
             if row["matched"]["estimate"] is None:
                 point = (0.5, place - 0.12)
-                axes.annotate("too few pairs", point, color=QUIET, ha="center", va="center", size=9)
-        axes.axhline(0.5, color=QUIET, linewidth=0.6)
-        features = [axis_text(_SHORT.get(row["feature"], row["called"])) for row in rows]
+                axes.annotate(
+                    "too few pairs", point, color=plots.QUIET, ha="center", va="center", size=9
+                )
+        axes.axhline(0.5, color=plots.QUIET, linewidth=0.6)
+        features = [plots.axis_text(_SHORT.get(row["feature"], row["called"])) for row in rows]
         plot.rows(["all pairs", *(f"alike in {feature}" for feature in features)], 0.4, 0.6)
         measures = [row[key] for row in rows for key in ("matched", "feature_auroc")]
         limits = _limits([detector["auroc"], *measures])
@@ -219,11 +213,11 @@ def strata_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the AUROC in every stratum of every division."""
     lines: list[tuple[str, Json | None]] = []
     for division in detector["strata"]:
-        lines.append((capital(axis_text(division["called"])), None))
+        lines.append((capital(plots.axis_text(division["called"])), None))
         for row in division["strata"]:
-            lines.append((axis_text(third(division["name"], row["name"])), row))
-    with drawing(_WIDTH, 0.75 + _ROW * len(lines)) as plot:
-        plot.axes.axvline(0.5, color=QUIET, linewidth=1.0)
+            lines.append((plots.axis_text(third(division["name"], row["name"])), row))
+    with plots.drawing(_WIDTH, 0.75 + _ROW * len(lines)) as plot:
+        plot.axes.axvline(0.5, color=plots.QUIET, linewidth=1.0)
         if detector["auroc"]["estimate"] is not None:
             plot.target(detector["auroc"]["estimate"], 1.1)
         plot.rows([label for label, _ in lines], 0.4, 0.7)
@@ -233,7 +227,7 @@ def strata_svg(detector: Json, narrow: bool = False) -> str:
                 tick.label1.set_fontweight("bold")
                 tick.tick1line.set_visible(False)
             else:
-                colour = FAITHFUL if row["reversed"] else HALLUCINATED
+                colour = plots.FAITHFUL if row["reversed"] else plots.HALLUCINATED
                 plot.interval(place, row["auroc"], colour)
         limits = _limits([row["auroc"] for _, row in lines if row is not None])
         plot.axes.set(xlim=limits, xlabel="AUROC (0.5 = guessing; dashed: all answers)")
@@ -242,12 +236,12 @@ def strata_svg(detector: Json, narrow: bool = False) -> str:
 
 def reliability_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the rate of hallucinations against what is read as a probability."""
-    with drawing(4.6, 4.3) as plot:
+    with plots.drawing(4.6, 4.3) as plot:
         axes = plot.axes
-        axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1.0, linestyle=DOTTED)
+        axes.plot([0, 1], [0, 1], color=plots.QUIET, linewidth=1.0, linestyle=plots.DOTTED)
         for key, colour, style, label in (
-            ("isotonic", FAITHFUL, "s-", "after isotonic calibration"),
-            ("deciles", HALLUCINATED, "o-", "scores, scaled to 0..1"),
+            ("isotonic", plots.FAITHFUL, "s-", "after isotonic calibration"),
+            ("deciles", plots.HALLUCINATED, "o-", "scores, scaled to 0..1"),
         ):
             if bins := detector["reliability"][key]:
                 x, rates = [item["predicted"] for item in bins], [item["rate"] for item in bins]
@@ -264,10 +258,10 @@ def deciles_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the rate of hallucinations in every tenth of the scores."""
     rates = [item["rate"] for item in detector["reliability"]["deciles"]]
     tenths = list(range(1, len(rates) + 1))
-    with drawing(4.6, 4.0) as plot:
+    with plots.drawing(4.6, 4.0) as plot:
         heights = [100 * rate["estimate"] for rate in rates]
-        plot.axes.bar(tenths, heights, color=HALLUCINATED, alpha=0.35, width=0.8)
-        plot.upright_intervals(tenths, rates, HALLUCINATED, 1.6, 100)
+        plot.axes.bar(tenths, heights, color=plots.HALLUCINATED, alpha=0.35, width=0.8)
+        plot.upright_intervals(tenths, rates, plots.HALLUCINATED, 1.6, 100)
         plot.axes.set(xticks=tenths, ylim=(0, 102), ylabel="hallucinated, %")
         plot.axes.set_xlabel("tenth of the answers, least to most suspicious")
         return plot.svg(

@@ -232,22 +232,12 @@ def interval_lines(rows: Iterable[Row], what: str = "") -> list[str]:
 def _bar(value: Json, asked: float | None) -> str:
     """Return one row; what was measured stands before what was asked, and both before ends."""
     marks = [" "] * (_WIDTH + 1)
-    for place, mark in _marks(value, asked):
-        marks[place] = mark
-    return "".join(marks)
-
-
-def _marks(value: Json, asked: float | None) -> Iterator[tuple[int, str]]:
     if value["lower"] is not None and value["upper"] is not None:
-        lower, upper = _place(value["lower"]), _place(value["upper"])
-        for place in range(lower, upper + 1):
-            yield place, "─"
-        yield lower, "├"
-        yield upper, "┤"
+        lower, upper = (round(value[end] * _WIDTH) for end in ("lower", "upper"))
+        # Of an interval within one place only the upper end is seen.
+        line = f"├{'─' * (upper - lower - 1)}┤"
+        marks[lower : upper + 1] = line[lower - upper - 1 :]
     if asked is not None:
-        yield _place(asked), "┃"
-    yield _place(value["estimate"]), "●"
-
-
-def _place(of: float) -> int:
-    return round(of * _WIDTH)
+        marks[round(asked * _WIDTH)] = "┃"
+    marks[round(value["estimate"] * _WIDTH)] = "●"
+    return "".join(marks)

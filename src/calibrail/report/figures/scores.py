@@ -12,17 +12,7 @@ from numpy.typing import NDArray
 
 from calibrail.formatting import Scale, number
 from calibrail.report.document import Json
-from calibrail.report.figures.plot import (
-    DASHED,
-    DOTTED,
-    FAITHFUL,
-    HALLUCINATED,
-    INK,
-    QUIET,
-    Row,
-    axis_text,
-    drawing,
-)
+from calibrail.report.figures import plot as plots
 from calibrail.report.text import group_of
 
 #: What joins two parts of a label, by whether the figure is narrow.
@@ -76,8 +66,8 @@ def distributions_svg(
     """
     low, high = drawn_range(hallucinated, faithful, threshold)
     edges = np.linspace(low, high, 49)
-    colours, scores = (HALLUCINATED, FAITHFUL), (hallucinated, faithful)
-    with drawing(*((4.1, 3.0) if narrow else (7.2, 3.1))) as plot:
+    colours, scores = (plots.HALLUCINATED, plots.FAITHFUL), (hallucinated, faithful)
+    with plots.drawing(*((4.1, 3.0) if narrow else (7.2, 3.1))) as plot:
         axes = plot.axes
         for label, colour, values in zip(names, colours, scores, strict=True):
             values = values[np.isfinite(values)]
@@ -96,7 +86,7 @@ def distributions_svg(
             plot.note(text, (threshold, 0.99), (offset, 0), xycoords=place, va="top")
         axes.set(xlim=(low, high), ylabel="% of the class")
         higher = names[1] if scale.negated else names[0]
-        axes.set_xlabel(f"{axis_text(name)}{_NEXT[narrow]}(higher = more likely {higher})")
+        axes.set_xlabel(f"{plots.axis_text(name)}{_NEXT[narrow]}(higher = more likely {higher})")
         above = (0.5, 1.2 if narrow else 1.08)
         plot.legend(1 if narrow else 2, "upper center", bbox_to_anchor=above)
         return plot.svg(f"Histogram of the test scores of {' and '.join(names)} {unit}.")
@@ -123,17 +113,17 @@ def curve_svg(
     """
     coverage, fpr = curve["coverage"], curve["fpr"]
     x, y = (100 * np.array([1.0, *part["estimate"], 0.0]) for part in (fpr, coverage))
-    with drawing(*((4.1, 3.4) if narrow else (7.2, 3.8))) as plot:
+    with plots.drawing(*((4.1, 3.4) if narrow else (7.2, 3.8))) as plot:
         axes = plot.axes
         # The true curve runs between the two: more caught for fewer alarms, and the reverse.
         best = (100 * np.array(fpr["lower"]), 100 * np.array(coverage["upper"]))
         worst = (100 * np.array(fpr["upper"]), 100 * np.array(coverage["lower"]))
         outline = [np.concatenate([a, b[::-1]]) for a, b in zip(best, worst, strict=True)]
-        axes.fill(*outline, color=HALLUCINATED, alpha=0.16, linewidth=0)
-        axes.plot(x, y, color=HALLUCINATED, linewidth=1.6)
-        axes.plot([0, 100], [0, 100], color=QUIET, linewidth=1.0, linestyle=DOTTED)
+        axes.fill(*outline, color=plots.HALLUCINATED, alpha=0.16, linewidth=0)
+        axes.plot(x, y, color=plots.HALLUCINATED, linewidth=1.6)
+        axes.plot([0, 100], [0, 100], color=plots.QUIET, linewidth=1.0, linestyle=plots.DOTTED)
         point = (100 * at["fpr"]["estimate"], 100 * at["coverage"]["estimate"])
-        axes.plot([point[0]], [point[1]], "o", color=INK, markersize=6)
+        axes.plot([point[0]], [point[1]], "o", color=plots.INK, markersize=6)
         plot.note("this threshold", point, (-8 if point[0] > 70 else 8, -12))
         if max_fpr is not None:
             plot.target(100 * max_fpr)
@@ -160,23 +150,28 @@ def groups_svg(
         What both shares are called.
     """
     rows = section["rows"][:MOST_GROUPS]
-    with drawing(4.1 if narrow else 7.2, 1.3 + 0.42 * max(1, len(rows))) as plot:
+    with plots.drawing(4.1 if narrow else 7.2, 1.3 + 0.42 * max(1, len(rows))) as plot:
         for place, row in enumerate(rows):
-            plot.interval(place - 0.14, row["coverage"], HALLUCINATED, "o", names[0], scale=100.0)
-            plot.interval(place + 0.14, row["fpr"], FAITHFUL, "s", names[1], scale=100.0)
-            limits = (("min_coverage", HALLUCINATED, -0.32), ("max_fpr", FAITHFUL, 0.32))
+            plot.interval(
+                place - 0.14, row["coverage"], plots.HALLUCINATED, "o", names[0], scale=100.0
+            )
+            plot.interval(place + 0.14, row["fpr"], plots.FAITHFUL, "s", names[1], scale=100.0)
+            limits = (
+                ("min_coverage", plots.HALLUCINATED, -0.32),
+                ("max_fpr", plots.FAITHFUL, 0.32),
+            )
             for key, colour, reach in limits:
                 if row.get(key) is not None:
                     x, y = [100 * row[key]] * 2, [place, place + reach]
                     plot.axes.plot(x, y, color=colour, linewidth=1.2, linestyle=(0, (2, 1.5)))
-        plot.rows([axis_text(group_of(row)) for row in rows])
+        plot.rows([plots.axis_text(group_of(row)) for row in rows])
         bounds = f"% of the class,{_NEXT[narrow]}exact bounds over all groups"
         plot.axes.set(xlim=(-1.0, 101.0), xlabel=bounds)
         plot.legend(2)
         return plot.svg(f"Share {names[0]} and {names[1]} in each group, with bounds.")
 
 
-def rates_svg(rows: Sequence[Row], narrow: bool = False) -> str:
+def rates_svg(rows: Sequence[plots.Row], narrow: bool = False) -> str:
     """Draw what is caught and what is wrongly flagged with bounds, and what was asked.
 
     Parameters
@@ -187,13 +182,15 @@ def rates_svg(rows: Sequence[Row], narrow: bool = False) -> str:
     narrow : bool
         Draw for a phone.
     """
-    with drawing(4.1 if narrow else 7.2, 0.7 + 0.4 * len(rows)) as plot:
+    with plots.drawing(4.1 if narrow else 7.2, 0.7 + 0.4 * len(rows)) as plot:
         for place, (_, value, asked) in enumerate(rows):
-            colour = (HALLUCINATED, FAITHFUL, QUIET)[place]
+            colour = (plots.HALLUCINATED, plots.FAITHFUL, plots.QUIET)[place]
             plot.interval(place, value, colour, "osD"[place], scale=100.0)
             if asked is not None:
                 ends = [place - 0.4, place + 0.4]
-                plot.axes.plot([100 * asked] * 2, ends, color=INK, linewidth=1.2, linestyle=DASHED)
+                plot.axes.plot(
+                    [100 * asked] * 2, ends, color=plots.INK, linewidth=1.2, linestyle=plots.DASHED
+                )
         plot.rows([name for name, _, _ in rows])
         plot.axes.set(xlim=(-1.0, 101.0), xlabel="% of the class" if len(rows) == 2 else "%")
         named = "caught and false alarms" if len(rows) == 2 else "freed, kept and touched"
@@ -211,12 +208,12 @@ def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
         Drawn the same for a phone.
     """
     tests = [item for item in content["tests"] if item["coverage"]["estimate"] is not None]
-    with drawing(7.2, 0.9 + 0.34 * max(1, len(tests))) as plot:
+    with plots.drawing(7.2, 0.9 + 0.34 * max(1, len(tests))) as plot:
         for place, item in enumerate(tests):
-            colour = HALLUCINATED if item["finding"] == "broken" else FAITHFUL
+            colour = plots.HALLUCINATED if item["finding"] == "broken" else plots.FAITHFUL
             plot.interval(place, item["coverage"], colour, scale=100.0)
         plot.target(100 * (1 - content["alpha"]))
-        plot.rows([axis_text(str(item["tested_on"])) for item in tests])
+        plot.rows([plots.axis_text(str(item["tested_on"])) for item in tests])
         plot.axes.set(xlim=(-1.0, 101.0), xlabel="caught, % of hallucinated answers")
         return plot.svg("Share of hallucinated answers caught in every test.")
 
@@ -266,27 +263,29 @@ def freed_and_kept_svg(
         Draw for a phone.
     """
     curve, whole = section["curve"], section["flagged_whole"]
-    with drawing(*((4.1, 4.0) if narrow else (7.2, 4.2))) as plot:
+    with plots.drawing(*((4.1, 4.0) if narrow else (7.2, 4.2))) as plot:
         axes = plot.axes
         for limit, line in zip(asked, (axes.axhline, axes.axvline), strict=True):
             if limit is not None:
-                line(100 * limit, color=INK, linewidth=1.0, linestyle=DASHED)
+                line(100 * limit, color=plots.INK, linewidth=1.0, linestyle=plots.DASHED)
         # Removing nothing, and removing everything, need no threshold.
         kept, freed = [0.0, *curve["kept"], 1.0], [1.0, *curve["freed"], 0.0]
         points = sorted(zip(kept, freed, strict=True), key=lambda point: (point[0], -point[1]))
         x, y = ([100 * value for value in values] for values in zip(*points, strict=True))
-        axes.plot(x, y, color=HALLUCINATED, linewidth=1.6, label="this score, any threshold")
+        axes.plot(x, y, color=plots.HALLUCINATED, linewidth=1.6, label="this score, any threshold")
         if others:
             x, y = _places(others)
-            axes.plot(x, y, "x", color=QUIET, markersize=6, label="others, same target")
+            axes.plot(x, y, "x", color=plots.QUIET, markersize=6, label="others, same target")
         x, y = _places([whole])
-        axes.plot(x, y, "s", color=FAITHFUL, markersize=6, label="whole answers withheld")
+        axes.plot(x, y, "s", color=plots.FAITHFUL, markersize=6, label="whole answers withheld")
         for end, along in (("kept_supported", True), ("freed", False)):
             ends = [100 * at[end][side] for side in ("lower", "upper")]
             across = [100 * at["freed" if along else "kept_supported"]["estimate"]] * 2
-            axes.plot(*((ends, across) if along else (across, ends)), color=INK, linewidth=1.2)
+            axes.plot(
+                *((ends, across) if along else (across, ends)), color=plots.INK, linewidth=1.2
+            )
         x, y = _places([at])
-        axes.plot(x, y, "o", color=INK, markersize=6, label="in use")
+        axes.plot(x, y, "o", color=plots.INK, markersize=6, label="in use")
         axes.set(xlim=_RANGE[:2], ylim=_RANGE[2:])
         axes.set_xlabel("supported sentences kept, %")
         axes.set_ylabel("hallucinated answers freed, %")

@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,16 +30,21 @@ from calibrail.report.figures.plot import (
     drawing,
 )
 
+#: How the lines of the two rates are broken: what is caught, and false alarms.
+_LINES: Final = ("-", (0, (5, 2)))
 #: The four bets: what each is on, its line and whether it speaks for the guardrail.
 BETS: Final = {
-    "coverage_kept": ("enough is caught", "-", True),
-    "fpr_kept": ("few enough false alarms", (0, (5, 2)), True),
-    "coverage_broken": ("too little is caught", "-", False),
-    "fpr_broken": ("too many false alarms", (0, (5, 2)), False),
+    "coverage_kept": ("enough is caught", _LINES[0], True),
+    "fpr_kept": ("few enough false alarms", _LINES[1], True),
+    "coverage_broken": ("too little is caught", _LINES[0], False),
+    "fpr_broken": ("too many false alarms", _LINES[1], False),
 }
-#: Wealths beyond these are drawn at the edge of the figure, the upper one in shares of the goal.
+#: Wealths beyond these are drawn at the edge of the figure, the upper one in shares of the goal; a
+#: bet that lost more than half has lost.
 _LEAST: Final = 0.5
 _MOST: Final = 20.0
+#: Groups of a share, such as languages, that one figure shows.
+_MOST_LINES: Final = 5
 
 
 def wealth_svg(course: Json, goals: Json, narrow: bool = False) -> str:
@@ -59,15 +65,13 @@ def wealth_svg(course: Json, goals: Json, narrow: bool = False) -> str:
         axes, labelled = plot.axes, course["labelled"]
         most = _MOST * math.exp(goals["broken_at"])
         for name, (meaning, line, good) in BETS.items():
-            wealth = [max(_LEAST, min(most, math.exp(min(value, 700.0)))) for value in course[name]]
+            wealth = [min(most, _power(value)) for value in course[name]]
             colour = CERTIFIED if good else REJECTED
             axes.plot(labelled, wealth, color=colour, linewidth=1.8, linestyle=line, label=meaning)
-        axes.set_yscale("log")
         for key, colour in (("kept_at", CERTIFIED), ("broken_at", REJECTED)):
             axes.axhline(math.exp(goals[key]), color=colour, linewidth=1.0, linestyle=DOTTED)
-        axes.set(xlabel="labelled answers", ylabel="wealth, from 1", ylim=(_LEAST, 1.2 * most))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        axes.minorticks_off()
+        axes.set(xlabel="labelled answers", ylabel="wealth, from 1")
+        _logarithmic(plot, 1.2 * most)
         axes.set_xlim(0, max(labelled))
         plot.legend(1 if narrow else 2, handlelength=2.6)
         return plot.svg("Wealth of the four bets by the number of labelled answers.")
@@ -86,24 +90,12 @@ def intervals_svg(course: Json, asked: Json, narrow: bool = False) -> str:
         Draw for a phone.
     """
     with drawing(4.1 if narrow else 7.2, 3.9 if narrow else 3.6) as plot:
-        axes, labelled = plot.axes, course["labelled"]
-        rates = (
-            ("coverage", "min_coverage", HALLUCINATED, "caught", "-"),
-            ("fpr", "max_fpr", FAITHFUL, "false alarms", (0, (5, 2))),
-        )
-        for name, limit, colour, meaning, line in rates:
-            low, high = (
-                [100.0 * value for value in course[name][end]] for end in ("lower", "upper")
-            )
-            axes.fill_between(labelled, low, high, color=colour, alpha=0.2, linewidth=0)
-            seen = [
-                math.nan if value is None else 100.0 * value for value in course[name]["estimate"]
-            ]
-            axes.plot(labelled, seen, color=colour, linewidth=1.8, linestyle=line, label=meaning)
-            axes.axhline(100.0 * asked[limit], color=colour, linewidth=1.1, linestyle=DASHED)
-        axes.set(xlabel="labelled answers", ylabel="% of the class", ylim=(-1.0, 101.0))
-        axes.set_xlim(0, max(labelled))
-        axes.tick_params(colors=QUIET)
+        labelled = course["labelled"]
+        limits = {"coverage": asked["min_coverage"], "fpr": asked["max_fpr"]}
+        _rates(CoursePoints(plot, labelled, False, ""), course, limits, alpha=0.2, width=1.8)
+        plot.axes.set(xlabel="labelled answers", ylabel="% of the class", ylim=(-1.0, 101.0))
+        plot.axes.set_xlim(0, max(labelled))
+        plot.axes.tick_params(colors=QUIET)
         plot.legend(2, handlelength=2.6)
         return plot.svg("Confidence sequences of both rates by the number of labelled answers.")
 
@@ -205,6 +197,8 @@ class CoursePoints:
 
     Attributes
     ----------
+    plot : Plot
+        What is drawn in.
     x : list of float
         Where each stands.
     dated : bool
@@ -213,27 +207,28 @@ class CoursePoints:
         What is counted where they are not.
     """
 
+    plot: Plot
     x: list[float]
     dated: bool
     unit: str
 
     @classmethod
-    def of_periods(cls, periods: Sequence[Json]) -> Self:
+    def of_periods(cls, plot: Plot, periods: Sequence[Json]) -> Self:
         """Return the middles of periods, which hold ``from``, ``to``, ``row`` and ``n``."""
         if periods and all(item["from"] and item["to"] for item in periods):
             ends = [_days([item["from"], item["to"]]) for item in periods]
-            return cls([(low + high) / 2.0 for low, high in ends], True, "")
-        return cls([item["row"] + item["n"] / 2.0 for item in periods], False, "answers")
+            return cls(plot, [(low + high) / 2.0 for low, high in ends], True, "")
+        return cls(plot, [item["row"] + item["n"] / 2.0 for item in periods], False, "answers")
 
     @classmethod
-    def of_course(cls, course: Json) -> Self:
+    def of_course(cls, plot: Plot, course: Json) -> Self:
         """Return the latest times up to draws, or else their numbers.
 
         A batch is drawn by lot, so that the times of its draws go forth and back.
         """
         if course["time"] and None not in course["time"]:
-            return cls(list(accumulate(_days(course["time"]), max)), True, "")
-        return cls([float(n) for n in course["draw"]], False, "drawn answers")
+            return cls(plot, list(accumulate(_days(course["time"]), max)), True, "")
+        return cls(plot, [float(n) for n in course["draw"]], False, "drawn answers")
 
     def of(self, place: Json | None) -> float | None:
         """Return where a row or a time stands; None where it cannot be told."""
@@ -245,38 +240,30 @@ class CoursePoints:
         return None if row is None else float(row)
 
     def line(
-        self,
-        plot: Plot,
-        values: Sequence[float | None],
-        colour: str,
-        label: str | None = None,
-        *,
-        scale: float = 100.0,
-        linestyle: Any = "-",
+        self, values: Sequence[float | None], colour: str, label: str = "", **style: Any
     ) -> None:
         """Draw values over time; a lonely one as a dot."""
+        scale = style.pop("scale", 100.0)
         shown = [math.nan if value is None else scale * value for value in values]
-        alone = "o" if len(shown) == 1 else ""
-        style: Json = {"color": colour, "linewidth": 1.5, "linestyle": linestyle, "marker": alone}
-        plot.axes.plot(self.x, shown, label=label, **style)
+        style = {"linewidth": 1.5, "marker": "o" if len(shown) == 1 else "", **style}
+        self.plot.axes.plot(self.x, shown, label=label or None, color=colour, **style)
 
     def band(
-        self, plot: Plot, values: Sequence[Json | None], colour: str, label: str | None = None
+        self, values: Sequence[Json | None], colour: str, label: str = "", alpha: float = 0.22
     ) -> None:
         """Draw from lower to upper bounds, in percent; nothing where there are none."""
-        low, high = (
+        ends = [
             [
                 math.nan if not value or value[end] is None else 100.0 * value[end]
                 for value in values
             ]
             for end in ("lower", "upper")
-        )
+        ]
+        style: Json = {"color": colour, "label": label or None}
         if len(self.x) == 1:
-            plot.axes.plot(self.x * 2, [low[0], high[0]], color=colour, linewidth=2.0, label=label)
+            self.plot.axes.plot(self.x * 2, [ends[0][0], ends[1][0]], linewidth=2.0, **style)
         else:
-            plot.axes.fill_between(
-                self.x, low, high, label=label, color=colour, alpha=0.22, linewidth=0
-            )
+            self.plot.axes.fill_between(self.x, ends[0], ends[1], alpha=alpha, linewidth=0, **style)
 
 
 def _days(times: Sequence[str]) -> list[float]:
@@ -284,12 +271,6 @@ def _days(times: Sequence[str]) -> list[float]:
     from matplotlib.dates import date2num
 
     return [float(date2num(datetime.fromisoformat(time))) for time in times]
-
-
-#: Logarithms are drawn from here on: a bet that lost more has lost.
-_WATCH_FIGURES_LEAST: Final = math.log(0.5)
-#: Groups of a share, such as languages, that one figure shows.
-_MOST_LINES: Final = 5
 
 
 def flags_svg(status: Json, narrow: bool = False) -> str:
@@ -304,16 +285,15 @@ def flags_svg(status: Json, narrow: bool = False) -> str:
     """
     timeline, periods = status["timeline"], status["prevalence"]["periods"]
     with drawing(*_size(narrow)) as plot:
-        at = CoursePoints.of_periods(timeline)
-        at.line(plot, [_share(item, "flagged") for item in timeline], INK, "flagged")
+        at = CoursePoints.of_periods(plot, timeline)
+        at.line([_share(item, "flagged") for item in timeline], INK, "flagged")
         if len(periods) == len(timeline):
-            at.band(plot, [item["flag_rate"] for item in periods], INK)
+            at.band([item["flag_rate"] for item in periods], INK)
         for key, colour in (("undefined", INCONCLUSIVE), ("failed", REJECTED)):
             if any(item[key] for item in timeline):
                 shares = [_share(item, key) for item in timeline]
-                at.line(plot, shares, colour, "without a score" if key == "undefined" else key)
-        _marks(plot, at, status["traffic"]["alarms"])
-        _finish(plot, at, "% of answers")
+                at.line(shares, colour, "without a score" if key == "undefined" else key)
+        _finish(at, "% of answers", status["traffic"]["alarms"])
         return plot.svg("Share of flagged answers over time.")
 
 
@@ -327,17 +307,16 @@ def prevalence_svg(status: Json, narrow: bool = False) -> str:
     """
     timeline, periods = status["timeline"], status["prevalence"]["periods"]
     with drawing(*_size(narrow)) as plot:
-        at = CoursePoints.of_periods(timeline)
+        at = CoursePoints.of_periods(plot, timeline)
         for name, colour, label in (
             ("flags", FAITHFUL, "from flags alone"),
             ("labels", HALLUCINATED, "from labels"),
         ):
-            if any(item[name] for item in periods):
-                at.band(plot, [item[name] for item in periods], colour, label)
-                values = [(item[name] or {}).get("estimate") for item in periods]
-                at.line(plot, values, colour)
-        _marks(plot, at, status["traffic"]["alarms"])
-        _finish(plot, at, "% of answers")
+            values = [item[name] for item in periods]
+            if any(values):
+                at.band(values, colour, label)
+                at.line([(value or {}).get("estimate") for value in values], colour)
+        _finish(at, "% of answers", status["traffic"]["alarms"])
         return plot.svg("Bounds of the share of hallucinated answers over time.")
 
 
@@ -351,16 +330,13 @@ def traffic_svg(status: Json, narrow: bool = False) -> str:
     """
     timeline, traffic = status["timeline"], status["traffic"]
     with drawing(*_size(narrow)) as plot:
-        at, axes = CoursePoints.of_periods(timeline), plot.axes
+        at, axes = CoursePoints.of_periods(plot, timeline), plot.axes
         evidence = [_power(item["log_e"]) for item in timeline]
-        at.line(plot, evidence, INK, "evidence", scale=1.0)
+        at.line(evidence, INK, "evidence", scale=1.0)
         axes.axhline(traffic["threshold"], color=REJECTED, linewidth=1.1, linestyle=DASHED)
-        _marks(plot, at, traffic["alarms"])
-        _finish(plot, at, "e-value", bottom=None)
-        axes.set_yscale("log")
-        axes.set_ylim(_power(_WATCH_FIGURES_LEAST), 20.0 * traffic["threshold"])
+        _finish(at, "e-value", traffic["alarms"], bottom=None)
+        _logarithmic(plot, _MOST * traffic["threshold"])
         axes.yaxis.set_major_formatter(_in_powers)
-        axes.minorticks_off()
         return plot.svg("Evidence that traffic has changed, over time.")
 
 
@@ -379,26 +355,25 @@ def feature_svg(status: Json, feature: str, name: str, narrow: bool = False) -> 
     timeline = status["timeline"]
     alarms = [item for item in status["traffic"]["alarms"] if item["feature"] == feature]
     with drawing(4.1, 2.3) as plot:
-        at = CoursePoints.of_periods(timeline)
+        at = CoursePoints.of_periods(plot, timeline)
         if feature == "language":
             for language, colour in zip(_languages(timeline), SERIES, strict=False):
                 shares = [
                     item["languages"].get(language, 0) / max(1, sum(item["languages"].values()))
                     for item in timeline
                 ]
-                at.line(plot, shares, colour, axis_text(language))
+                at.line(shares, colour, axis_text(language))
         elif feature == "undefined":
-            at.line(plot, [_share(item, "undefined") for item in timeline], INK)
+            at.line([_share(item, "undefined") for item in timeline], INK)
         else:
             negated = Scale.of(status["score"]).negated and feature == "score"
             means = [item["means"].get(feature) for item in timeline]
-            at.line(plot, means, INK, scale=-1.0 if negated else 1.0)
-        _marks(plot, at, alarms)
+            at.line(means, INK, scale=-1.0 if negated else 1.0)
         if feature in ("language", "undefined"):
-            _finish(plot, at, "% of answers")
+            _finish(at, "% of answers", alarms)
             plot.axes.set_ylim(top=max(1.0, plot.axes.get_ylim()[1]))
         else:
-            _finish(plot, at, "mean", bottom=None)
+            _finish(at, "mean", alarms, bottom=None)
         return plot.svg(f"{name} over time.")
 
 
@@ -411,25 +386,19 @@ def watch_wealth_svg(status: Json, narrow: bool = False) -> str:
         As for `flags_svg`.
     """
     promise = status["promise"]
-    course, decided = promise["course"], promise["decided"]
     goal = max(promise[name].get("wanted") or 0.0 for name in ("coverage", "fpr"))
     with drawing(*_size(narrow)) as plot:
-        at, axes = CoursePoints.of_course(course), plot.axes
-        most = goal + 3.0
-        for name, colour, label in (
-            ("coverage", HALLUCINATED, "too little is caught"),
-            ("fpr", FAITHFUL, "too many false alarms"),
-        ):
-            if wealth := course["log_wealth_broken"].get(name):
-                values = [_power(min(most, value)) for value in wealth]
-                at.line(plot, values, colour, label, scale=1.0)
-        axes.axhline(math.exp(goal), color=REJECTED, linewidth=1.1, linestyle=DASHED)
-        _broken(plot, at, decided)
-        _finish(plot, at, "wealth, from 1", bottom=None)
-        axes.set_yscale("log")
-        axes.set_ylim(_power(_WATCH_FIGURES_LEAST), math.exp(most))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        axes.minorticks_off()
+        at, won = (
+            CoursePoints.of_course(plot, promise["course"]),
+            promise["course"]["log_wealth_broken"],
+        )
+        for name, colour in (("coverage", HALLUCINATED), ("fpr", FAITHFUL)):
+            if wealth := won.get(name):
+                values = [_power(min(goal + 3.0, value)) for value in wealth]
+                at.line(values, colour, BETS[f"{name}_broken"][0], scale=1.0)
+        plot.axes.axhline(math.exp(goal), color=REJECTED, linewidth=1.1, linestyle=DASHED)
+        _finish(at, "wealth, from 1", decided=promise["decided"], bottom=None)
+        _logarithmic(plot, math.exp(goal + 3.0))
         return plot.svg("Wealth of the bets that the promise is broken, over time.")
 
 
@@ -442,23 +411,38 @@ def rates_svg(status: Json, narrow: bool = False) -> str:
         As for `flags_svg`.
     """
     promise = status["promise"]
-    course = promise["course"]
     with drawing(*_size(narrow)) as plot:
-        at = CoursePoints.of_course(course)
-        for name, colour, label, style in (
-            ("coverage", HALLUCINATED, "caught", "-"),
-            ("fpr", FAITHFUL, "false alarms", (0, (5, 2))),
-        ):
-            found = course[name]
-            both = zip(found["lower"], found["upper"], strict=True)
-            at.band(plot, [{"lower": low, "upper": high} for low, high in both], colour)
-            at.line(plot, found["estimate"], colour, label, linestyle=style)
-            if (limit := promise["limits"][name]) is not None:
-                plot.axes.axhline(100.0 * limit, color=colour, linewidth=1.1, linestyle=DASHED)
-        _broken(plot, at, promise["decided"])
-        _finish(plot, at, "% of the class")
+        at = CoursePoints.of_course(plot, promise["course"])
+        _rates(at, promise["course"], promise["limits"])
+        _finish(at, "% of the class", decided=promise["decided"])
         plot.axes.set_ylim(-1.0, 101.0)
         return plot.svg("Confidence sequences of coverage and false alarms over time.")
+
+
+def _rates(
+    at: CoursePoints, course: Json, limits: Json, alpha: float = 0.22, width: float = 1.5
+) -> None:
+    """Draw the confidence sequences of both rates, and what was asked of each."""
+    for (name, colour, label), style in zip(
+        (("coverage", HALLUCINATED, "caught"), ("fpr", FAITHFUL, "false alarms")),
+        _LINES,
+        strict=True,
+    ):
+        ends = zip(course[name]["lower"], course[name]["upper"], strict=True)
+        at.band([{"lower": low, "upper": high} for low, high in ends], colour, alpha=alpha)
+        at.line(course[name]["estimate"], colour, label, linestyle=style, linewidth=width)
+        if limits[name] is not None:
+            at.plot.axes.axhline(
+                100.0 * limits[name], color=colour, linewidth=1.1, linestyle=DASHED
+            )
+
+
+def _logarithmic(plot: Plot, most: float) -> None:
+    """Draw wealths on a logarithmic axis, from the least that is drawn."""
+    plot.axes.set_yscale("log")
+    plot.axes.set_ylim(_LEAST, most)
+    plot.axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    plot.axes.minorticks_off()
 
 
 def _size(narrow: bool) -> tuple[float, float]:
@@ -467,7 +451,7 @@ def _size(narrow: bool) -> tuple[float, float]:
 
 def _power(log: float) -> float:
     """Return what a logarithm stands for, from the least on that is drawn."""
-    return math.exp(min(700.0, max(_WATCH_FIGURES_LEAST, log)))
+    return max(_LEAST, math.exp(min(700.0, log)))
 
 
 def _in_powers(value: float, _: object) -> str:
@@ -483,36 +467,32 @@ def _share(item: Json, key: str) -> float | None:
 
 def _languages(timeline: Sequence[Json]) -> list[str]:
     """Return the languages with most answers, the most frequent first."""
-    totals: dict[str, int] = {}
+    totals = Counter[str]()
     for item in timeline:
-        for language, n in item["languages"].items():
-            totals[language] = totals.get(language, 0) + n
+        totals.update(item["languages"])
     return sorted(totals, key=lambda name: (-totals[name], name))[:_MOST_LINES]
 
 
-def _marks(plot: Plot, at: CoursePoints, alarms: Sequence[Json]) -> None:
-    """Mark each alarm, and the time within which the change lies that it speaks of."""
+def _finish(
+    at: CoursePoints,
+    what: str,
+    alarms: Sequence[Json] = (),
+    decided: Json | None = None,
+    bottom: float | None = 0.0,
+) -> None:
+    """Mark alarms, each with the time within which the change lies, and a break; name the axes."""
+    axes = at.plot.axes
     for alarm in alarms:
-        where = at.of(alarm)
         low, high = at.of(alarm["since"]["lower"]), at.of(alarm["since"]["upper"])
         if low is not None and high is not None:
-            plot.axes.axvspan(low, high, color=INCONCLUSIVE, alpha=0.3, linewidth=0)
-        if where is not None:
-            plot.axes.axvline(where, color=INCONCLUSIVE, linewidth=1.3)
-
-
-def _broken(plot: Plot, at: CoursePoints, decided: Json | None) -> None:
-    where = at.of(decided)
-    if where is not None:
-        plot.axes.axvline(where, color=REJECTED, linewidth=1.3)
-
-
-def _finish(plot: Plot, at: CoursePoints, what: str, bottom: float | None = 0.0) -> None:
-    """Name the axes, and give dates as few words as they need."""
-    axes = plot.axes
+            axes.axvspan(low, high, color=INCONCLUSIVE, alpha=0.3, linewidth=0)
+    for moment, colour in (*((alarm, INCONCLUSIVE) for alarm in alarms), (decided, REJECTED)):
+        if (where := at.of(moment)) is not None:
+            axes.axvline(where, color=colour, linewidth=1.3)
     axes.set(ylabel=what)
     if bottom is not None:
         axes.set_ylim(bottom=bottom)
+    # Dates are given as few words as they need.
     if at.dated:
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -524,4 +504,4 @@ def _finish(plot: Plot, at: CoursePoints, what: str, bottom: float | None = 0.0)
     if len(set(at.x)) > 1:
         axes.set_xlim(min(at.x), max(at.x))
     axes.tick_params(colors=QUIET)
-    plot.legend(3, handlelength=1.8)
+    at.plot.legend(3, handlelength=1.8)
