@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrail.data import Example
-from calibrail.engine.local import concat_tables, score_blocks
+from calibrail.engine.local import concat_tables, score_here
 from calibrail.errors import DataError
 from calibrail.scores import build as build_score
 from calibrail.scores import build_column, parse_specs
@@ -35,7 +35,7 @@ def parts(examples: list[Example], block: int) -> tuple[ScoreTable, list[ScoreTa
         build_column("dae", "faithful"),
     ]
     found: list[ScoreTable] = []
-    made, _ = score_blocks(examples, scores, found.append, block=block)
+    made, _ = score_here(examples, scores, take=found.append, block=block)
     return made, found
 
 
