@@ -7,7 +7,7 @@ from typing import Any, Final
 from calibrail.conformal.groups import spelled
 from calibrail.formatting import Scale, number, percent
 from calibrail.report import document as parts
-from calibrail.report.document import Bullet, Document, Json, Row, Table, listing, section
+from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_messages import by_sentence, verdict_summary
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
@@ -132,7 +132,7 @@ def _groups(config: Json, scale: Scale) -> Table | None:
     if (groups := config["groups"]) is None:
         return None
     hallucinated = "Hallucinated calibration answers"
-    rows: list[Row] = []
+    rows: list[tuple[str, ...]] = []
     if "columns" in groups:
         every = zip(*(groups[part] for part in ("columns", "values", "counts", "own")), strict=True)
         named = [
@@ -144,7 +144,7 @@ def _groups(config: Json, scale: Scale) -> Table | None:
         named.sort(key=lambda item: (-item[2], item[:2]))
         rows = [(group_of({"column": at, "group": name}), f"{n:,}") for at, name, n in named]
         columns = (*parts.texts("Group"), *parts.numbers(hallucinated))
-        return Table("Groups with a promise", columns, _first(rows, len(columns)))
+        return Table("Groups with a promise", columns, _first(rows))
     own_ones = sorted(groups["groups"].items(), key=lambda item: (-item[1]["n"], item[0]))
     rest = [("all others", config["calibration"])]
     rows = [
@@ -152,14 +152,14 @@ def _groups(config: Json, scale: Scale) -> Table | None:
         for name, group in (*((group_label(name), group) for name, group in own_ones), *rest)
     ]
     columns = (*parts.texts("Group"), *parts.numbers("Threshold", hallucinated))
-    return Table("Thresholds of groups", columns, [*_first(rows[:-1], len(columns)), rows[-1]])
+    return Table("Thresholds of groups", columns, [*_first(rows[:-1]), rows[-1]])
 
 
-def _first(rows: list[Row], n_columns: int) -> list[Row]:
+def _first(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return the first rows, and how many more there are."""
     if (more := len(rows) - MOST_GROUPS) <= 0:
         return rows
-    return [*rows[:MOST_GROUPS], (f"and {more:,} more", *[""] * (n_columns - 1))]
+    return [*rows[:MOST_GROUPS], (f"and {more:,} more", *[""] * (len(rows[0]) - 1))]
 
 
 def _of_file(card: Json) -> dict[str, str]:

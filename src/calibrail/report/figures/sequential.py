@@ -252,18 +252,18 @@ class CoursePoints:
         self, values: Sequence[Json | None], colour: str, label: str = "", alpha: float = 0.22
     ) -> None:
         """Draw from lower to upper bounds, in percent; nothing where there are none."""
-        ends = [
+        low, high = (
             [
                 math.nan if not value or value[end] is None else 100.0 * value[end]
                 for value in values
             ]
             for end in ("lower", "upper")
-        ]
+        )
         style: Json = {"color": colour, "label": label or None}
         if len(self.x) == 1:
-            self.plot.axes.plot(self.x * 2, [ends[0][0], ends[1][0]], linewidth=2.0, **style)
+            self.plot.axes.plot(self.x * 2, [low[0], high[0]], linewidth=2.0, **style)
         else:
-            self.plot.axes.fill_between(self.x, ends[0], ends[1], alpha=alpha, linewidth=0, **style)
+            self.plot.axes.fill_between(self.x, low, high, alpha=alpha, linewidth=0, **style)
 
 
 def _days(times: Sequence[str]) -> list[float]:
