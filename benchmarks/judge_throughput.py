@@ -168,7 +168,7 @@ def main() -> None:
         "|---|---|",
         *(f"| {n:,} | {value:.0f} MiB |" for n, value in zip(SIZES, peaks, strict=True)),
     ]
-    write("judge_throughput", "Judging: throughput and memory", lines, ["openai", "tenacity"])
+    write("judge_throughput", "Judging: throughput and memory", lines, ["openai"])
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 def fresh_models() -> Iterator[None]:
     """Give a test models that have answered nothing yet, and an empty memory of answers."""
     from calibrail.models.batching import shared_models
-    from calibrail.models.llm.cache import open_cache
+    from calibrail.models.llm.chat import open_cache
 
     for cached in (shared_models, open_cache):
         cached.cache_clear()

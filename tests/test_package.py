@@ -16,7 +16,7 @@ from tests import package
 
 #: What an installation without extras does not have.
 EXTRAS = (
-    *("torch", "transformers", "sentence_transformers", "huggingface_hub", "openai", "tenacity"),
+    *("torch", "transformers", "sentence_transformers", "huggingface_hub", "openai"),
     *("fastapi", "uvicorn", "httpx2", "prometheus_client", "py3langid"),
     *("onnx", "onnxruntime", "openvino", "ray", "pyspark"),
 )

@@ -27,7 +27,7 @@ from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.tests import cohens_d, welch
 from calibrail.models.embeddings import load_encoder
 from calibrail.scores import ScoreSpec, build
-from calibrail.scores.detector import angles, joined
+from calibrail.scores.base import angles, joined
 
 ENCODERS: Final = ("mpnet", "minilm", "bge", "e5", "gte")
 #: The encoder of tables 2 to 4 and of section 5.5, as far as can be told.

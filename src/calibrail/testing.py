@@ -27,8 +27,7 @@ from calibrail.options import Requirement
 from calibrail.pipelines.certify import certify
 from calibrail.pipelines.certify_labels import Certification
 from calibrail.pipelines.data_reuse import looks_of
-from calibrail.scores.base import Fittable, Score, Scores
-from calibrail.scores.detector import learns, state_bytes, with_state
+from calibrail.scores.base import Fittable, Score, Scores, learns, state_bytes, with_state
 from calibrail.scores.registry import BUILT_IN, Factory, ScoreSpec, build
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from calibrail.cli import app
 from calibrail.errors import InputError
-from calibrail.models.llm.cache import AnswerCache, CacheError, Source
+from calibrail.models.llm.chat import AnswerCache, CacheError, Source
 
 
 @pytest.fixture

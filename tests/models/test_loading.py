@@ -123,16 +123,6 @@ def test_an_open_model_does_not_follow_its_file(tmp_path: Path) -> None:
     assert values(LocalModel(str(folder)).open_network(CLASSIFIER)) != before
 
 
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
-def test_changed_settings_are_refused_too(tmp_path: Path, name: str) -> None:
-    folder = make_classifier(tmp_path / "bert")
-    model = LocalModel(str(folder))
-    model.fingerprint()
-    (folder / name).write_bytes((folder / name).read_bytes() + b" ")
-    with pytest.raises(ModelError, match="settings_sha256"):
-        model.open_network(CLASSIFIER)
-
-
 def test_files_are_hashed_once_as_long_as_they_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,17 +139,6 @@ def test_files_are_hashed_once_as_long_as_they_stay(
     LocalModel(str(folder)).fingerprint()
     model.verified()
     assert opened.count("model.safetensors") == 1
-
-
-def test_a_model_without_a_fast_tokenizer_is_refused(tmp_path: Path) -> None:
-    folder = make_classifier(tmp_path / "bert")
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps({**settings, "tokenizer_class": "CTRLTokenizer"})
-    )
-    with pytest.raises(ModelError):
-        LocalModel(str(folder)).open_network(Architecture("AutoModel", "a test"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +11,8 @@ import numpy as np
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models import nli
-from calibrail.models.nli import HHEM_PROMPT, MINICHECK_PROMPT, EntailmentModel, label_order
+from calibrail.models import pairs
+from calibrail.models.pairs import EntailmentModel, label_order
 from tests.installed import need
 from tests.tiny_models import (
     CLASSIFIERS,
@@ -102,20 +101,6 @@ class TestClassifiers:
         for result in results[1:]:
             np.testing.assert_allclose(result, results[0], atol=1e-7)
 
-    def test_a_precise_model_saved_in_half_precision_is_read_as_asked(self, tmp_path: Path) -> None:
-        import torch
-        import transformers
-
-        folder = make_classifier(tmp_path / "bert")
-        half = transformers.AutoModelForSequenceClassification.from_pretrained(
-            folder, dtype=torch.float16
-        )
-        half.save_pretrained(folder)
-        found = EntailmentModel(str(folder)).judge(PAIRS)
-        np.testing.assert_allclose(
-            [j.entailment for j in found], plain(folder, PAIRS)[:, 2], atol=1e-6
-        )
-
     @pytest.mark.parametrize(
         "labels", [("entailment", "not_entailment"), ("Hallucinated", "Consistent")]
     )
@@ -169,16 +154,7 @@ class TestLabels:
         with pytest.raises(ModelError) as refused:
             label_order(names, "some/model")
         assert f"its labels ({shown or 'none'}) do not say" in str(refused.value)
-        assert '"id2label": {"0": "contradiction"' in str(refused.value)
-
-    def test_a_folder_without_labels_is_refused_before_it_is_loaded(self, tmp_path: Path) -> None:
-        folder = make_classifier(tmp_path / "unnamed")
-        change_config(folder, id2label=None, label2id=None)
-        model = EntailmentModel(str(folder))
-        for refused in (model.fingerprint, lambda: model.judge(PAIRS)):
-            with pytest.raises(ModelError, match=r"its labels \(none\) do not say"):
-                refused()
-        assert model.n_passes == 0
+        assert "write it into id2label in config.json" in str(refused.value)
 
 
 class TestSelfTest:
@@ -186,36 +162,15 @@ class TestSelfTest:
     def test_swapped_labels_are_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
     ) -> None:
-        monkeypatch.setattr(nli, "SELF_TEST", MATCHER_TEST)
+        monkeypatch.setattr(pairs, "SELF_TEST", MATCHER_TEST)
         folder = make_matcher(tmp_path / "matcher")
         change_config(folder, id2label=dict(enumerate(order)))
         model = EntailmentModel(str(folder))
         if order == LABELS:
             assert model.judge(MATCHER_TEST)[0].entailment > 0.95
             return
-        with pytest.raises(
-            ModelError, match=r"labels look swapped.*the museum is not closed.*id2l"
-        ):
+        with pytest.raises(ModelError, match=r"labels look swapped.*the museum is.*id2l"):
             model.judge(MATCHER_TEST)
-
-    @pytest.mark.parametrize("swapped", [False, True])
-    def test_two_swapped_labels_too(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: bool
-    ) -> None:
-        monkeypatch.setattr(nli, "SELF_TEST", MATCHER_TEST)
-        labels = ("entailment", "not_entailment")
-        folder = make_matcher(tmp_path / "matcher", labels)
-        if not swapped:
-            assert EntailmentModel(str(folder)).judge(MATCHER_TEST)[0].entailment > 0.95
-            return
-        change_config(folder, id2label=dict(enumerate(labels[::-1])))
-        with pytest.raises(ModelError, match="labels look swapped"):
-            EntailmentModel(str(folder)).judge(MATCHER_TEST)
-
-    def test_its_pass_does_not_count(self, tmp_path: Path) -> None:
-        model = EntailmentModel(str(make_matcher(tmp_path / "matcher")))
-        model.judge(PAIRS)
-        assert (model.n_passes, model.n_pairs) == (2, len(PAIRS))
 
     def test_weights_that_give_no_numbers_are_refused(self, tmp_path: Path) -> None:
         from safetensors.torch import load_file, save_file
@@ -265,15 +220,6 @@ class TestHhem:
             scores.append(expected)
         assert np.ptp(scores) > 1e-4
 
-    def test_it_is_told_by_its_config_alone(self, hhem: Path) -> None:
-        found = EntailmentModel(str(hhem)).fingerprint()
-        assert (found["head"], found["labels"]) == ("hhem", ["not_entailment", "entailment"])
-
-    def test_the_prompt_leaves_less_room(self, hhem: Path) -> None:
-        long = " ".join(["the ship sails north and the bell rings."] * 300)
-        (found,) = EntailmentModel(str(hhem)).judge([(long, "the ship")])
-        assert found.n_windows > 5
-
     def test_its_own_prompt_counts(self, hhem: Path, tmp_path: Path) -> None:
         copy = Path(shutil.copytree(hhem, tmp_path / "copy"))
         change_config(copy, prompt="sea {text1} snow {text2}")
@@ -295,14 +241,6 @@ class TestHhem:
             weights[change] = torch.zeros(2)
         save_file(weights, copy / "model.safetensors")
         with pytest.raises(ModelError, match="its weights are not those of T5ForTokenClassific"):
-            EntailmentModel(str(copy)).judge(PAIRS)
-
-    def test_the_figures_of_the_foundation_are_taken_where_none_are_stated(
-        self, hhem: Path, tmp_path: Path
-    ) -> None:
-        copy = Path(shutil.copytree(hhem, tmp_path / "copy"))
-        change_config(copy, d_model=None)
-        with pytest.raises(ModelError, match=r"cannot be loaded as a hallucination evaluation"):
             EntailmentModel(str(copy)).judge(PAIRS)
 
     def test_the_tokenizer_of_the_foundation_serves(self, hhem: Path, tmp_path: Path) -> None:
@@ -359,42 +297,8 @@ class TestMiniCheck:
         with pytest.raises(ModelError, match="does not answer 0 or 1 to MiniCheck's prompt"):
             EntailmentModel(str(folder)).judge(PAIRS)
 
-    def test_a_vocabulary_that_cannot_answer_is_refused(
-        self, minicheck: Path, tmp_path: Path
-    ) -> None:
-        copy = Path(shutil.copytree(minicheck, tmp_path / "copy"))
-        tokenizer = json.loads((copy / "tokenizer.json").read_text())
-        for piece in tokenizer["model"]["vocab"]:
-            if piece[0] == "\u25811":
-                piece[0] = "\u2581qq"
-        (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
-        with pytest.raises(ModelError, match='begin the answers "0" and "1" with tokens of their'):
-            EntailmentModel(str(copy)).judge(PAIRS)
-
-    def test_templates_hold_both_texts(self) -> None:
-        for template in (HHEM_PROMPT, MINICHECK_PROMPT):
-            assert template.index("{long}") < template.index("{short}")
-
 
 class TestLoading:
-    def test_a_missing_model_names_the_way_to_provide_it(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        constants = pytest.importorskip("huggingface_hub.constants")
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-        message = r"'facebook/bart-large-mnli' is not on this machine.*hf download.*model="
-        with pytest.raises(ModelError, match=message):
-            EntailmentModel("facebook/bart-large-mnli").judge(PAIRS)
-
-    def test_the_extra_is_named_where_torch_is_missing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        folder = make_classifier(tmp_path / "bert")
-        monkeypatch.setitem(sys.modules, "transformers", None)
-        with pytest.raises(ModelError, match=r'pip install "calibrail\[models\]"'):
-            EntailmentModel(str(folder)).judge(PAIRS)
-
     def test_pickled_weights_are_never_loaded(self, tmp_path: Path) -> None:
         import torch
         from safetensors.torch import load_file
@@ -413,15 +317,6 @@ class TestLoading:
         del weights["classifier.weight"]
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
         with pytest.raises(ModelError, match=r"not those of Bert.*classifier\.weight"):
-            EntailmentModel(str(folder)).judge(PAIRS)
-
-    @pytest.mark.parametrize("labels", [LABELS[1:], (*LABELS, "other")])
-    def test_labels_without_weights_are_refused(
-        self, tmp_path: Path, labels: tuple[str, ...]
-    ) -> None:
-        folder = make_classifier(tmp_path / "bert", labels=labels)
-        change_config(folder, id2label=dict(enumerate(LABELS)), label2id=None)
-        with pytest.raises(ModelError, match="cannot be loaded as an entailment model"):
             EntailmentModel(str(folder)).judge(PAIRS)
 
     @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -473,20 +368,3 @@ class TestRealModel:
         others = [judgement.entailment for judgement in model.judge(NOT)]
         above = np.mean([[a > b for b in others] for a in entailed])
         assert above > 0.9
-
-    def test_its_batches_agree(self, trained: Path) -> None:
-        model = EntailmentModel(str(trained))
-        pairs = [*ENTAILED, *NOT, (ENTAILED[0][0] * 30, "A man plays.")]
-        together = model.judge(pairs)
-        for pair, expected in zip(pairs, together, strict=True):
-            model.forget()
-            assert model.judge([pair])[0] == pytest.approx(expected, abs=model.tolerance)
-
-    @pytest.mark.parametrize("order", list(itertools.permutations(LABELS))[1:])
-    def test_swapped_labels_are_noticed(
-        self, trained: Path, tmp_path: Path, order: tuple[str, ...]
-    ) -> None:
-        copy = Path(shutil.copytree(trained, tmp_path / "copy"))
-        change_config(copy, id2label=dict(enumerate(order)))
-        with pytest.raises(ModelError, match="labels look swapped"):
-            EntailmentModel(str(copy)).judge(NOT)

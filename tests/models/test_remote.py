@@ -16,16 +16,6 @@ def test_every_item_comes_with_its_result() -> None:
     assert stop.is_set()
 
 
-def test_equal_items_are_each_worked_on() -> None:
-    assert sorted(each(str, [1, 1, 2], 2, Event())) == [(1, "1"), (1, "1"), (2, "2")]
-
-
-def test_nothing_to_do_starts_nothing() -> None:
-    stop = Event()
-    assert list(each(str, [], 8, stop)) == []
-    assert not stop.is_set()
-
-
 def test_at_most_so_many_at_once() -> None:
     running, most, lock = 0, 0, threading.Lock()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.scores.provenance import Reranker
+from calibrail.scores.grounding import Reranker
 from tests.installed import need
 from tests.tiny_models import PADDING, change_config, make_classifier
 
@@ -49,18 +49,6 @@ def test_relevance_is_the_raw_logit_of_query_and_document(tmp_path: Path, kind: 
     assert (np.abs(found - turned) > 1e-4)[:3].all()
 
 
-def test_logits_are_not_squeezed(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    folder = make_classifier(tmp_path / "bert", labels=("LABEL_0",))
-    weights = load_file(folder / "model.safetensors")
-    weights["classifier.bias"] += 40.0
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    found = Reranker(str(folder)).relevance(PAIRS)
-    assert found.min() > 30.0
-    assert len(set(found)) == len(PAIRS)
-
-
 def test_the_best_window_of_a_long_document_counts(tmp_path: Path) -> None:
     folder = make_classifier(tmp_path / "bert", labels=("LABEL_0",))
     model = Reranker(str(folder))
@@ -86,14 +74,6 @@ def test_a_long_query_is_kept_whole(tmp_path: Path) -> None:
     assert model.n_truncated == 1
 
 
-def test_a_batch_of_one_equals_a_batch_of_many(tmp_path: Path) -> None:
-    model = Reranker(str(make_classifier(tmp_path / "bert", labels=("LABEL_0",))))
-    together = model.relevance(PAIRS)
-    for pair, expected in zip(PAIRS, together, strict=True):
-        model.forget()
-        assert abs(model.relevance([pair])[0] - expected) <= model.tolerance
-
-
 @pytest.mark.parametrize("labels", [("a", "b"), ("contradiction", "neutral", "entailment")])
 def test_more_than_one_output_is_no_reranker(tmp_path: Path, labels: tuple[str, ...]) -> None:
     model = Reranker(str(make_classifier(tmp_path / "bert", labels=labels)))
@@ -109,7 +89,3 @@ def test_a_config_that_states_no_labels_has_two(tmp_path: Path) -> None:
         Reranker(str(folder)).fingerprint()
     change_config(folder, num_labels=1)
     assert len(Reranker(str(folder)).relevance(PAIRS)) == len(PAIRS)
-
-
-def test_no_pair_has_no_relevance(tmp_path: Path) -> None:
-    assert Reranker(str(tmp_path)).relevance([]).shape == (0,)

@@ -24,7 +24,7 @@ from calibrail.models.llm.transport import (
     OpenAITransport,
     RefusedError,
 )
-from tests.chat_server import ChatServer, Line, LocalServer, always, key_of, says, script, verdicts
+from tests.chat_server import ChatServer, Line, LocalServer, always, says, script, verdicts
 
 SECRET = "the PROMPT of this test"
 KEY = "sk-test-key"
@@ -84,7 +84,7 @@ GOOD = {"choices": [{"message": {"content": "faithful"}, "finish_reason": "stop"
 
 #: Faults after which the same is asked again, and what the reason says when it never ends.
 AGAIN = {
-    "429": "HTTP 429 (rate_limit_exceeded), asked 3 times; the endpoint asks to wait 0.001 s",
+    "429": "HTTP 429 (rate_limit_exceeded), asked 3 times",
     "500": "HTTP 500 (server_error), asked 3 times",
     "503": "HTTP 503 (server_error), asked 3 times",
     "slow": "no complete answer within 0.3 s, asked 3 times",
@@ -93,7 +93,6 @@ AGAIN = {
     "refused_line": "the connection failed (RemoteProtocolError), asked 3 times",
     "invalid_json": "the endpoint answered with broken JSON, asked 3 times",
     "html": "the endpoint answered with broken JSON, asked 3 times",
-    "swapped": "the endpoint sent the answer to another request, asked 3 times",
     "empty_choices": "the endpoint answered without a choice, asked 3 times",
     "no_message": "the endpoint answered without a text, asked 3 times",
 }
@@ -122,20 +121,6 @@ def test_what_does_not_pass_is_given_up(fault: str) -> None:
         assert caller.n_sent == 3
 
 
-def test_every_request_has_a_name_of_its_own_which_may_come_back() -> None:
-    with ChatServer(faults=script("echoed", "echoed")) as server:
-        caller = Caller(server.url)
-        assert [ask(caller).text for _ in range(2)] == ["faithful", "faithful"]
-        assert len({seen.headers["x-client-request-id"] for seen in server.seen}) == 2
-
-
-def test_once_is_once() -> None:
-    with ChatServer(faults=always("500")) as server:
-        with pytest.raises(RefusedError, match=r"asked once$"):
-            ask(Caller(server.url), attempts=1)
-        assert len(server.seen) == 1
-
-
 def test_nobody_listens() -> None:
     with ChatServer() as server:
         url = server.url
@@ -158,22 +143,6 @@ def test_what_no_request_can_pass_ends_the_run(fault: str, says: str) -> None:
         assert len(server.seen) == 1
 
 
-def test_a_malformed_request_is_asked_once() -> None:
-    with ChatServer(faults=always("400")) as server:
-        with pytest.raises(RefusedError) as caught:
-            ask(Caller(server.url))
-        assert str(caught.value) == "HTTP 400 (invalid_request_error)"
-        assert len(server.seen) == 1
-
-
-@pytest.mark.parametrize("fault", ["refusal", "filtered", "length"])
-def test_what_the_endpoint_will_not_say_is_an_answer(fault: str) -> None:
-    with ChatServer(faults=always(fault)) as server:
-        answer = ask(Caller(server.url))
-        assert (answer.text, answer.refusal) == ("", fault != "length")
-        assert len(server.seen) == 1
-
-
 def test_a_text_that_is_too_long_is_asked_once() -> None:
     with ChatServer(context=10) as server:
         with pytest.raises(RefusedError) as caught:
@@ -190,16 +159,8 @@ def test_retry_after_is_waited_for() -> None:
     caller = Caller("e", transport)
     caller.call(stoppable(patient))
     assert len(transport.bodies) == 3
-    # No time passes here, so that each attempt finds that all are still to wait.
-    first, held, second, held_again = patient.waits
-    for wait in (first, second):
-        assert 5.0 <= wait <= 7.51
-    for wait in (held, held_again):
-        assert 0.0 < wait <= 5.0
-    another = Patient()
-    caller.call(stoppable(another))
-    (everyone,) = another.waits
-    assert 0.0 < everyone <= 5.0
+    assert len(patient.waits) == 2
+    assert all(5.0 <= wait <= 7.51 for wait in patient.waits)
 
 
 def test_an_endpoint_that_asks_for_too_long_is_given_up() -> None:
@@ -231,17 +192,13 @@ def http_date(seconds: float) -> str:
     ("headers", "least", "most"),
     [
         ({"Retry-After": "7"}, 7, 7),
-        ({"Retry-After": "0"}, 0, 0),
         ({"retry-after": " 0.25 "}, 0.25, 0.25),
-        ({"Retry-After-Ms": "1500"}, 1.5, 1.5),
-        ({"Retry-After-Ms": "x", "Retry-After": "2"}, 2, 2),
+        ({"Retry-After": "0"}, None, None),
         ({"Retry-After": lambda: http_date(3600)}, 3000, 3601),
-        ({"Retry-After": lambda: http_date(-99)}, 0, 0),
+        ({"Retry-After": lambda: http_date(-99)}, None, None),
         ({}, None, None),
         ({"Retry-After": "x"}, None, None),
-        ({"Retry-After": "-5"}, None, None),
         ({"Retry-After": "nan"}, None, None),
-        ({"Retry-After": "inf"}, None, None),
         ({"Retry-After": "Fri, 31 Dec 99999 23:59:59 GMT"}, None, None),
     ],
 )
@@ -258,33 +215,12 @@ def test_retry_after_is_read(
         assert least <= caught.value.wait <= most
 
 
-def test_states_that_pass() -> None:
-    with Answers(408, b"busy") as server:
-        transport = OpenAITransport(server.url)
-        for server.status in (408, 409, 425, 429, 500, 502, 529, 599):
-            with pytest.raises(AgainError, match=f"^HTTP {server.status}$"):
-                transport.send("chat", request(), 20.0)
-        assert server.n == 8
-
-
-def test_states_that_do_not_pass() -> None:
-    with Answers(400, b"no") as server:
-        transport = OpenAITransport(server.url)
-        for server.status in (400, 402, 403, 422):
-            with pytest.raises(RefusedError, match=f"^HTTP {server.status}$"):
-                transport.send("chat", request(), 20.0)
-        assert server.n == 4
-
-
 @pytest.mark.parametrize(
     "body",
     [
         {"error": {"message": SECRET, "type": SECRET, "code": SECRET, "param": SECRET}},
-        {"error": SECRET},
         {"error": [SECRET]},
-        {"message": SECRET, "code": {"a": SECRET}},
         {"detail": [{"input": SECRET}]},
-        [SECRET],
         SECRET.encode(),
         b"\xff\xfe",
         {"error": {"message": None, "type": 5, "code": 400, "param": ["x"]}},
@@ -358,35 +294,6 @@ def test_everything_may_be_unknown_at_once() -> None:
         assert len(server.seen) == n + 1
 
 
-def test_fewer_alternatives_where_twenty_are_too_many() -> None:
-    refused = RefusedError("HTTP 400", frozenset({"top_logprobs", "logprobs"}), False)
-    transport = Scripted(refused, GOOD)
-    caller = Caller("http://e/v1", transport)
-    ask(caller, request(top_logprobs=20))
-    ask(caller, request(top_logprobs=3))
-    assert [body["top_logprobs"] for body in transport.bodies] == [20, 5, 3]
-    assert all(body["logprobs"] for body in transport.bodies)
-
-
-def test_what_cannot_be_put_otherwise_is_asked_once() -> None:
-    for about in ({"temperature"}, {"max_completion_tokens"}, {"seed"}, set[str]()):
-        transport = Scripted(RefusedError("HTTP 400", frozenset(about), False))
-        with pytest.raises(RefusedError, match=r"^HTTP 400$"):
-            ask(Caller("http://e/v1", transport))
-        assert len(transport.bodies) == 1
-
-
-def test_an_endpoint_that_never_knows_better_is_not_asked_for_ever() -> None:
-    everything = frozenset({"max_tokens", "logprobs", "top_logprobs", "seed", "response_format"})
-    transport = Scripted(RefusedError("HTTP 400", everything, False))
-    with pytest.raises(RefusedError):
-        ask(
-            Caller("http://e/v1", transport),
-            request(temperature=1.0, top_logprobs=20, schema='{"type":"object"}'),
-        )
-    assert len(transport.bodies) <= 7
-
-
 def test_an_endpoint_that_never_answered_ends_the_run_soon() -> None:
     transport = Scripted(AgainError("the connection failed (ConnectError)"))
     caller = Caller("http://e/v1", transport)
@@ -415,19 +322,6 @@ def test_an_endpoint_that_answers_nothing_ends_the_run(monkeypatch: pytest.Monke
     assert len(transport.bodies) - n == 2
 
 
-def test_examples_that_fail_in_a_row_are_not_the_endpoints_fault() -> None:
-    def fault(key: str, attempt: int) -> str | None:
-        return "500" if key in bad else None
-
-    bad = {key_of(request(f"bad {i}")) for i in range(ALL_FAIL + 5)}
-    with ChatServer(faults=fault) as server:
-        caller = Caller(server.url)
-        for i in range(ALL_FAIL + 5):
-            with pytest.raises(RefusedError):
-                ask(caller, request(f"bad {i}"), attempts=1)
-        assert ask(caller).text == "faithful"
-
-
 def test_texts_that_are_too_long_never_end_the_run() -> None:
     transport = Scripted(RefusedError("too long", frozenset(), True))
     caller = Caller("http://e/v1", transport)
@@ -435,18 +329,6 @@ def test_texts_that_are_too_long_never_end_the_run() -> None:
         with pytest.raises(RefusedError):
             ask(caller)
     assert len(transport.bodies) == ALL_FAIL + 5
-
-
-def test_an_answer_ends_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_FAIL", ALL_FAIL)
-    steps = [AgainError("HTTP 500")] * (ALL_FAIL - 1) + [GOOD] + [AgainError("HTTP 500")] * 30
-    caller = Caller("http://e/v1", Scripted(*steps))
-    for i in range(ALL_FAIL + 20):
-        if i == ALL_FAIL - 1:
-            assert ask(caller, attempts=1).text == "faithful"
-            continue
-        with pytest.raises(RefusedError):
-            ask(caller, attempts=1)
 
 
 def test_attempts_are_charged_to_the_budget() -> None:
@@ -482,13 +364,10 @@ def test_a_stop_ends_every_wait(wait: float | None) -> None:
     assert len(transport.bodies) == 1
 
 
-@pytest.mark.parametrize("stated", [None, 0.0])
-def test_waits_grow_and_have_a_longest(
-    stated: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waits_grow_and_have_a_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_WAIT", 1.0)
     monkeypatch.setattr(module, "LONGEST_WAIT", 5.0)
-    transport, patient = Scripted(AgainError("HTTP 503", stated)), Patient()
+    transport, patient = Scripted(AgainError("HTTP 503")), Patient()
     with pytest.raises(RefusedError):
         Caller("e", transport).call(stoppable(patient))
     assert len(transport.bodies) == 6
@@ -503,7 +382,7 @@ def test_logs_hold_no_key_no_prompt_and_no_answer(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_LOG", "debug")
     caplog.set_level(logging.DEBUG)
-    for name in ("openai", "httpx2", "httpcore2", "httpx", "httpcore", "tenacity"):
+    for name in ("openai", "httpx2", "httpcore2", "httpx", "httpcore"):
         monkeypatch.setattr(logging.getLogger(name), "level", logging.DEBUG)
     faults = always(fault) if fault else script()
     with ChatServer(says("SAID by the judge"), faults, api_key=KEY) as server:
@@ -530,7 +409,7 @@ def test_a_host_of_no_trust_learns_nothing_of_the_environment(
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer secret-x\nX-A: secret-y")
     with ChatServer() as server:
         OpenAITransport(server.url).send("chat", request(), 20.0)
-        monkeypatch.setattr(endpoint, "_is_loopback", lambda address: False)
+        monkeypatch.setattr(endpoint, "is_trusted", lambda address: False)
         OpenAITransport(server.url).send("chat", request(), 20.0)
         trusted, other = (seen.headers for seen in server.seen)
     assert "secret" in str(trusted)

@@ -13,7 +13,7 @@ from calibrail.models.batching import shared
 from calibrail.models.token_classifier import TokenClassifier, reading
 from calibrail.models.windows import passes
 from tests.installed import need
-from tests.tiny_models import PADDING, change_config, make_token_classifier, make_token_matcher
+from tests.tiny_models import PADDING, make_token_classifier, make_token_matcher
 
 need("transformers")
 
@@ -91,11 +91,6 @@ def test_a_question_that_leaves_no_room_is_read_window_by_window(matcher: Path) 
     assert marked(model, FALSE, CONTEXT, question=f"{question} the open museum") == []
 
 
-def test_a_sign_of_the_tokenizer_is_text(matcher: Path) -> None:
-    model = shared(TokenClassifier, str(matcher))
-    assert marked(model, FALSE, f"[SEP] {CONTEXT} [SEP] [CLS]") == ["museum", "open"]
-
-
 @pytest.mark.parametrize("kind", ["modernbert", "bert"])
 def test_alone_and_in_a_batch_a_token_has_one_probability(kind: str, tmp_path: Path) -> None:
     model = TokenClassifier(str(make_token_classifier(tmp_path / kind, kind)))
@@ -158,18 +153,11 @@ class TestLabels:
         with pytest.raises(InputError, match=rf"label must be one of .*{labels[0]}"):
             TokenClassifier(folder, label="nonsense").fingerprint()
 
-    def test_a_config_without_names_has_those_of_transformers(self, tmp_path: Path) -> None:
-        folder = make_token_classifier(tmp_path / "m", "bert")
-        change_config(folder, id2label=None, label2id=None)
-        with pytest.raises(ModelError, match="LABEL_0, LABEL_1"):
-            TokenClassifier(str(folder)).fingerprint()
-        assert TokenClassifier(str(folder), label="LABEL_1").head
-
     def test_models_of_lettucedetect_have_theirs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = str(make_token_classifier(tmp_path / "m", "bert", ("LABEL_0", "LABEL_1")))
-        monkeypatch.setattr(token_classifier, "PUBLISHED", {folder: "LABEL_1"})
+        monkeypatch.setattr(token_classifier, "UNNAMED", {folder: "LABEL_1"})
         assert TokenClassifier(folder).fingerprint()["hallucinated"] == ["LABEL_1"]
 
     def test_swapped_outputs_are_noticed_when_it_is_opened(
@@ -183,11 +171,3 @@ class TestLabels:
             TokenClassifier(str(swapped)).probabilities([reading("", [CONTEXT], TRUE)])
         right = TokenClassifier(str(swapped), label="supported")
         assert right.probabilities([reading("", [CONTEXT], TRUE)])
-
-
-def test_what_is_no_token_classifier_is_refused(tmp_path: Path) -> None:
-    from tests.tiny_models import make_classifier
-
-    folder = make_classifier(tmp_path / "m", "bart", ("supported", "hallucinated"))
-    with pytest.raises(ModelError, match="cannot be loaded as a token classifier"):
-        TokenClassifier(str(folder)).probabilities([reading("", [CONTEXT], TRUE)])

@@ -18,8 +18,8 @@ from calibrail.engine import use_engine
 from calibrail.models.llm.transport import CallLimits, limit_calls
 from calibrail.options import EngineOptions, ReadOptions, SplitOptions
 from calibrail.pipelines.run import Run
+from calibrail.scores.members import WorstSentence
 from calibrail.scores.registry import ScoreSpec, build
-from calibrail.scores.worst_sentence import WorstSentence
 from calibrail.text.sentences import answer_sentences
 from tests.answers import write
 from tests.chat_server import ChatServer, verdicts
@@ -289,7 +289,7 @@ def test_no_request_is_sent_for_it(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     if not kept:
-        monkeypatch.setattr("calibrail.models.llm.cache.MOST_IN_MEMORY", 1)
+        monkeypatch.setattr("calibrail.models.llm.chat.MOST_IN_MEMORY", 1)
     limits = CallLimits(cache=None)
     with ChatServer(verdicts(lambda text: (len(text) % 97) / 97)) as server, limit_calls(limits):
         inner = f"judge:model=tiny,mode=logprob,base_url={server.url}"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.models.nli import Judgement
-from calibrail.scores.detector import Embedding
+from calibrail.models.pairs import Judgement
+from calibrail.scores.base import Embedding
 
 
 class FakeEncoder:

@@ -15,7 +15,7 @@ from calibrail.guardrail.file import content_digest, render
 from calibrail.models import hardware
 from calibrail.models.loading import LocalModel
 from calibrail.scores import build, key_of, parse_spec
-from calibrail.scores.detector import LocalScore
+from calibrail.scores.base import LocalScore
 from calibrail.scores.registry import BUILT_IN, spell
 from tests.answers import rows, write
 from tests.command_line import calibrail
@@ -52,13 +52,6 @@ def test_a_default_is_not_said_and_anything_else_is(name: str) -> None:
     assert build(parse_spec(spell(onboard))).params == onboard.params
 
 
-def test_all_models_of_a_score_are_computed_alike() -> None:
-    for name in LOCAL:
-        score = build(parse_spec(f"{name}:backend=onnx"))
-        assert isinstance(score, LocalScore)
-        assert {model.backend for model in score.models} == {"onnx"}
-
-
 def test_every_score_whose_models_run_here_takes_them() -> None:
     needs_more = {"custom", "column", "judge", "hybrid", "worst_sentence"}
     by_name = set(BUILT_IN) - {"ensemble", "fused", *needs_more}
@@ -70,11 +63,6 @@ def test_every_score_whose_models_run_here_takes_them() -> None:
     }
     assert local == {name for name, score in scores.items() if isinstance(score, LocalScore)}
     assert set(LOCAL) <= local
-
-
-def test_an_endpoint_has_no_backend() -> None:
-    with pytest.raises(InputError, match="dtype, backend and device are not ours to choose"):
-        build(parse_spec("rad:model=openai:embedder@http://localhost:1/v1,backend=onnx"))
 
 
 def test_a_frozen_guardrail_decides_as_it_was_certified(

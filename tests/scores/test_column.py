@@ -39,20 +39,7 @@ def test_what_is_no_finite_number_is_undefined(cell: object, said: str) -> None:
     assert len(result.reasons[0]) < 100
 
 
-def test_an_absent_column_is_undefined() -> None:
-    assert build_column("dae", "faithful").score([Example()]).reasons[0] == "column dae is empty"
-
-
-def test_its_arithmetic_is_exact() -> None:
-    assert build_column("a, b", "faithful").tolerance == 0.0
-
-
 @pytest.mark.parametrize("column", ["", 3, None])
 def test_a_column_needs_a_name(column: object) -> None:
     with pytest.raises(InputError, match="column must name a column"):
         ColumnScore(column=column, higher="faithful")
-
-
-def test_a_direction_is_needed() -> None:
-    with pytest.raises(InputError, match="higher must be hallucinated or faithful; got 'up'"):
-        build_column("dae", "up")

@@ -141,7 +141,7 @@ def test_what_a_function_may_return(detector: Any, options: Any, values: list[fl
 @pytest.mark.parametrize(
     ("detector", "options", "message"),
     [
-        (lambda e: "high", {}, "one number per answer, or None; for 'a' it returned str 'high'"),
+        (lambda e: "high", {}, "one number for each of 1 answers, or None; it returned str 'high'"),
         (lambda e: [1, 2], {}, "batch=True"),
         (lambda batch: [x.id for x in batch], {}, "failed on answer 'a': TypeError.*batch=True"),
         (lambda e: 1 / 0, {}, "failed on answer 'a': ZeroDivisionError"),
@@ -279,7 +279,7 @@ def test_one_in_which_higher_means_faithful_decides_in_its_own_numbers() -> None
 
 @pytest.mark.parametrize("tolerance", [np.nan, np.inf, -1, -np.inf, "1", True])
 def test_a_tolerance_that_is_no_distance_is_refused(module: Any, tolerance: Any) -> None:
-    with pytest.raises(InputError, match="tolerance must be a finite number, 0 or more"):
+    with pytest.raises(InputError, match="tolerance must be a"):
         CustomScore(module.words, tolerance=tolerance)
 
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from calibrail.data import Example
 from calibrail.errors import InputError
 from calibrail.models.embeddings import load_encoder
-from calibrail.scores.base import Demanding, Fittable, Score
-from calibrail.scores.detector import Embedding
-from calibrail.scores.displacement import (
+from calibrail.scores.base import Embedding, Score
+from calibrail.scores.embedding import (
     Dgi,
     DisplacementConsistency,
     DisplacementMagnitude,
@@ -20,7 +19,7 @@ from calibrail.scores.displacement import (
     Referring,
     TangentResidual,
 )
-from calibrail.text.sentences import sentences, sentences_version
+from calibrail.text.sentences import sentences
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
 PLACES = ("canal", "tunnel", "orchard", "library", "harbour", "mill", "bridge", "abbey")
@@ -143,17 +142,6 @@ def test_the_definition(build: Callable[[], Score], expected: Callable[[], list[
     np.testing.assert_allclose(values, expected(), atol=1e-6)
 
 
-def test_order_and_company_do_not_matter(score: Embedding) -> None:
-    assert isinstance(score, Score)
-    values = score.score(QUERIES).values
-    score.forget()
-    backwards = score.score(QUERIES[::-1]).values[::-1]
-    np.testing.assert_allclose(backwards, values, atol=score.tolerance)
-    for example, value in zip(QUERIES, values, strict=True):
-        score.forget()
-        np.testing.assert_allclose(score.score([example]).values, [value], atol=score.tolerance)
-
-
 def test_what_is_missing_is_said(score: Embedding) -> None:
     assert isinstance(score, Score)
     gone = [
@@ -167,23 +155,6 @@ def test_what_is_missing_is_said(score: Embedding) -> None:
     assert len(score.score([]).values) == 0
 
 
-def test_nothing_is_embedded_but_what_was_announced(score: Embedding) -> None:
-    assert isinstance(score, Demanding)
-    assert isinstance(score, Score)
-    encoder = load_encoder()
-    encoder.forget()
-    (demand,) = score.demands([*QUERIES, Example("", ("",), "")])
-    encoder.prepare(*demand.parts)
-    before = encoder.n_embedded
-    score.score(QUERIES)
-    assert encoder.n_embedded == before
-
-
-def test_only_what_compares_with_references_learns() -> None:
-    learning = {score.name for score in ALL if isinstance(score(), Fittable)}
-    assert learning == {"expected_response_deviation", "tangent_residual", "dgi"}
-
-
 class TestConsistency:
     def score(self, **degrees: float) -> DisplacementConsistency:
         texts = {"Ann came.": 0.0, "Bob left.": 0.0, "Cy sat.": 0.0, "c": 180.0}
@@ -191,10 +162,6 @@ class TestConsistency:
         score = DisplacementConsistency()
         with_encoder(score, FakeEncoder({text: plane(at) for text, at in texts.items()}))
         return score
-
-    def test_sentences_in_one_direction_are_consistent(self) -> None:
-        values = self.score().score([Example("", ("c",), "Ann came. Bob left. Cy sat.")]).values
-        np.testing.assert_allclose(values, [-1.0], atol=1e-12)
 
     def test_one_sentence_has_nothing_to_agree_with(self) -> None:
         result = self.score().score([Example("", ("c",), "Ann came."), Example("", ("c",), "?!")])
@@ -221,10 +188,6 @@ class TestConsistency:
         assert [item["support"] for item in items] == pytest.approx([np.sqrt(0.5)] * 2)
         assert result.values[0] == pytest.approx(-np.sqrt(0.5))
 
-    def test_the_splitting_is_part_of_its_fingerprint(self) -> None:
-        assert DisplacementConsistency().fingerprint()["sentences"] == sentences_version()
-        assert "sentences" not in DisplacementMagnitude().fingerprint()
-
 
 class TestTangent:
     def test_directions_that_the_references_lack_are_not_made_up(self) -> None:
@@ -237,16 +200,6 @@ class TestTangent:
         ]
         values = TangentResidual(components=5).fit(same).score(QUERIES).values
         np.testing.assert_allclose(values, expected, atol=1e-6)
-
-    def test_references_that_repeat_their_context_leave_the_whole_displacement(self) -> None:
-        same = [Example("q", ("It is.",), "It is.", label=0)] * 10
-        np.testing.assert_allclose(
-            TangentResidual().fit(same).score(QUERIES).values, magnitude(), atol=1e-9
-        )
-
-    def test_more_directions_than_neighbours_are_refused(self) -> None:
-        with pytest.raises(InputError, match="components must not exceed k=4"):
-            TangentResidual(k=4, components=5)
 
 
 class TestDgi:
@@ -264,12 +217,6 @@ class TestDgi:
     def test_a_response_that_is_the_question_has_no_direction(self) -> None:
         result = Dgi().fit(FAITHFUL).score([Example("What is it?", (), "What is it? ")])
         assert "no direction" in result.reasons[0]
-
-    def test_references_without_a_direction_are_left_out(self) -> None:
-        with_echo = [Example("What is it?", (), "What is it?", label=0), *FAITHFUL]
-        np.testing.assert_allclose(
-            Dgi().fit(with_echo).state()["mu"], Dgi().fit(FAITHFUL).state()["mu"], atol=1e-12
-        )
 
     def test_references_without_any_common_direction_are_refused(self) -> None:
         echo = [Example("What is it?", (), "What is it?", label=0)] * 3

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from calibrail.data import Example, read
 from calibrail.errors import InputError
-from calibrail.models.embeddings import load_encoder
 from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Fittable
 from calibrail.scores.embedding import LocalSgi, Rad, Sgi
-from calibrail.text.sentences import sentences, sentences_version
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
 EXAMPLE = Example("q", ("c1", "c2"), "r")
@@ -32,12 +30,6 @@ def test_it_is_the_negated_ratio_of_two_angles() -> None:
 def test_the_closest_chunk_may_stand_for_the_context() -> None:
     value = sgi({"r": 0, "q": 60, "c1": 90, "c2": 30}, context="closest")
     assert value == pytest.approx(-2.0, abs=1e-6)
-
-
-def test_staying_with_the_question_scores_higher() -> None:
-    lazy = sgi({"r": 10, "q": 0, "c1\nc2": 90})
-    grounded = sgi({"r": 80, "q": 0, "c1\nc2": 90})
-    assert lazy > grounded
 
 
 def test_an_answer_that_is_its_context_is_finite() -> None:
@@ -83,16 +75,6 @@ def test_what_is_missing_is_said(example: Example, reason: str) -> None:
     assert result.reasons == {0: reason}
 
 
-def test_blank_chunks_are_no_part_of_the_joined_context() -> None:
-    (demand,) = Sgi().demands([Example("q", ("c1", " ", "c2"), "r")])
-    assert set(demand.parts[0]) == {"q", "r", "c1\nc2"}
-
-
-def test_an_unknown_context_is_refused() -> None:
-    with pytest.raises(InputError, match="context must be joined or closest; got 'all'"):
-        Sgi(context="all")
-
-
 def test_the_angles_are_its_evidence() -> None:
     encoder = FakeEncoder({"r": plane(0), "q": plane(60), "c1\nc2": plane(-20)})
     examples = [Example("", ("c1",), "r"), EXAMPLE]
@@ -112,13 +94,6 @@ def test_a_context_that_differs_in_nothing_the_encoder_sees_is_the_response() ->
     assert near == pytest.approx(-np.pi / 3 / 1e-2, rel=1e-5)
 
 
-def test_white_space_at_the_end_of_a_chunk_changes_nothing() -> None:
-    score = Sgi()
-    chunk = "The canal of Wester was dug in 1788."
-    values = score.score([Example("When?", (chunk + end,), chunk) for end in ("", " \n")]).values
-    assert values[0] == pytest.approx(values[1], rel=1e-5)
-
-
 LOCAL = Example("q", ("c1", "c2"), "- Ann came.\n- Bob left.")
 ANGLES = {"q": 0, "c1\nc2": 90, "c1": 120, "c2": 20, "Ann came.": 30, "Bob left.": 80}
 PLANE = FakeEncoder({text: plane(degrees) for text, degrees in ANGLES.items()})
@@ -128,10 +103,6 @@ class TestLocal:
     def test_it_is_the_negated_mean_over_sentences(self) -> None:
         values = with_encoder(LocalSgi(), PLANE).score([LOCAL]).values
         np.testing.assert_allclose(values, [-(30 / 60 + 80 / 10) / 2], rtol=1e-6)
-
-    def test_every_sentence_may_have_its_closest_chunk(self) -> None:
-        values = with_encoder(LocalSgi(context="closest"), PLANE).score([LOCAL]).values
-        np.testing.assert_allclose(values, [-(30 / 10 + 80 / 40) / 2], rtol=1e-6)
 
     def test_each_sentence_is_evidence_with_its_place(self) -> None:
         result = with_encoder(LocalSgi(), PLANE).score([Example("q", (), "r"), LOCAL])
@@ -151,43 +122,6 @@ class TestLocal:
             2: "the response is empty",
         }
         assert np.isnan(result.values).tolist() == [True, False, True]
-
-    def test_the_definition_with_the_embedded_encoder(self) -> None:
-        example = Example(
-            "Where is the canal?",
-            ("The canal is in Wester.", "It was dug by hand."),
-            "The canal lies in Wester. Nobody knows who dug it.",
-        )
-        vectors = load_encoder().sentences
-        question, context = vectors([example.question, "\n".join(example.contexts)])
-        ratios = [
-            np.arccos(vector @ question) / (np.arccos(vector @ context) + 1e-8)
-            for vector in vectors([part.text for part in sentences(example.response)])
-        ]
-        assert len(ratios) == 2
-        assert LocalSgi().score([example]).values[0] == pytest.approx(-np.mean(ratios), abs=1e-9)
-
-    def test_it_announces_what_it_looks_up(self) -> None:
-        (demand,) = LocalSgi().demands([LOCAL])
-        assert set(demand.parts[0]) == {"q", "Ann came.", "Bob left.", "c1\nc2"}
-
-    def test_the_splitting_is_part_of_its_fingerprint(self) -> None:
-        assert LocalSgi().fingerprint()["sentences"] == sentences_version()
-        assert "sentences" not in Sgi().fingerprint()
-
-    def test_alone_and_in_any_order_it_is_the_same(self) -> None:
-        examples = [
-            Example("Where?", ("The canal is in Wester. It is deep.",), "In Wester. It is wide."),
-            Example("When?", ("It was dug in 1788.", "By hand."), "In 1788, they say."),
-            Example("Who?", ("Nobody knows who dug it.",), "Ann dug it. Bob helped. Cy watched."),
-        ]
-        score = LocalSgi()
-        values = score.score(examples).values
-        score.forget()
-        np.testing.assert_allclose(score.score(examples[::-1]).values, values[::-1], atol=1e-6)
-        for example, value in zip(examples, values, strict=True):
-            score.forget()
-            np.testing.assert_allclose(score.score([example]).values, [value], atol=1e-6)
 
 
 RETRIEVAL_ANGLES = {"r": 0.0, "near": 60.0, "far": 90.0, "q": 90.0}
@@ -213,15 +147,6 @@ def test_the_question_is_required_only_where_it_weighs() -> None:
     assert Rad(weighting="question").requires == ("question", "contexts", "response")
     result = Rad(weighting="question").score([Example("", ("c",), "r")])
     assert result.reasons == {0: "the question is empty"}
-
-
-def test_a_copy_of_a_chunk_diverges_by_nothing() -> None:
-    assert with_encoder(Rad(), ENCODER).score([Example("", ("r",), "r")]).values[0] == 0.0
-
-
-def test_an_unknown_weighting_is_refused() -> None:
-    with pytest.raises(InputError, match="weighting must be max or question; got 'mean'"):
-        Rad(weighting="mean")
 
 
 def test_the_nearest_chunk_is_its_evidence() -> None:
@@ -309,49 +234,9 @@ class TestSentences:
         expected = 1 - (unit[:600] @ unit[600:].T).max(axis=1).min()
         assert score.score([example]).values[0] == pytest.approx(expected, abs=1e-12)
 
-    def test_the_definition_with_the_embedded_encoder(self) -> None:
-        example = Example(
-            "",
-            ("The canal is in Wester. It was dug by hand.", "It rains there."),
-            "The canal lies in Wester. Nobody knows who dug it.",
-        )
-        encoder = load_encoder()
-        responses = encoder.sentences([part.text for part in sentences(example.response)])
-        texts = [part.text for chunk in example.contexts for part in sentences(chunk)]
-        similar = responses @ encoder.sentences(texts).T
-        assert similar.shape == (2, 3)
-        value = Rad(level="sentence").score([example]).values[0]
-        assert value == pytest.approx(1 - similar.max(axis=1).min(), abs=1e-9)
-
-    def test_a_copied_sentence_diverges_by_nothing(self) -> None:
-        assert self.score().score([Example("", CHUNKS, "Ed ate.")]).values[0] == 0.0
-
-    def test_it_announces_what_it_looks_up(self) -> None:
-        (demand,) = Rad(level="sentence").demands([Example("q", CHUNKS, RESPONSE)])
-        assert set(demand.parts[0]) == set(SENTENCES)
-
-    def test_the_splitting_is_part_of_its_fingerprint_where_it_matters(self) -> None:
-        assert Rad(level="sentence").fingerprint()["sentences"] == sentences_version()
-        assert "sentences" not in Rad().fingerprint()
-
     def test_the_question_weighs_whole_chunks_only(self) -> None:
         with pytest.raises(InputError, match="needs level=response"):
             Rad(weighting="question", level="sentence")
-
-    def test_an_unknown_level_is_refused(self) -> None:
-        with pytest.raises(InputError, match="level must be response or sentence; got 'word'"):
-            Rad(level="word")
-
-    def test_alone_it_is_the_same(self) -> None:
-        examples = [
-            Example("", ("The canal is in Wester. It is deep.",), "In Wester. It is wide."),
-            Example("", ("It was dug in 1788.", "By hand."), "In 1788, they say."),
-        ]
-        score = Rad(level="sentence")
-        values = score.score(examples).values
-        for example, value in zip(examples, values, strict=True):
-            score.forget()
-            np.testing.assert_allclose(score.score([example]).values, [value], atol=1e-6)
 
 
 @pytest.fixture(scope="module")

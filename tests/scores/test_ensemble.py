@@ -5,8 +5,8 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores import Scores, build, parse_spec
-from calibrail.scores.detector import learns, state_bytes, with_state
+from calibrail.scores import Scores
+from calibrail.scores.base import state_bytes, with_state
 from calibrail.scores.ensemble import BLUR, Ensemble, Fused, _ranks
 from calibrail.testing import check_score
 
@@ -53,11 +53,6 @@ def test_a_row_alone_gets_what_it_gets_in_a_batch() -> None:
     assert whole == [score.score([example]).values[0] for example in examples]
 
 
-def test_weights_count() -> None:
-    score = Ensemble(scores=SPEC, weights="3,1").fit(FIT)
-    assert score.score([answer(2.0, -3.0)]).values[0] == pytest.approx((3 * 0.5 + 0.75) / 4)
-
-
 def test_an_undefined_member_leaves_the_mean_to_the_others() -> None:
     result = Ensemble(scores=SPEC).fit(FIT).score([answer(2.0, None), answer(np.nan, None)])
     assert result.values[0] == pytest.approx(0.5)
@@ -85,15 +80,6 @@ def test_a_smoothed_rank_moves_little_where_rounding_does() -> None:
         assert _ranks(np.array([centre]), reference, width)[0] == pytest.approx(exact, abs=1e-4)
 
 
-def test_what_was_learnt_can_be_given_back() -> None:
-    score = Ensemble(scores="novelty,length").fit(
-        [Example("q", ("one two",), "one three", id=str(i)) for i in range(3)]
-    )
-    again = with_state(Ensemble(scores="novelty,length"), state_bytes(score))
-    example = Example("q", ("one two",), "four five six")
-    assert again.score([example]).values == score.score([example]).values
-
-
 def test_it_conforms() -> None:
     check_score(Ensemble(scores="novelty,novel_count"))
 
@@ -119,11 +105,6 @@ def test_a_member_that_is_never_defined_cannot_be_ranked() -> None:
         Ensemble(scores=SPEC).fit([answer(1.0, None), answer(2.0, None)])
 
 
-def test_it_cannot_score_before_it_has_learnt() -> None:
-    with pytest.raises(InputError, match="learns ranks before it can score"):
-        Ensemble(scores=SPEC).score(FIT)
-
-
 FUSED_SPEC = "column:column=a,higher=hallucinated,column:column=b,higher=hallucinated"
 
 
@@ -147,35 +128,6 @@ def test_it_learns_which_member_tells_the_classes_apart(model: str) -> None:
     labels = np.array([example.label for example in fresh])
     assert values[labels == 1].mean() - values[labels == 0].mean() > 0.3
     assert ((values >= 0.0) & (values <= 1.0)).all()
-
-
-def test_a_member_that_points_the_wrong_way_is_named_and_not_turned_around() -> None:
-    turned = FUSED_SPEC.replace("column=a,higher=hallucinated", "column=a,higher=faithful")
-    straight, wrong = (Fused(scores=spec).fit(answers()) for spec in (FUSED_SPEC, turned))
-    assert straight.state()["weights"][0] > 0.0 == wrong.state()["weights"][0]
-    assert straight.lessons == ()
-    assert wrong.lessons[0].startswith("a points the wrong way on the fit split (AUROC 0.")
-
-
-def test_what_fused_has_learnt_can_be_given_back() -> None:
-    score = Fused(scores=FUSED_SPEC).fit(answers())
-    again = with_state(build(parse_spec(f'fused:scores="{FUSED_SPEC}"')), state_bytes(score))
-    assert not learns(again)
-    fresh = answers(50, seed=2)
-    assert again.score(fresh).values.tolist() == score.score(fresh).values.tolist()
-
-
-def test_the_evidence_is_what_each_member_says() -> None:
-    score = Fused(scores=FUSED_SPEC).fit(answers())
-    items = score.score(answers(1)).evidence[0]["items"]
-    assert [item["score"] for item in items] == ["a", "b"]
-    assert items[1]["reason"] == "column b is empty"
-
-
-def test_it_is_undefined_where_every_member_is() -> None:
-    empty = Example("q", ("c",), "x", columns={"a": None, "b": None})
-    result = Fused(scores=FUSED_SPEC).fit(answers()).score([empty])
-    assert result.reasons == {0: "a: column a is empty; b: column b is empty"}
 
 
 @pytest.mark.parametrize("model", ["logistic", "boosted"])

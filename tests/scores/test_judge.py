@@ -20,11 +20,9 @@ from tests.chat_server import (
     ChatServer,
     Reply,
     _verdict,
-    always,
     graded,
     in_mode,
     sampled,
-    says,
     script,
     text_of,
     verdicts,
@@ -143,12 +141,6 @@ def test_votes_that_cannot_be_read_are_left_out_if_most_can() -> None:
         assert found.reasons[0].startswith("3 of 5 votes cannot be read: the judge's reply is")
 
 
-def test_half_of_the_votes_are_not_most() -> None:
-    with ChatServer(lambda body: Reply("faithful" if body["seed"] else "?")) as server:
-        found = judge(server, mode="votes", votes=2).score(examples(1))
-        assert found.reasons[0].startswith("1 of 2 votes cannot be read")
-
-
 def test_graded_is_a_number_in_a_shape() -> None:
     with ChatServer(graded(stated)) as server:
         found = judge(server, mode="graded").score(examples(10))
@@ -186,11 +178,6 @@ def test_auto_takes_what_the_endpoint_gives(logprobs: bool) -> None:
         assert len(server.seen) == 10
 
 
-def test_auto_takes_one_word_where_log_probabilities_are_refused() -> None:
-    with ChatServer(verdicts(stated), reject=("logprobs", "top_logprobs")) as server:
-        assert judge(server).score(examples(4)).values.tolist() == [0.0, 0.0, 1.0, 1.0]
-
-
 def test_a_refusal_settles_nothing() -> None:
     with ChatServer(verdicts(stated), script("refusal")) as server:
         score = judge(server)
@@ -202,15 +189,6 @@ def test_a_refusal_settles_nothing() -> None:
         server.faults = script()
         assert score.score([second]).values[0] == pytest.approx(0.5)
         assert score.pinned().params["mode"] == "logprob"
-
-
-def test_logprob_without_log_probabilities_is_undefined() -> None:
-    with ChatServer(verdicts(stated), logprobs=False) as server:
-        found = judge(server, mode="logprob").score(examples(2))
-        assert np.isnan(found.values).all()
-        assert found.reasons[0] == (
-            "the endpoint gave no log-probabilities; use mode=votes or mode=graded"
-        )
 
 
 FAULTS = {
@@ -253,14 +231,6 @@ def _key(score: Judge, example: Example) -> str:
     return request_key(request.parameters())
 
 
-def test_reasons_hold_nothing_of_the_data_or_the_reply() -> None:
-    example = Example("QUESTION", ("DOCUMENT",), "RESPONSE")
-    for reply in (says("REPLY"), says("")):
-        with ChatServer(reply) as server:
-            (reason,) = judge(server, mode="verdict").score([example]).reasons.values()
-            assert not re.search("QUESTION|DOCUMENT|RESPONSE|REPLY", reason)
-
-
 def test_what_lacks_a_text_is_not_asked() -> None:
     with ChatServer() as server:
         score = judge(server, mode="verdict")
@@ -290,17 +260,6 @@ def test_another_model_than_the_pinned_one_is_undefined() -> None:
         score.score(other)
         assert score.pinned().params["served"] is None
         assert "m-2024, m-2025" in score.lessons[0]
-
-
-def test_the_cache_serves_a_second_process_run(cache: Path) -> None:
-    with ChatServer(verdicts(stated)) as server, limit_calls(CallLimits(cache=cache)):
-        score = judge(server)
-        first = score.score(examples(20))
-        score.forget()
-        again = judge(server).score(examples(20))
-        np.testing.assert_array_equal(first.values, again.values)
-        assert again.evidence == first.evidence
-        assert len(server.seen) == 20
 
 
 def test_demands_are_what_is_asked() -> None:
@@ -366,19 +325,13 @@ def test_no_key_is_in_what_is_kept(monkeypatch: pytest.MonkeyPatch, cache: Path)
     ("params", "says"),
     [
         ({"model": ""}, "model must be a name"),
-        ({"model": None}, "model must be a name"),
         ({"mode": "vote"}, "mode must be one of auto, verdict"),
-        ({"mode": None}, "mode must be"),
         ({"votes": 1}, "votes must be"),
-        ({"votes": True}, "votes must be"),
-        ({"votes": 2.0}, "votes must be"),
         ({"temperature": 2.1}, "temperature must lie"),
-        ({"temperature": float("nan")}, "temperature must lie"),
         ({"temperature": True}, "temperature must lie"),
         ({"temperature": "1"}, "temperature must"),
         ({"mode": "votes", "temperature": 0.0}, "votes at temperature 0"),
         ({"max_tokens": 0}, "max_tokens must be"),
-        ({"max_tokens": 1.5}, "max_tokens must be"),
         ({"served": 5}, "served must be"),
         ({"base_url": "http://u:p@h/v1"}, "base_url must hold"),
         ({"template": "none.txt"}, "neither built in"),
@@ -412,10 +365,3 @@ def test_a_hostile_answer_does_not_move_a_judge_that_reads_the_last_answer() -> 
     with ChatServer(answer) as server:
         example = Example("", ("The moon is made of rock.",), hostile)
         assert judge(server, mode="logprob").score([example]).values[0] == pytest.approx(0.9)
-
-
-def test_one_failing_example_does_not_lose_the_others() -> None:
-    with ChatServer(verdicts(stated), always("400")) as server:
-        found = judge(server).score(examples(5))
-        assert set(found.reasons) == set(range(5))
-        assert len(server.seen) == 5

@@ -192,18 +192,6 @@ def test_neutral_text_holds_no_marks_and_all_its_characters(text: str) -> None:
     assert neutral(found) == found
 
 
-@pytest.mark.parametrize("mark", MARKS)
-def test_marks_are_broken_in_any_case(mark: str) -> None:
-    for given_ in (mark, mark.upper(), mark.lower()):
-        assert given_ not in neutral(f"x{given_}y")
-        assert given_ not in Template("own", OWN).fill(replace(PLAIN, response=f"x{given_}y"))
-
-
-def test_plain_text_stays_as_it_is() -> None:
-    text = "a < b, [1] x|y <b>bold</b> <answers> [INSTALL] 5 <s 3 </section>"
-    assert neutral(text) == text
-
-
 def test_the_suffix_is_the_first_that_is_unused() -> None:
     assert unused_suffix([]) == ""
     assert unused_suffix(["</answer-1>"]) == ""
@@ -233,21 +221,6 @@ def test_without_a_question_its_place_goes() -> None:
     assert own.fill(replace(PLAIN, question="")).startswith("<document>")
 
 
-def test_braces_of_the_template_stay_without_a_question() -> None:
-    text = 'faithful hallucination {{"a": {{question}}}} {question}\n{contexts}{response}{{}}'
-    template = load_template(text, "word")
-    for question in ("", "Who?"):
-        prompt = template.fill(replace(PLAIN, question=question))
-        assert prompt.startswith('faithful hallucination {"a": {question}} ')
-        assert prompt.endswith("{}")
-    assert "</document><answer>" in template.fill(replace(PLAIN, question=""))
-
-
-def test_a_question_is_asked_for_only_where_the_template_does() -> None:
-    own = Template("own", "{contexts}{response}")
-    assert own.fill(PLAIN) == own.fill(replace(PLAIN, question=""))
-
-
 def test_chunks_that_hold_nothing_are_left_out() -> None:
     prompt = Template("own", OWN).fill(replace(PLAIN, contexts=("", "A", " ")))
     assert prompt.count("<document>") == 1
@@ -269,16 +242,12 @@ def test_built_in_templates_pass_their_own_check(name: str, reply: Reply) -> Non
     ("text", "says"),
     [
         (OWN.replace("{response}", "{response.__class__}"), "{response.__class__}, which is no"),
-        (OWN.replace("{response}", "{response[0]}"), "{response[0]}, which is no field"),
         (OWN.replace("{response}", "{response!r}"), "{response}, which is no field"),
         (OWN.replace("{response}", "{response:>9}"), "{response}, which is no field"),
         (OWN.replace("{response}", "{response:{contexts}}"), "which is no field"),
         (OWN + "{0}", "{0}, which is no field"),
-        (OWN + "{}", "{}, which is no field"),
         (OWN + "{answer}", "{answer}, which is no field"),
-        (OWN + "{ question }", "{ question }, which is no field"),
         (OWN + "{question", "cannot be read"),
-        (OWN + "}", "cannot be read"),
         (OWN.replace("{contexts}", ""), "must hold {contexts} once; it holds it 0 times"),
         (OWN.replace("{contexts}", "{{contexts}}"), "must hold {contexts} once; it holds it 0"),
         (OWN + "{response}", "must hold {response} once; it holds it 2 times"),
@@ -307,9 +276,6 @@ def test_a_template_is_a_name_a_file_or_a_text(tmp_path: Path) -> None:
     for wrong in (str(path), str(tmp_path), str(tmp_path / "none.txt"), "calibrail/2", "", "a\0b"):
         with pytest.raises(InputError, match="neither built in"):
             load_template(wrong, "word")
-    for number in (None, 3, b"x"):
-        with pytest.raises(InputError, match="template must be"):
-            load_template(number, "word")  # type: ignore[arg-type]
 
 
 def test_the_digest_changes_with_the_text() -> None:

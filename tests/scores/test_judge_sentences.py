@@ -16,7 +16,6 @@ from calibrail import Guardrail, calibrate
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
-from calibrail.models.llm.transport import CallLimits, limit_calls
 from calibrail.scores.judge import (
     DEFAULT,
     SENTENCE_DEFAULT,
@@ -26,7 +25,7 @@ from calibrail.scores.judge import (
     load_template,
     neutral,
 )
-from calibrail.scores.registry import ScoreSpec, build, spell
+from calibrail.scores.registry import ScoreSpec, build
 from tests.answers import rows
 from tests.chat_server import ChatServer, in_mode, text_of, verdicts
 
@@ -127,20 +126,6 @@ def test_of_whole_answers_it_is_asked_what_it_always_was() -> None:
     assert set(frozen.fingerprint()) == {"version", "template", "template_sha256"}
 
 
-def test_what_sentences_are_asked_is_pinned_where_they_were() -> None:
-    with ChatServer(verdicts(on_the_moon)) as server:
-        score = judge(server, mode="logprob")
-        assert "sentence_template" not in score.fingerprint()
-        score.score(sentence_examples(ANSWER))
-        frozen = score.pinned()
-    assert frozen.params["sentence_template"] == SENTENCE_DEFAULT
-    text = SENTENCE_TEMPLATES[SENTENCE_DEFAULT]["word"]
-    assert frozen.fingerprint()["sentence_template"] == text
-    again = build(ScoreSpec("judge", frozen.params))
-    assert again.fingerprint() == frozen.fingerprint()
-    assert "sentence_template" in spell(again)
-
-
 def test_a_template_of_ones_own_needs_one_for_sentences(tmp_path: Path) -> None:
     path = tmp_path / "sentence.txt"
     path.write_text(OWN)
@@ -157,19 +142,6 @@ def test_a_template_of_ones_own_needs_one_for_sentences(tmp_path: Path) -> None:
     assert shown in seen["It stands."]
     with pytest.raises(InputError, match=r"the template holds \{before\}"):
         Judge(model="m", base_url="http://localhost:1/v1", template=OWN)
-
-
-def test_what_was_said_of_a_sentence_is_kept(tmp_path: Path) -> None:
-    limits = CallLimits(cache=tmp_path / "answers.sqlite")
-    with ChatServer(verdicts(on_the_moon)) as server, limit_calls(limits):
-        score = judge(server, mode="logprob")
-        first = score.score(sentence_examples(ANSWER)).values
-        score.forget()
-        # A further sentence is one further call.
-        longer = replace(ANSWER, response=f"{ANSWER.response} The moon is far.")
-        again = judge(server, mode="logprob").score(sentence_examples(longer)).values
-        assert again[:3].tolist() == first.tolist()
-        assert len(server.seen) == 4
 
 
 def test_a_guardrail_on_sentences_holds_what_they_were_asked(

@@ -4,7 +4,7 @@ import pytest
 
 from calibrail.errors import InputError
 from calibrail.scores import build, parse_spec
-from calibrail.scores.detector import learns, state_bytes, with_state
+from calibrail.scores.base import learns, state_bytes, with_state
 
 
 def test_a_score_that_does_not_learn_has_no_state() -> None:
@@ -12,7 +12,7 @@ def test_a_score_that_does_not_learn_has_no_state() -> None:
     assert not learns(length)
     assert state_bytes(length) is None
     assert with_state(length, None) is length
-    with pytest.raises(InputError, match="length does not learn"):
+    with pytest.raises(InputError, match="length learns nothing"):
         with_state(length, b"x")
 
 

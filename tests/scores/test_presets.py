@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.scores import ScoreSpec, build, key_of, parse_spec
+from calibrail.scores import ScoreSpec, build, parse_spec
 from calibrail.scores.registry import PRESETS
 
 
@@ -29,10 +29,6 @@ def test_ones_own_parameters_go_before_the_presets() -> None:
     built = build(parse_spec("sec:preset=paper,window=128,revision=main"))
     assert built.params["model"] == "facebook/bart-large-mnli"
     assert (built.params["window"], built.params["revision"]) == (128, "main")
-
-
-def test_a_run_is_called_by_what_the_preset_stands_for() -> None:
-    assert "bge-base-en-v1.5" in key_of(build(parse_spec("rad:preset=paper")))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.provenance import Provenance, select
+from calibrail.scores.grounding import Provenance, select
 from tests.scores.fakes import FakeEncoder, FakeNli, FakeRanker, plane
 
 CHUNKS = ("alpha", "beta", " ", "gamma", "delta")
@@ -33,11 +33,6 @@ def test_top_k_keeps_so_many_in_their_original_order() -> None:
     chosen, weights = select(np.array([0.2, 0.1, 0.4, 0.3]), "top_k", 0.9, 3)
     assert chosen == [0, 2, 3]
     assert weights.tolist() == pytest.approx([0.2 / 0.9, 0.4 / 0.9, 0.3 / 0.9])
-
-
-def test_among_equals_the_earlier_chunk_stays() -> None:
-    assert select(np.full(4, 0.25), "top_k", 0.9, 2)[0] == [0, 1]
-    assert select(np.full(4, 0.25), "top_p", 0.5, 2)[0] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +81,7 @@ def test_relevance_may_come_from_embeddings(
             rows = np.array([self._sentences[text] for text in texts])
             return rows / np.linalg.norm(rows, axis=1, keepdims=True) if normal else rows
 
-    monkeypatch.setattr("calibrail.scores.provenance.Encoder", Vectors)
+    monkeypatch.setattr("calibrail.scores.grounding.Encoder", Vectors)
     score = provenance(relevance=relevance, selection="top_k", top_k=1)
     near, far = plane(10), tuple(5.0 * part for part in plane(60))
     score.ranker = Vectors(
@@ -97,13 +92,6 @@ def test_relevance_may_come_from_embeddings(
     assert [item["quote"] for item in evidence["items"]] == [
         "beta" if relevance == "dot" else "alpha"
     ]
-
-
-def test_the_order_of_the_chunks_does_not_change_the_value() -> None:
-    score = provenance(aggregation="weighted")
-    turned = Example("Who?", CHUNKS[::-1], "Ada")
-    values = score.score([EXAMPLE, turned]).values
-    assert values[0] == pytest.approx(values[1], abs=1e-12)
 
 
 @pytest.mark.parametrize(

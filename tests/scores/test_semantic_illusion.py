@@ -5,9 +5,12 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import MOST_READ, TOO_LONG_TO_READ, Scores
-from calibrail.scores.detector import learns, state_bytes, with_state
-from calibrail.scores.semantic_illusion import Crg, CrossEncoder, Tfg, best_weights
+from calibrail.scores.base import (
+    MOST_READ,
+    TOO_LONG_TO_READ,
+    Scores,
+)
+from calibrail.scores.grounding import Crg, CrossEncoder, Tfg, best_weights
 from tests.scores.fakes import FakeEncoder, FakeRanker, plane, with_encoder
 
 WORDS = {
@@ -29,22 +32,6 @@ def test_words_without_a_match_above_gamma_count() -> None:
     assert tfg(("c1",)) == 0.5
     assert tfg(("c1",), gamma=0.6) == 0.75
     assert tfg(("c1",), gamma=0.2) == 0.25
-
-
-def test_any_chunk_may_ground_a_word() -> None:
-    assert tfg(("c2", "c1")) == 0.5
-    assert tfg(("c2",)) == 0.5
-    assert tfg(("none", "c1")) == 0.5
-
-
-def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    words = {"r": rng.normal(size=(23, 8)).tolist(), "c": rng.normal(size=(31, 8)).tolist()}
-    score = with_encoder(Tfg(gamma=0.5), FakeEncoder(words=words))
-    whole = score.score([Example("", ("c",), "r")]).values[0]
-    monkeypatch.setattr("calibrail.scores.semantic_illusion.TILE", 7)
-    assert score.score([Example("", ("c",), "r")]).values[0] == whole
-    assert 0 < whole < 1
 
 
 @pytest.mark.parametrize("text", ["\u8fd9\u662f\u3002", "e.g. ", "< ", "| a |"])
@@ -123,10 +110,6 @@ def answer(rad: float, sec: float, tfg: float, label: int | None = None) -> Exam
     return Example("q", ("c",), "x", label=label, columns={"rad": rad, "sec": sec, "tfg": tfg})
 
 
-def test_the_three_count_equally() -> None:
-    assert crg().score([answer(0.3, 0.6, 0.9)]).values[0] == pytest.approx(0.6)
-
-
 def test_weights_may_be_given() -> None:
     result = crg(weights="2,1,1").score([answer(0.4, 0.8, 0.0)])
     assert result.values[0] == pytest.approx(0.4)
@@ -155,18 +138,6 @@ def test_where_all_weights_do_as_well_they_stay_equal() -> None:
     labels = (np.arange(20) % 2).astype(np.int8)
     table = np.repeat(labels[:, None].astype(np.float64), 3, axis=1)
     assert np.abs(best_weights(table, labels) - 1 / 3).max() < 0.05
-
-
-def test_learnt_weights_are_kept() -> None:
-    examples = [answer(i % 3 / 3, i % 2, i % 5 / 5, label=i % 2) for i in range(30)]
-    score = crg(weights="learned")
-    assert learns(score)
-    with pytest.raises(InputError, match="before it can score"):
-        score.score(examples)
-    fitted = score.fit(examples)
-    again = with_state(crg(weights="learned"), state_bytes(fitted))
-    assert again.score(examples).values.tolist() == fitted.score(examples).values.tolist()
-    assert not learns(crg())
 
 
 @pytest.mark.parametrize("weights", ["1,2", "a,b,c", "-1,1,1", "0,0,0", "nan,1,1", 5])

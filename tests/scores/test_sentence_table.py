@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.data.tables import string_array
-from calibrail.errors import DataError
 from calibrail.evaluation.removal import Outcomes
 from calibrail.options.guarantee import Undefined
-from calibrail.scores.table import ScoreTable, SentenceTable, Trimming
+from calibrail.scores.table import ScoreTable, SentenceTable
 from calibrail.text.structure import Joins
 
 NAN = float("nan")
@@ -177,22 +175,3 @@ def test_a_file_has_a_row_for_each_sentence(tmp_path: Path, monkeypatch: Any) ->
     assert [row["split"] for row in rows] == ["calibration", "calibration", "test", "test", "test"]
     assert [row["rad__reason"] for row in rows] == [None, "no word", None, None, "no number"]
     assert [(row["start"], row["end"]) for row in rows][:3] == [(0, 4), (5, 9), (0, 4)]
-
-
-def test_no_sentence_at_all_is_a_file_without_rows(tmp_path: Path) -> None:
-    table = SentenceTable.of([], np.zeros(0, np.int8), rad=np.zeros(0))
-    table.to_parquet(tmp_path / "sentences.parquet", answers_table(0), np.zeros(0, np.int8))
-    assert pq.read_table(tmp_path / "sentences.parquet").num_rows == 0
-
-
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    table = SentenceTable.of([1], np.zeros(1, np.int8), rad=np.zeros(1))
-    with pytest.raises(DataError, match="cannot write"):
-        table.to_parquet(tmp_path / "no" / "s.parquet", answers_table(1), np.zeros(1, np.int8))
-
-
-def test_a_trimming_of_nobody_is_possible() -> None:
-    table = SentenceTable.of([], np.zeros(0, np.int8), rad=np.zeros(0))
-    trimming = table.trim("rad", np.zeros(0), "flag", 0.0)
-    assert isinstance(trimming, Trimming)
-    assert len(Outcomes.of(table, trimming).kept) == 0

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.scores.custom import CustomScore
-from calibrail.scores.source_digest import find_source, sources
+from calibrail.scores.custom import CustomScore, find_source, sources
 
 Write = Callable[..., None]
 

@@ -69,24 +69,6 @@ def test_the_trees_are_those_of_scikit_learn() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["logistic", "boosted"])
-def test_training_again_gives_the_same_arrays(kind: ensemble.Kind) -> None:
-    features, labels = data()
-    first, second = (ensemble.train(kind, features, labels, 0.5) for _ in range(2))
-    assert first.keys() == second.keys()
-    for name, array in first.items():
-        assert array.tobytes() == second[name].tobytes()
-
-
-@pytest.mark.parametrize("kind", ["logistic", "boosted"])
-def test_a_row_alone_gets_what_it_gets_in_a_batch(kind: ensemble.Kind) -> None:
-    features, labels = data()
-    state = ensemble.train(kind, features, labels, 0.5)
-    whole = ensemble.probabilities(state, features)
-    alone = [ensemble.probabilities(state, row[None])[0] for row in features]
-    assert whole.tolist() == alone
-
-
 def test_a_feature_that_is_always_missing_or_constant_does_no_harm() -> None:
     features, labels = data(missing=0.0)
     features[:, 1] = np.nan

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 
 from calibrail.data.tables import string_array
-from calibrail.errors import DataError
 from calibrail.scores import ScoreTable
 
 NAN = float("nan")
@@ -48,17 +46,7 @@ def test_the_file_says_what_others_can_read(tmp_path: Path) -> None:
     assert content["score:label"] == [1.0] * 4
 
 
-def test_without_a_split_there_is_no_column_of_it(tmp_path: Path) -> None:
-    table().to_parquet(tmp_path / "scores.parquet")
-    assert "split" not in pq.read_schema(tmp_path / "scores.parquet").names
-
-
 def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         table().to_parquet(tmp_path / name, CODES)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot write"):
-        table().to_parquet(tmp_path / "absent" / "scores.parquet")

@@ -3,11 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from calibrail.data import Example
-from calibrail.engine.local import concat_tables, score_blocks
+from calibrail.engine.local import concat_tables, score_here
 from calibrail.errors import DataError
 from calibrail.scores import build as build_score
 from calibrail.scores import build_column, parse_specs
@@ -36,7 +35,7 @@ def parts(examples: list[Example], block: int) -> tuple[ScoreTable, list[ScoreTa
         build_column("dae", "faithful"),
     ]
     found: list[ScoreTable] = []
-    made, _ = score_blocks(examples, scores, found.append, block=block)
+    made, _ = score_here(examples, scores, take=found.append, block=block)
     return made, found
 
 
@@ -47,7 +46,6 @@ def test_parts_give_the_bytes_of_the_whole(
     n: int, block: int, empty: frozenset[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "WRITTEN", 8)
-    monkeypatch.setattr("calibrail.scores.table.WRITTEN", 8)
     made, found = parts(answers(n, empty), block)
     with score_file(tmp_path / "new" / "parts.parquet") as file:
         for part in (*found, made):
@@ -80,11 +78,3 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         score_file(tmp_path / "file" / "x.parquet"),
     ):
         pass
-
-
-def test_a_file_can_be_read_again(tmp_path: Path) -> None:
-    _, found = parts(answers(5, frozenset({2})), 2)
-    with score_file(tmp_path / "x.parquet") as file:
-        for part in found:
-            file.add(part)
-    assert pq.read_table(tmp_path / "x.parquet")["novelty__reason"].null_count == 4

@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail.data import Example
-from calibrail.scores import build, parse_spec
 from tests.answers import write
 from tests.command_line import calibrail
 from tests.tiny_models import PADDING, WORDS, make_matcher
@@ -31,35 +29,6 @@ def padded(words: int, place: float, sentence: str = SUPPORT) -> str:
     cut = text.find(" ", int(place * (len(text) - 1)))
     cut = len(text) if cut < 0 else cut
     return f"{text[:cut]}. {sentence} {text[cut:]}"
-
-
-@pytest.mark.parametrize("place", [0.0, 0.37, 0.71, 1.0])
-@pytest.mark.parametrize("spec", ["sec", "claims", "nli"])
-def test_support_is_found_at_any_place_of_a_long_context(
-    matcher: Path, spec: str, place: float
-) -> None:
-    score = build(parse_spec(f"{spec}:model={matcher}"))
-    context = padded(20_000, place)
-    result = score.score([Example("q", (context,), SUPPORT)])
-    assert result.values[0] < 0.1
-    if spec == "sec":
-        (item,) = result.evidence[0]["items"]
-        assert item["verdict"] == "supported"
-        assert SUPPORT in context[item["chunk_start"] : item["chunk_end"]]
-
-
-def test_unrelated_text_neither_hides_nor_creates_support(matcher: Path) -> None:
-    score = build(parse_spec(f"sec:model={matcher}"))
-    unrelated = (PAD + ". ") * (50_000 // len(PAD) + 1)
-    assert len(unrelated) > 50_000
-    supported = Example("q", (SUPPORT,), SUPPORT)
-    unsupported = Example("q", ("Something else.",), SUPPORT)
-    for example in (supported, unsupported):
-        longer = Example("q", (f"{unrelated}{example.contexts[0]} {unrelated}",), SUPPORT)
-        apart = Example("q", (unrelated, *example.contexts), SUPPORT)
-        values = score.score([example, longer, apart]).values
-        assert np.ptp(values) < 0.1
-        assert (values < 0.1).all() if example is supported else (values > 0.9).all()
 
 
 def test_from_labelled_answers_to_an_explained_decision(matcher: Path, tmp_path: Path) -> None:

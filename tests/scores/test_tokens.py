@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +12,8 @@ from calibrail.data.sentences import sentence_examples
 from calibrail.errors import InputError
 from calibrail.models.token_classifier import TokenProbabilities
 from calibrail.scores import build, parse_spec
-from calibrail.scores.tokens import TokenScore
+from calibrail.scores.entailment import TokenScore
 from calibrail.testing import check_score
-from tests.answers import write
-from tests.command_line import calibrail
 from tests.installed import need
 from tests.tiny_models import make_token_classifier, make_token_matcher
 
@@ -87,36 +84,7 @@ def test_it_keeps_the_rules(tmp_path: Path) -> None:
 
 
 def test_its_parameters_are_checked() -> None:
-    with pytest.raises(InputError, match="aggregate must be max or mean; got 'min'"):
+    with pytest.raises(InputError, match="aggregate must be one of max, mean; got 'min'"):
         build(parse_spec("tokens:aggregate=min"))
     # Nothing is loaded before it is needed.
     assert build(parse_spec("tokens")).params["model"].startswith("KRLabsOrg/")
-
-
-def test_from_labelled_answers_to_an_explained_decision(matcher: Path, tmp_path: Path) -> None:
-    said = ("the bridge is old.", "the museum is open.")
-    items = [
-        {
-            "id": f"a{row}",
-            "question": f"the city {row}",
-            "contexts": [f"the old bridge is closed. {row}"],
-            "response": f"{said[row % 2]} {row}.",
-            "label": row % 2,
-        }
-        for row in range(80)
-    ]
-    data = write(tmp_path / "data.jsonl", items)
-    spec, run = f"tokens:model={matcher}", tmp_path / "run"
-    done = calibrail(
-        "calibrate", data, "--score", spec, "--alpha", 0.2, "--max-fpr", 0.5, "-o", run
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    path = tmp_path / "guardrail.json"
-    assert calibrail("export", run, "-o", path).returncode == 0
-    asked = ["--question", "the city", "--context", "the old bridge is closed."]
-    told = calibrail("explain", path, *asked, "--response", said[1])
-    assert "What the model marks in the answer" in told.stdout
-    done = calibrail("explain", path, *asked, "--response", said[1], "--json")
-    decision = json.loads(done.stdout)
-    assert decision["outcome"] == "flag"
-    assert [item["text"] for item in decision["evidence"]["items"]] == ["museum", "open"]

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import json
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,34 +26,22 @@ from calibrail.scores.judge import (
     [
         ("faithful", False),
         ("hallucination", True),
-        ("Faithful.", False),
-        ("HALLUCINATION", True),
         ("  hallucination\n", True),
         ('"faithful"', False),
-        ("'hallucination'", True),
-        ("`faithful`", False),
         ("**hallucination**", True),
-        ("__faithful__", False),
-        ("*Faithful*.", False),
         ("\u201cfaithful\u201d", False),
-        ("# hallucination", True),
-        ("hallucinations", True),
         ("Hallucinated", True),
         ("Answer: faithful", False),
-        ("Verdict: **Hallucination**", True),
         ("The answer is faithful.", False),
         ("The final verdict is: hallucination", True),
-        ("**Final answer:** hallucination", True),
-        ("Response: 'faithful'", False),
-        ("faithful: all of it is in document 1", False),
         ("faithful, not a hallucination", False),
+        ("<answer>faithful</answer>", False),
+        ("\\boxed{hallucination}", True),
+        ("hallucinating", True),
         ("hallucination - the date is not in the documents", True),
         ("Hallucination. The answer is not faithful to the source.", True),
-        ("faithful. No statement contradicts the documents.", False),
         ("Faithful: no statement contradicts the documents.", False),
-        ("faithful\n\nfaithful", False),
         ("<think>It looks like a hallucination, but no.</think>\n\nfaithful", False),
-        ("\n<think>\n</think>hallucination", True),
         ("<think>a</think> Verdict: faithful", False),
     ],
 )
@@ -67,35 +53,21 @@ def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
     "text",
     [
         "yes",
-        "no",
-        "1",
         "unfaithful",
         "not faithful",
-        "Not a hallucination",
         "faithfully",
-        "faithfulness",
-        "un-faithful",
         "I think it is faithful",
-        "This is a hallucination",
         "faithful or hallucination",
-        "faithful/hallucination",
         "hallucination, faithful",
         "**faithful** or **hallucination**",
-        "faithful and hallucination",
         "hallucination-free",
-        "hallucination free",
         "Hallucination: no",
         "hallucination? No.",
-        "faithful: false",
         "Faithful = 0",
         '{"hallucination": 0.05}',
-        '{"hallucination": true}',
         '{"faithful": "yes"}',
-        "faithful: 0.2",
         "faithful2",
         "<think>faithful",
-        "<think></think>?",
-        "The documents are silent. faithful",
         "\u0444aithful",
     ],
 )
@@ -170,20 +142,6 @@ def test_a_vocabularys_own_spelling_of_spaces_is_read(token: str) -> None:
     assert read_probability(said(line, first, text="faithful")) == pytest.approx(0.2 / 0.9)
 
 
-def test_the_end_of_the_answer_may_be_a_token() -> None:
-    first = place("faithful", {"faithful": 0.7, "hall": 0.2})
-    answer = said(first, rest("<|im_end|>"), text="faithful")
-    assert read_probability(answer) == pytest.approx(0.2 / 0.9)
-
-
-def test_a_missing_verdict_counts_as_the_least_listed() -> None:
-    top = {"faith": 0.9, "The": 0.05, "I": 0.002}
-    assert read_probability(said(place("faith", top), rest("ful"))) == pytest.approx(0.002 / 0.902)
-    top = {"hall": 0.9, "The": 0.05, "I": 0.002}
-    found = read_probability(said(place("hall", top), rest("ucination")))
-    assert found == pytest.approx(0.9 / 0.902)
-
-
 def test_a_missing_verdict_is_no_likelier_than_what_is_left() -> None:
     # The endpoint lists the token that it said, and no alternative.
     for top in ((("faithful", math.log(0.9)),), ()):
@@ -194,19 +152,6 @@ def test_a_missing_verdict_is_no_likelier_than_what_is_left() -> None:
     certain = read_probability(said(Position("faithful", 0.0, (("faithful", 0.0),))))
     assert isinstance(certain, float)
     assert 0.0 <= certain < 1e-5
-
-
-@given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-6, 1 - 1e-6), st.floats(0.1, 0.98))
-def test_probabilities_keep_the_order_of_the_odds(one: float, two: float, mass: float) -> None:
-    def value(p: float) -> float:
-        top = {"hall": mass * p, "faith": mass * (1 - p), "The": 0.01}
-        chosen = ("hall", "ucination") if p > 0.5 else ("faith", "ful")
-        found = read_probability(said(place(chosen[0], top), rest(chosen[1])))
-        assert isinstance(found, float)
-        return found
-
-    assert value(one) == pytest.approx(one, abs=1e-9)
-    assert (value(one) - value(two)) * (one - two) >= 0.0
 
 
 @given(
@@ -293,19 +238,11 @@ def test_a_grade_is_read(text: str, grade: float) -> None:
     "value",
     [
         "1.01",
-        "-0.01",
         "true",
-        "false",
-        "null",
         '"0.5"',
-        '"50%"',
         "50",
-        "[0.5]",
         "{}",
         "NaN",
-        "Infinity",
-        "-Infinity",
-        "1e400",
         "9" * 400,
     ],
 )
@@ -317,19 +254,13 @@ def test_what_is_no_grade_is_refused(value: str) -> None:
     "text",
     [
         "",
-        "0.5",
         "faithful",
-        "50%",
-        "[0.5]",
         '{"Hallucination": 0.5}',
         '{"hallucination": 50%}',
-        '{"p": 0.5}',
         '{"hallucination": 0.5} because',
         'Sure: {"hallucination": 0.5}',
-        "null",
         '{"hallucination": 0.5',
         "```",
-        "``````",
         "[" * 100_000,
         '```json\n{"hallucination": 0.5}',
     ],
@@ -347,12 +278,6 @@ def test_a_grade_that_is_cut_or_refused_says_so() -> None:
 _VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 
 
-@given(st.dictionaries(st.sampled_from(["hallucination", "p"]), _VALUES))
-def test_any_object_gives_a_grade_from_0_to_1_or_none(content: dict[str, Any]) -> None:
-    found = read_grade(ChatAnswer(json.dumps(content)))
-    assert found == NO_GRADE or (isinstance(found, float) and 0.0 <= found <= 1.0)
-
-
 @given(st.text(max_size=60), st.booleans(), st.sampled_from(["stop", "length", ""]))
 def test_any_reply_is_read_without_failure(text: str, refusal: bool, finish: str) -> None:
     answer = ChatAnswer(text, refusal, finish, positions=(rest(text[:3]),))
@@ -367,11 +292,7 @@ def test_any_reply_is_read_without_failure(text: str, refusal: bool, finish: str
         "```" + "\n" * 100_000 + "x",
         "<think>" * 30_000,
         "*" * 200_000,
-        "Answer:" + " " * 100_000,
-        "faithful" + "-" * 100_000 + "x",
-        "the " * 50_000,
         "faithful" + " =" * 50_000,
-        "answer is" + "_" * 100_000,
     ],
 )
 def test_the_longest_reply_is_read_to_its_end(text: str) -> None:
@@ -380,19 +301,6 @@ def test_the_longest_reply_is_read_to_its_end(text: str) -> None:
         answer = ChatAnswer(text, finish=finish)
         assert read_verdict(answer) == read_verdict(answer)
         assert read_grade(answer) == read_grade(answer)
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("The answer is a hallucination.", True),
-        ("hallucinating", True),
-        ("<answer>faithful</answer>", False),
-        ("\\boxed{hallucination}", True),
-    ],
-)
-def test_a_verdict_in_a_few_more_words(text: str, verdict: bool) -> None:
-    assert read_verdict(ChatAnswer(text)) is verdict
 
 
 def test_a_thought_that_the_server_keeps_out_of_the_text_does_not_hide_the_verdict() -> None:

@@ -13,13 +13,12 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.engine.distributed import local_only_reason, serialise_score
-from calibrail.engine.local import score_here
 from calibrail.errors import InputError
 from calibrail.report.documents.guardrail import objections
 from calibrail.scores import Scores, ScoreSpec, build, parse_spec
 from calibrail.scores.base import DetectorFailure
+from calibrail.scores.members import WorstSentence
 from calibrail.scores.registry import spell
-from calibrail.scores.worst_sentence import WorstSentence
 from calibrail.testing import check_score
 from tests.answers import rows, write
 from tests.command_line import calibrail
@@ -138,13 +137,6 @@ def test_parameters_of_its_detector_are_its_own() -> None:
     assert score.tolerance == score.member.tolerance > 0.0
     assert local_only_reason(score) is None
     assert serialise_score(score).opened().params == score.params
-
-
-def test_it_shares_the_passes_of_its_detector() -> None:
-    scores = [built("worst_sentence:detector=rad"), build(parse_spec("rad:level=sentence"))]
-    table, _ = score_here([ANSWER, *_others()], scores)
-    assert len({cost.forward_passes for cost in table.costs}) == 1
-    assert table.costs[0].shared_with == ("rad:level=sentence",)
 
 
 @pytest.mark.parametrize("detector", ["novelty", "rad", "novel_stretch"])

@@ -316,7 +316,7 @@ def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
     """
     from datetime import UTC, datetime
 
-    from calibrail.models.llm.cache import AnswerCache
+    from calibrail.models.llm.chat import AnswerCache
     from calibrail.models.llm.transport import default_cache
 
     path = default_cache()

@@ -35,14 +35,12 @@ from calibrail.errors import CalibrailError, DataError, ModelError
 from calibrail.models.embeddings import Encoder
 from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.chat import RemoteModel
-from calibrail.models.window_models import PairModel
+from calibrail.models.pairs import PairModel
 from calibrail.options.fields import optional, spell_option
 from calibrail.options.runtime import EngineOptions
-from calibrail.scores.base import DetectorFailure, Score
-from calibrail.scores.custom import CustomScore
-from calibrail.scores.detector import state_bytes, with_state
+from calibrail.scores.base import DetectorFailure, Score, state_bytes, with_state
+from calibrail.scores.custom import CustomScore, sources
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build, key_of, scale_of
-from calibrail.scores.source_digest import sources
 from calibrail.scores.table import Cost, ScoreTable
 from calibrail.serialization import plain
 

@@ -22,10 +22,10 @@ from calibrail.models.batching import blocks, progress_listener
 from calibrail.models.embeddings import Encoder
 from calibrail.models.llm.chat import RemoteModel, Usage
 from calibrail.models.loading import LocalModel
-from calibrail.models.window_models import PairModel
+from calibrail.models.pairs import PairModel
 from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
 from calibrail.scores.registry import ColumnScore, key_of, scale_of
-from calibrail.scores.table import Calls, Cost, Reasons, ScoreTable
+from calibrail.scores.table import Calls, Cost, ScoreTable
 
 #: Where a score counts the answers that it scored, and those that it had judged.
 _COUNTERS: Final = ("n_scored", "n_judged")
@@ -391,7 +391,7 @@ def table_of_columns(
     ids, groups = list[pa.Array](), list[pa.Array]()
     labels, digests = Growing(np.int8), Growing(np.uint64)
     columns = {key: Growing(np.float64) for key in keys}
-    reasons = {key: Reasons() for key in keys}
+    reasons: dict[str, dict[int, str]] = {key: {} for key in keys}
     kept: dict[str, list[Any]] = {name: [] for name in keep}
     for block in blocks:
         ids.append(block.ids)
@@ -402,7 +402,7 @@ def table_of_columns(
             values, undefined = score.values_of(block.numbers[score.column])
             columns[key].add(values)
             for why, rows in undefined.items():
-                reasons[key].add(rows + n, why)
+                reasons[key] |= dict.fromkeys((rows + n).tolist(), why)
         for name in keep:
             kept[name] += block.kept[name].tolist()
         n += len(block)
@@ -413,7 +413,7 @@ def table_of_columns(
         groups=joined_names(groups),
         labels=labels.finish(),
         columns={key: part.finish() for key, part in columns.items()},
-        reasons=reasons,
+        reasons={key: dict(sorted(why.items())) for key, why in reasons.items()},
         digests=digests.finish(),
         kept=kept,
         scales=dict(zip(keys, map(scale_of, scores), strict=True)),

@@ -32,10 +32,16 @@ from calibrail.models.hardware import machine
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.models.llm.transport import BudgetError, account, limit_calls
 from calibrail.options.guarantee import Unit
-from calibrail.scores.base import DetectorFailure, Score, scored_alone
-from calibrail.scores.detector import learns, state_bytes, with_state
+from calibrail.scores.base import (
+    DetectorFailure,
+    Score,
+    learns,
+    scored_alone,
+    state_bytes,
+    with_state,
+)
+from calibrail.scores.custom import find_source
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build, members_of
-from calibrail.scores.source_digest import find_source
 from calibrail.text.removal import TRIMMING_VERSION
 from calibrail.text.sentences import answer_sentences_version
 

@@ -31,8 +31,8 @@ from calibrail.guardrail.decision_rule import NOTHING_LEFT, RowDecision, reason_
 from calibrail.options import Promise
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.base import JSON, Score, Scores, scored_alone
+from calibrail.scores.members import WorstSentence, companion_scores, shift_offsets
 from calibrail.scores.registry import ColumnScore, spell
-from calibrail.scores.worst_sentence import WorstSentence, companion_scores, shift_offsets
 from calibrail.text.removal import trim
 from calibrail.text.sentences import Sentence, SentenceStream
 from calibrail.text.structure import joins

@@ -43,20 +43,10 @@ class _Recent(Generic[Result]):
         self._kept: dict[bytes, tuple[Result, int]] = {}
         self._lock = Lock()
 
-    def get(self, key: bytes) -> Result | None:
+    def entry(self, key: bytes, *, is_use: bool = False) -> tuple[Result, int] | None:
         with self._lock:
-            kept = self._kept.pop(key, None)
-            if kept is None:
-                return None
-            self._kept[key] = kept
-            return kept[0]
-
-    def peek(self, key: bytes) -> Result | None:
-        with self._lock:
-            return self._kept.get(key, (None, 0))[0]
-
-    def entry(self, key: bytes) -> tuple[Result, int] | None:
-        with self._lock:
+            if is_use and key in self._kept:
+                self._kept[key] = self._kept.pop(key)
             return self._kept.get(key)
 
     def put(self, key: bytes, result: Result, size: int) -> None:
@@ -130,11 +120,11 @@ class ResultStore(Generic[Result]):
 
     def get(self, key: bytes) -> Result | None:
         """Return a result, or None; it counts as used."""
-        return self._results.get(key)
+        return (self._results.entry(key, is_use=True) or (None, 0))[0]
 
     def peek(self, key: bytes) -> Result | None:
         """Return a result, or None; it does not count as used."""
-        return self._results.peek(key)
+        return (self._results.entry(key) or (None, 0))[0]
 
     def get_or(self, key: bytes, compute: Callable[[], None]) -> Result:
         """Return a result; where it was dropped, ``compute`` puts it back before."""
@@ -157,9 +147,10 @@ class ResultStore(Generic[Result]):
         run : bytes
             What `run_key` gives.
         """
-        if not _repeats.get() or (known := self._shared.get(run)) is None:
+        known = self._shared.entry(run, is_use=True)
+        if not _repeats.get() or known is None:
             return False
-        for key, (result, size) in known.items():
+        for key, (result, size) in known[0].items():
             self._results.put(key, result, size)
         return True
 

@@ -15,7 +15,13 @@ from calibrail.models.batching import ResultStore, batches, blocks, run_key, sha
 from calibrail.models.hardware import Runtime
 from calibrail.models.llm.chat import ChatSession, Question, RemoteModel, read_tokens
 from calibrail.models.llm.transport import RefusedError, resolve_endpoint
-from calibrail.models.loading import DEFAULT_MODEL, LocalModel, full_name, take_into_memory
+from calibrail.models.loading import (
+    DEFAULT_MODEL,
+    PUBLISHED,
+    LocalModel,
+    full_name,
+    take_into_memory,
+)
 from calibrail.models.networks import Arrays, Exportable, GraphSession
 from calibrail.models.windows import whole_characters
 from calibrail.text.words import WORDS_VERSION, content_words
@@ -297,27 +303,17 @@ def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | 
         ordered = sorted(data, key=lambda item: item["index"])
         # Numbers beyond float32 become infinite, and are refused as such.
         with np.errstate(over="ignore"):
-            vectors = [np.asarray(item["embedding"], dtype=np.float32) for item in ordered]
-        indices = [item["index"] for item in ordered]
-    except (TypeError, KeyError, ValueError, OverflowError) as error:
-        raise ValueError("the endpoint answered with something that is no vector") from error
-    if indices != list(range(n)):
-        raise ValueError("the endpoint answered with vectors that do not say whose they are")
-    shapes = {vector.shape for vector in vectors}
-    if len(shapes) != 1 or vectors[0].ndim != 1 or not vectors[0].size:
-        raise ValueError("the endpoint answered with vectors of several lengths")
-    if not all(np.isfinite(vector).all() and vector.any() for vector in vectors):
-        raise ValueError("the endpoint answered with a vector that is zero or not finite")
+            table = np.array([item["embedding"] for item in ordered], dtype=np.float32)
+        is_whole = [item["index"] for item in ordered] == list(range(n)) and table.ndim == 2
+    except (TypeError, KeyError, ValueError, OverflowError):
+        is_whole = False
+    if not (is_whole and table.size and np.isfinite(table).all() and table.any(axis=1).all()):
+        raise ValueError("the endpoint answered with something other than finite vectors in order")
+    vectors = list(table)
     return vectors, read_tokens(answer, "prompt_tokens")
 
 
 _PURPOSE: Final = "an encoder"
-#: Texts of several lengths, on which an exported model must agree with torch.
-SAMPLES: Final = (
-    "The bridge over the river was opened in 1932.",
-    "Two dogs are running across a field, and the bell of the old tower rings at noon. " * 3,
-    "Closed.",
-)
 
 
 class WordSums:
@@ -383,9 +379,8 @@ class LocalEncoder(LocalModel, Encoder):
         backend: str = "torch",
         device: str | None = None,
     ) -> None:
-        for key, value in (("revision", revision), ("prompt", prompt)):
-            if not isinstance(value, str) and not (key == "revision" and value is None):
-                raise InputError(f'{key} must be a string; got {value!r}; write {key}="{value}"')
+        if not isinstance(prompt, str):
+            raise InputError(f'prompt must be a string; got {prompt!r}; write prompt="{prompt}"')
         LocalModel.__init__(self, model, revision, dtype, None, backend, device)
         Encoder.__init__(self, prompt)
 
@@ -426,14 +421,13 @@ class LocalEncoder(LocalModel, Encoder):
         sums: dict[int, WordSums] = {}
         names = [name for name in opened.tokenizer.model_input_names if name in encoded]
 
-        def compute(batch: list[int]) -> tuple[list[int], Arrays]:
-            rows = [windows[index] for index in batch]
-            return rows, opened.vectors({name: [encoded[name][i] for i in rows] for name in names})
-
         lengths = [len(encoded["input_ids"][window]) for window in windows]
         rows_together = partial(self.most_rows, on_gpu=opened.on_gpu)
         chosen = batches(lengths, rows_together)
-        for rows, (sentence, tokens) in map(compute, chosen):
+        for batch in chosen:
+            rows = [windows[index] for index in batch]
+            inputs = {name: [encoded[name][i] for i in rows] for name in names}
+            sentence, tokens = opened.vectors(inputs)
             self.n_passes += 1
             for row, window in enumerate(rows):
                 text, wants_words = items[owner[window]]
@@ -488,7 +482,8 @@ class LocalEncoder(LocalModel, Encoder):
             encoded = model.tokenizer(list(texts), return_tensors="pt", **options)
             return {name: encoded[name] for name in model.tokenizer.model_input_names}
 
-        batches_compared = [tokenised(texts) for texts in (SAMPLES[:1], SAMPLES[1:2], SAMPLES)]
+        texts = PUBLISHED["samples"]["texts"]
+        batches_compared = [tokenised(part) for part in (texts[:1], texts[1:2], texts)]
         axes = {"sentence_embedding": (0,), "token_embeddings": (0, 1)}
         return Exportable(model, model.tokenizer, _vectors, batches_compared, axes)
 
@@ -504,11 +499,7 @@ class TorchEncoder:
 
     def __init__(self, model: Any) -> None:
         self._model, self.tokenizer = model, model.tokenizer
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether a graphics processor computes."""
-        return bool(self._model.device.type != "cpu")
+        self.on_gpu = bool(model.device.type != "cpu")
 
     def vectors(self, inputs: Mapping[str, Sequence[Sequence[int]]]) -> Arrays:
         """Return sentence vectors (windows, d) and token vectors (windows, tokens, d), float32."""
@@ -532,12 +523,7 @@ class GraphEncoder:
     """
 
     def __init__(self, session: GraphSession, tokenizer: Any) -> None:
-        self._session, self.tokenizer = session, tokenizer
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether a graphics processor computes."""
-        return self._session.on_gpu
+        self._session, self.tokenizer, self.on_gpu = session, tokenizer, session.on_gpu
 
     def vectors(self, inputs: Mapping[str, Sequence[Sequence[int]]]) -> Arrays:
         """Return sentence vectors (windows, d) and token vectors (windows, tokens, d), float32."""

@@ -2,17 +2,14 @@
 
 A child shares its parent's sockets, so that either would read the other's replies; a lock that a
 thread of the parent held stays locked in it; SQLite forbids a connection that was opened before
-(https://www.sqlite.org/howtocorrupt.html, 2.6); torch waits for threads that were not forked; and a
-thread that has just ended, as far as Python knows, may still hold OpenSSL's locks while it is
-cleared away. Servers that load a guardrail first and fork workers then (gunicorn with ``preload``,
-multiprocessing on Linux) meet all five.
+(https://www.sqlite.org/howtocorrupt.html, 2.6); and torch waits for threads that were not forked.
+Servers that load a guardrail first and fork workers then (gunicorn with ``preload``,
+multiprocessing on Linux) meet all four.
 """
 
 import os
 import platform
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -172,17 +169,15 @@ class Runtime:
                 "and export a new guardrail"
             )
         offer = OFFERS[backend]
-        for name, value, known in (
-            ("dtype", dtype, offer.dtypes),
-            ("device", device, (None, *offer.devices)),
-        ):
-            if value in known:
+        offered = {"dtype": (dtype, offer.dtypes), "device": (device, offer.devices)}
+        for name, (value, known) in offered.items():
+            if value in known or (name, value) == ("device", None):
                 continue
-            offered = ", ".join(item for item in known if item)
             others = [key for key in OFFERS if value in (*OFFERS[key].dtypes, *OFFERS[key].devices)]
             elsewhere = f"; {value} needs backend={' or backend='.join(others)}" if others else ""
             raise InputError(
-                f"{name} must be one of {offered} with backend={backend}; got {value!r}{elsewhere}"
+                f"{name} must be one of {', '.join(known)} with backend={backend}; got {value!r}"
+                f"{elsewhere}"
             )
 
     @property
@@ -289,14 +284,6 @@ class Renewable(Protocol):
 
 _holders: Final[WeakSet[Any]] = WeakSet()
 _inherited: Final[list[object]] = []
-_ending: Final[dict[int, threading.Thread]] = {}
-
-#: Where Linux lists the threads of this process.
-_TASKS: Final = "/proc/self/task"
-#: From so many threads on those that are gone are forgotten.
-_MANY: Final = 256
-#: Seconds for which a fork waits for threads that have ended.
-_PATIENCE: Final = 1.0
 
 
 def renewed(holder: Renewable) -> None:
@@ -309,27 +296,7 @@ def leave_to_parent(item: object) -> None:
     _inherited.append(item)
 
 
-def waited_for() -> None:
-    """Have forks wait for the end of the current thread, once Python says that it has ended."""
-    if len(_ending) >= _MANY:
-        for task, thread in list(_ending.items()):
-            if not (thread.is_alive() or os.path.exists(f"{_TASKS}/{task}")):
-                _ending.pop(task, None)
-    _ending[threading.get_native_id()] = threading.current_thread()
-
-
-def _before() -> None:
-    deadline = time.monotonic() + _PATIENCE
-    for task, thread in list(_ending.items()):
-        if thread.is_alive():
-            continue
-        while os.path.exists(f"{_TASKS}/{task}") and time.monotonic() < deadline:
-            time.sleep(0.0005)
-        _ending.pop(task, None)
-
-
 def _in_child() -> None:
-    _ending.clear()
     for holder in list(_holders):
         holder.renew_after_fork()
     # The threads between which torch divides its work are the parent's; one of its own is enough
@@ -339,4 +306,4 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_in_child)

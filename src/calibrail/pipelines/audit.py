@@ -24,7 +24,7 @@ from calibrail.pipelines import loading, run, scoring
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons
-from calibrail.scores import base, custom, detector, lexical, registry
+from calibrail.scores import base, custom, lexical, registry
 from calibrail.scores.table import ScoreTable
 
 #: Features whose thirds are strata.
@@ -82,7 +82,7 @@ class _Features:
         self.absent = None
         for score in detectors:
             # An encoder behind an endpoint is not asked for more than the detector itself needs.
-            if isinstance(score, detector.Embedding) and isinstance(score.encoder, Encoder):
+            if isinstance(score, base.Embedding) and isinstance(score.encoder, Encoder):
                 names = ("model", "revision", "prompt", "dtype")
                 options = {name: getattr(score.encoder, name) for name in names}
                 chosen = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
@@ -292,7 +292,7 @@ def audit(
     keys, table = scored.keys, scored.table
     for index in range(len(keys)):
         scoring.require_usable(scored, index, split=False)
-    used = (scored.codes != splits.FIT) | (not any(map(detector.learns, detectors)))
+    used = (scored.codes != splits.FIT) | (not any(map(base.learns, detectors)))
     columns = {name: column[used] for name, column in table.columns.items()}
     features: dict[str, Floats] = {name: columns[name] for name in SURFACE if name in columns}
     angles = {

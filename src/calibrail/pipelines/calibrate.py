@@ -45,8 +45,8 @@ from calibrail.pipelines.splitting import BySentence, by_sentence
 from calibrail.report.documents.calibrate_messages import add_messages
 from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say
-from calibrail.scores import custom, registry, worst_sentence
-from calibrail.scores.detector import state_bytes
+from calibrail.scores import custom, members, registry
+from calibrail.scores.base import state_bytes
 
 #: Fewest answers whose lengths are cut into thirds.
 _LEAST: Final = 30
@@ -151,7 +151,7 @@ def streamed(
         ``reason``.
     """
     detector = scored.detectors[0]
-    if not isinstance(detector, worst_sentence.WorstSentence) or isinstance(source, Iterator):
+    if not isinstance(detector, members.WorstSentence) or isinstance(source, Iterator):
         return None
     if why_not_streamed(detector, promise) is not None:
         return None

@@ -14,7 +14,7 @@ from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.pipelines.splitting import BySentence, fitted
-from calibrail.scores import base, custom, detector, registry
+from calibrail.scores import base, custom, registry
 from calibrail.serialization import Record
 
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
@@ -126,7 +126,7 @@ def plan_calls(
         # Data that cannot be read is refused; it need not be read to its end.
         next(iter(examples), None)
         return ()
-    if any(map(detector.learns, detectors)):
+    if any(map(base.learns, detectors)):
         examples = answers_read = dataset.Dataset(examples)
         detectors = fitted(detectors, answers_read, splitting, keep, apart)
     plans: dict[tuple[str, int], _CallPlan] = {}

@@ -29,11 +29,17 @@ from calibrail.pipelines.calibration_overlap import KnownBy, told_apart
 from calibrail.pipelines.loading import Progress, open_source, source_columns, source_name, watched
 from calibrail.pipelines.splitting import BySentence, fitted, group_codes, split_codes, with_copies
 from calibrail.report.messages import say
-from calibrail.scores.base import Fittable, NoReplyFailure, Pinning, Score, require_sentences
+from calibrail.scores.base import (
+    Fittable,
+    NoReplyFailure,
+    Pinning,
+    Score,
+    learns,
+    require_sentences,
+)
 from calibrail.scores.custom import ScoreLike, as_score
-from calibrail.scores.detector import learns
 from calibrail.scores.registry import BASELINES, ColumnScore, ScoreSpec, build, key_of, parse_specs
-from calibrail.scores.table import ScoreTable, SentenceTable
+from calibrail.scores.table import ScoreFile, ScoreTable, SentenceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,18 +553,10 @@ def score_sentences(
     >>> score_sentences(rows, "novelty").select(["sentence", "novelty"]).to_pylist()
     [{'sentence': 1, 'novelty': 0.0}, {'sentence': 2, 'novelty': 1.0}]
     """
-    tables: list[pa.Table] = []
-
-    def take(part: ScoreTable, places: dict[str, pa.Array]) -> None:
-        first = sum(table.num_rows for table in tables)
-        tables.append(pa.table(part.arrays(slice(0, len(part)), first=first, places=places)))
-
-    made, _ = score_sentences_by_parts(source, scores, take, reading=reading)
-    take(made, columns_of_places([]))
-    whole = pa.concat_tables(tables).combine_chunks()
-    empty = [name for name in whole.column_names if whole[name].null_count == len(whole)]
-    # A score that is defined everywhere has nothing to say of it.
-    return whole.drop_columns([name for name in empty if name.endswith("__reason")])
+    file = ScoreFile()
+    made, _ = score_sentences_by_parts(source, scores, file.add, reading=reading)
+    file.add(made, columns_of_places([]))
+    return file.table().combine_chunks()
 
 
 def score_sentences_by_parts(

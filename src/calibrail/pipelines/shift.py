@@ -22,8 +22,8 @@ from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
 from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.report.messages import say, spell_reasons
+from calibrail.scores.base import learns
 from calibrail.scores.custom import ScoreLike
-from calibrail.scores.detector import learns
 from calibrail.scores.registry import DEFAULT_SCORE
 
 SCHEMA: Final = "calibrail.shift/1"

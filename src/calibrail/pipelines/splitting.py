@@ -27,8 +27,7 @@ from calibrail.options.fields import optional, spell_option
 from calibrail.options.guarantee import Undefined
 from calibrail.pipelines.loading import Progress, batches, source_columns, watched
 from calibrail.report.messages import say
-from calibrail.scores.base import Demanding, Fittable, Score
-from calibrail.scores.detector import learns
+from calibrail.scores.base import Demanding, Fittable, Score, learns
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import UNMARKED, ScoreTable, SentenceTable
 from calibrail.text.structure import Joins, joins

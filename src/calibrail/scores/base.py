@@ -1,13 +1,20 @@
-"""Score protocol, Scores, and the direction in which a score is suspicious.
+"""Score protocol, Scores, and the base of the built-in detectors: parameters, models, learning."""
 
-All but those with an attribute ``whole_answers``, which says why they do not; a score of another
-package may have it, too.
-"""
-
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import Signature, get_annotations, signature
 from itertools import chain, zip_longest
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Protocol,
+    Self,
+    TypeAlias,
+    dataclass_transform,
+    runtime_checkable,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +22,11 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.batching import single_input_batches
+from calibrail.models.embeddings import load_encoder
 from calibrail.models.llm.chat import RemoteModel
+from calibrail.models.loading import DEFAULT_MODEL, TOLERANCES
+from calibrail.options import SplitOptions
+from calibrail.options.fields import spell_option
 
 #: Values that a score's parameters and fingerprint may hold: what JSON can hold.
 JSON = Any
@@ -62,6 +73,10 @@ class NoReplyFailure(DetectorFailure):
     __slots__ = ()
 
 
+#: What one example is given: a value, alone or with its evidence.
+Valued: TypeAlias = float | tuple[float, Mapping[str, JSON]]
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """The values that one score gave to a batch of examples.
@@ -93,9 +108,19 @@ class Scores:
         if undefined != set(self.reasons):
             raise ValueError("every NaN needs a reason, and nothing else has one")
 
+    @classmethod
+    def of(cls, results: Iterable[Valued | str], *, explains: bool = True) -> Self:
+        """Return the scores of examples, each given by its value or by why there is none.
 
-#: What one example is given: a value, alone or with its evidence.
-Valued: TypeAlias = float | tuple[float, Mapping[str, JSON]]
+        Without a value that has evidence there is none at all, unless the score ``explains``.
+        """
+        given = list(results)
+        values = (np.nan if isinstance(item, str) else item for item in given)
+        pairs = [item if isinstance(item, tuple) else (item, {}) for item in values]
+        numbers = np.array([value for value, _ in pairs], dtype=np.float64)
+        reasons = {row: item for row, item in enumerate(given) if isinstance(item, str)}
+        evidence = tuple(entry for _, entry in pairs)
+        return cls(numbers, reasons, evidence if explains or any(evidence) else None)
 
 
 def missing(example: Example, requires: Sequence[str]) -> str | None:
@@ -321,3 +346,393 @@ def require_sentences(scores: Iterable[Score]) -> None:
                 f"{score.name} says nothing of a single sentence: {why}; score whole answers "
                 "(unit answer), or name another score"
             )
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, which True and False are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def positive(value: Any, name: str) -> float:
+    """Return a parameter that is a finite number above 0."""
+    if not is_number(value):
+        raise InputError(f"{name} must be a number above 0; got {value!r}")
+    if not 0.0 < value < float("inf"):
+        raise InputError(f"{name} must be above 0; got {value!r}")
+    return float(value)
+
+
+def numbers(text: Any) -> list[float]:
+    """Return the numbers of a list written ``"0.5,2"``; none where it is not one."""
+    try:
+        return [float(part) for part in str(text).split(",")]
+    except ValueError:
+        return []
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+class Detector:
+    """Base of the built-in scores; one of another package needs no base, see ``Score``.
+
+    A subclass declares its parameters as annotated fields and checks them in ``__post_init__``.
+    ``params`` is read off them, those of a subclass before those of its base.
+    """
+
+    name = ""
+    #: Whether every value comes with evidence.
+    explains = False
+    #: What ``params`` and models leave unsaid: by name a version, or what returns it.
+    versions: ClassVar[tuple[tuple[str, str | Callable[[], str]], ...]] = ()
+    #: Parameters that ``params`` hold only where they are not their default: guardrails were frozen
+    #: before there were any.
+    later: ClassVar[tuple[str, ...]] = ()
+    __signature__: ClassVar[Signature]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+        declared = signature(cls.__init__).parameters
+        # A subclass's parameters stand before those of its base.
+        names = dict.fromkeys(name for base in cls.__mro__ for name in get_annotations(base))
+        cls.__signature__ = Signature([declared[name] for name in names if name in declared])
+
+    @property
+    def params(self) -> Mapping[str, JSON]:
+        """Every parameter with its value, but for those of ``later`` that are their default."""
+        declared = self.__signature__.parameters
+        values = {name: getattr(self, name) for name in declared}
+        unsaid = {name for name in self.later if values[name] == declared[name].default}
+        return {name: value for name, value in values.items() if name not in unsaid}
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The fields of ``Example`` that it reads."""
+        return ("contexts", "response")
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one value may differ: not at all, where none is a model's."""
+        return 0.0
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return what ``params`` leave unsaid."""
+        return {name: known() if callable(known) else known for name, known in self.versions}
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return one value per example; undefined where a field is missing or nothing is judged.
+
+        Without a value that has evidence there is none at all, unless the score ``explains``.
+        """
+        results = (self.lacks(example) or self.value(example) for example in examples)
+        return Scores.of(results, explains=self.explains)
+
+    def lacks(self, example: Example) -> str | None:
+        """Return why an example has no value before anything is computed, None where it may."""
+        return missing(example, self.requires)
+
+    def value(self, example: Example) -> Valued | str:
+        """Return the value of one example, alone or with its evidence, or why there is none."""
+        raise AssertionError(f"{type(self).__name__} defines no value")
+
+
+class ModelScore(Detector):
+    """Base of the scores that look things up in models, each of them once for all scores."""
+
+    #: The attributes that hold its models.
+    uses: ClassVar[tuple[str, ...]] = ()
+    #: Whether they read a response to its end, window by window, not its beginning alone.
+    reads_all: ClassVar[bool] = False
+    #: Whether all that they are asked holds the response, or a part of it.
+    of_response: ClassVar[bool] = False
+
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """Every model that the score calls."""
+        return tuple(getattr(self, name) for name in self.uses)
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one value may differ, by the first model's precision."""
+        return float(self.models[0].tolerance)
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return the first model's fingerprint, and what else matters."""
+        return {**self.models[0].fingerprint(), **self.cut(), **super().fingerprint()}
+
+    @property
+    def splitter(self) -> Callable[[str], Sequence[Any]] | None:
+        """What cuts a response into pieces that are judged one by one; None for the whole of it."""
+        return None
+
+    def cut(self) -> Mapping[str, JSON]:
+        """Return what pins the length from which on a response has no value, where there is one."""
+        pieces: dict[str, JSON] = {"pieces": "calibrail-pieces/1"} if self.splitter else {}
+        return pieces | ({"most_read": MOST_READ} if self.reads_all else {})
+
+    def lacks(self, example: Example) -> str | None:
+        """Return why an example has no value before a model is asked, None where it may."""
+        if why := super().lacks(example):
+            return why
+        response, split = example.response, self.splitter
+        if self.reads_all and len(response) > MOST_READ:
+            return TOO_LONG_TO_READ
+        # A piece holds at least one character.
+        if split is None or len(response) <= MOST_PIECES:
+            return None
+        long = len(response) > MOST_CHARACTERS or len(split(response)) > MOST_PIECES
+        return TOO_LONG if long else None
+
+    def forget(self) -> None:
+        """Drop what was computed, so that the next example is computed by itself."""
+        for model in self.models:
+            model.forget()
+
+    def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
+        """Return the positions of the examples that have no value whatever they hold, and why."""
+        whys = map(self.lacks, examples)
+        return {row: why for row, why in enumerate(whys) if why is not None}
+
+    def usable(self, examples: Sequence[Example]) -> list[Example]:
+        """Return the examples that lack nothing which the score reads."""
+        return [example for example in examples if self.lacks(example) is None]
+
+    def inputs(self, example: Example) -> Iterable[Any]:
+        """Return what each model is asked about one example that lacks nothing."""
+        raise AssertionError(f"{type(self).__name__} asks nothing")
+
+    def sources(self, example: Example) -> Iterable[Any] | None:
+        """Return the inputs that do not depend on the response; None where that is not known."""
+        return () if self.of_response else None
+
+    def background(self, example: Example) -> tuple[Demand, ...] | None:
+        """Return what ``score`` looks up whatever the response is; None where that is not known."""
+        if (sources := self.sources(example)) is None:
+            return None
+        # What has no value looks up nothing.
+        inputs = () if self.lacks(example) else tuple(dict.fromkeys(sources))
+        return tuple(Demand(model, (inputs,)) for model in self.models if inputs)
+
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
+        """Return what ``score`` will look up, each input once."""
+        usable = self.usable(examples)
+        inputs = tuple(dict.fromkeys(item for example in usable for item in self.inputs(example)))
+        return tuple(Demand(model, (inputs,)) for model in self.models)
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return one value per example, all inputs being looked up together."""
+        prepare(self.demands(examples))
+        return super().score(examples)
+
+
+class LocalScore(ModelScore):
+    """Base of the scores whose models run on this machine.
+
+    Parameters
+    ----------
+    backend : {"torch", "onnx", "openvino"}
+        Which library computes them; each is another score.
+    device : {"cpu", "cuda", "mps"}, optional
+        Where; None for a graphics processor where there is one.
+    """
+
+    backend: str = "torch"
+    device: str | None = None
+
+    later = ("backend", "device")
+
+    @property
+    def computed(self) -> dict[str, Any]:
+        """What computes the models, as they are loaded with it."""
+        return {"backend": self.backend, "device": self.device}
+
+
+class Embedding(LocalScore):
+    """Base of the scores that embed texts.
+
+    Parameters
+    ----------
+    model : str
+        Sentence encoder: hub name or folder. The default is embedded.
+    revision : str or None
+        Revision of a hub model.
+    prompt : str
+        Put before every text.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights.
+    backend, device
+        See ``LocalScore``.
+    """
+
+    model: str = DEFAULT_MODEL
+    revision: str | None = None
+    prompt: str = ""
+    dtype: str = "float32"
+
+    uses = ("encoder",)
+    # Two computations of one value in different batches differ by about 1e-8 in float32; angles
+    # and ratios of angles magnify that.
+    rounding = 1e-6
+
+    def __post_init__(self) -> None:
+        self.encoder = load_encoder(
+            self.model, self.revision, self.prompt, self.dtype, **self.computed
+        )
+        self.model = self.encoder.model
+
+    @property
+    def is_half(self) -> bool:
+        """Whether vectors have half precision, so that they move with the batch."""
+        return self.dtype in ("bfloat16", "float16")
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one value may differ.
+
+        On 84 answers, together and alone, values moved by at most 4.4e-3 in bfloat16 and 4e-4 in
+        float16, which the tolerance of probabilities covers.
+        """
+        return max(self.rounding, TOLERANCES[self.dtype]) if self.is_half else self.rounding
+
+
+def cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines between rows of unit vectors, shape (n,), in [-1, 1]."""
+    products = np.einsum("ij,ij->i", left, right)
+    # A vector has cosine 1 with itself, which rounding may miss by a digit: enough to make an
+    # angle of 1e-8 out of none where an answer repeats its context.
+    products[(left == right).all(axis=1)] = 1.0
+    result: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
+    return result
+
+
+def angles(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the angles in radians between rows of unit vectors, shape (n,), in [0, pi]."""
+    result: NDArray[np.float64] = np.arccos(cosines(left, right))
+    return result
+
+
+def filled(chunks: Sequence[str]) -> list[str]:
+    """Return the chunks that hold anything."""
+    return [chunk for chunk in chunks if chunk.strip()]
+
+
+def joined(example: Example) -> str:
+    """Return the chunks that hold anything as one text, joined by newlines."""
+    return "\n".join(filled(example.contexts))
+
+
+FIT_SPLIT: Final = "use calibrate or compare, which set a fit split aside"
+
+#: Fewer of a class teach nothing that could hold on other examples.
+FEWEST: Final = 5
+
+
+class Learning:
+    """A part of the built-in scores that learn: plain arrays by name, or nothing yet."""
+
+    name: str
+    #: What the score lacks before it has learnt, and what to do.
+    unfitted: ClassVar[str] = f"learns from labelled examples before it can score: {FIT_SPLIT}"
+    _state: Mapping[str, NDArray[Any]] | None = None
+
+    @property
+    def arrays(self) -> Iterable[str] | None:
+        """Names of the arrays learnt; None where the labels decide."""
+        return None
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it has learnt."""
+        return self._state is not None
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return what was learnt, as plain arrays by name."""
+        if self._state is None:
+            raise InputError(f"{self.name} {self.unfitted}")
+        return self._state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Return a copy that has learnt this; a missing array is a ``KeyError``."""
+        fitted = copy.copy(self)
+        fitted._state = {name: state[name] for name in self.arrays or state}
+        return fitted
+
+
+def learns(score: Score) -> bool:
+    """Return whether a score learns and has not learnt yet."""
+    return isinstance(score, Fittable) and not score.fitted
+
+
+def state_bytes(score: Score) -> bytes | None:
+    """Return what a fitted score has learnt, in the safetensors format; None if it does not learn.
+
+    The same state always gives the same bytes.
+    """
+    if not isinstance(score, Fittable):
+        return None
+    from safetensors.numpy import save
+
+    return bytes(save(dict(score.state())))
+
+
+def with_state(score: Score, raw: bytes | None) -> Score:
+    """Return the score with what it had learnt when ``raw`` was written.
+
+    Raises
+    ------
+    InputError
+        If the bytes are damaged, or are missing for a score that learns, or given to one that does
+        not.
+    """
+    name = score.name
+    if isinstance(score, Fittable) != (raw is not None):
+        odd = "learns, and what it has learnt is missing" if raw is None else "learns nothing"
+        raise InputError(f"the score {name} {odd}; calibrate again")
+    if not isinstance(score, Fittable) or raw is None:
+        return score
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return score.restore(load(raw))
+    except (SafetensorError, KeyError) as error:
+        raise InputError(
+            f"what the score {name} has learnt is damaged ({error}); calibrate again"
+        ) from error
+
+
+def both_classes(
+    name: str, examples: Sequence[Example], usable: NDArray[np.bool_]
+) -> NDArray[np.int8]:
+    """Return the labels of the usable examples.
+
+    Raises
+    ------
+    InputError
+        If one has no label, or a class has fewer than ``FEWEST``.
+    """
+    labels = []
+    for example in (examples[row] for row in np.flatnonzero(usable).tolist()):
+        if example.label not in (0, 1):
+            raise InputError(
+                f"{name} learns from labels, and example {example.id!r} has none; label it 0 "
+                "(faithful) or 1 (hallucinated), or leave it out"
+            )
+        labels.append(example.label)
+    for label, kind in ((1, "hallucinated"), (0, "faithful")):
+        if (count := labels.count(label)) < FEWEST:
+            raise InputError(
+                f"{name} learns from both classes and needs {FEWEST} of each; its fit split holds "
+                f"{count} {kind} examples that it can score; label more, or raise "
+                f"{spell_option(SplitOptions, 'fit_share')}"
+            )
+    return np.array(labels, dtype=np.int8)
+
+
+def separation(values: NDArray[np.float64], labels: NDArray[Any]) -> float:
+    """Return the AUROC of the labelled values that are not NaN; 0.5 where a class is missing."""
+    from sklearn.metrics import roc_auc_score
+
+    known = (labels >= 0) & ~np.isnan(values)
+    if len(set(labels[known].tolist())) < 2:
+        return 0.5
+    return float(roc_auc_score(labels[known], values[known]))

@@ -1,10 +1,21 @@
-"""Functions and estimators of the user."""
+"""Functions and estimators of the user, and the source files that they rest on."""
 
+import ast
+import hashlib
+import importlib
 import math
+import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeAlias, get_args
+from importlib.machinery import SOURCE_SUFFIXES
+from importlib.util import find_spec, resolve_name
+from operator import attrgetter
+from pathlib import Path
+from pkgutil import get_importer
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +25,10 @@ from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.labels import parse_label
 from calibrail.errors import CalibrailError, InputError
 from calibrail.models.batching import report_progress
+from calibrail.options.fields import number, one_of
 from calibrail.scores.base import JSON, Score, Scores, missing
-from calibrail.scores.detector import one_of
 from calibrail.scores.registry import Higher
-from calibrail.scores.source_digest import import_named, leads_back, name_of, origin
+from calibrail.working_folder import admit, find_in_folder
 
 #: How an estimator is asked, the first that it has.
 METHODS: Final = ("predict_proba", "decision_function")
@@ -67,37 +78,43 @@ class Estimator:
     def __init__(
         self, estimator: Any, name: str, features: tuple[str, ...] = (), positive: Any = None
     ) -> None:
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils.validation import check_is_fitted
+
         self._object, self._name = estimator, name
-        self._refuse_unfitted()
-        self._inputs = features or self._fitted_on()
+        try:
+            # What is no estimator of scikit-learn alone knows whether it is ready.
+            with suppress(TypeError):
+                check_is_fitted(estimator)
+        except NotFittedError as error:
+            raise InputError(
+                f"the estimator {name} is not fitted; fit it on answers that neither calibrate nor "
+                "test, and pass it then"
+            ) from error
+        inputs = features or tuple(map(str, getattr(estimator, "feature_names_in_", ())))
+        if not inputs and (n := getattr(estimator, "n_features_in_", None)) is not None:
+            raise InputError(
+                f"the estimator {name} was fitted on {n} columns without names; name "
+                "the fields or columns that it gets: CustomScore(estimator, features=[...])"
+            )
+        self._inputs = inputs or ("response",)
         self._place = self._class_place(positive)
-        found = next(item for item in METHODS if hasattr(estimator, item))
-        self.method: Callable[[Any], Any] = getattr(estimator, found)
+        self.method: Callable[[Any], Any] = next(
+            getattr(estimator, item) for item in METHODS if hasattr(estimator, item)
+        )
         self.fields = tuple(item for item in self._inputs if item in TEXT_FIELDS)
         self.columns = tuple(item for item in self._inputs if item not in TEXT_FIELDS)
 
     @property
     def takes_nan(self) -> bool:
         """Whether it has a value for an answer that lacks some of its columns."""
-        try:
-            from sklearn.utils import get_tags
+        from sklearn.utils import get_tags
 
+        try:
             return bool(get_tags(self._object).input_tags.allow_nan)
-        except (ImportError, AttributeError, TypeError):
+        except (AttributeError, TypeError):
             # Not scikit-learn's kind: nothing says that it does.
             return False
-
-    def _fitted_on(self) -> tuple[str, ...]:
-        """Return the fields and columns that it gets where none are named."""
-        seen = getattr(self._object, "feature_names_in_", None)
-        if seen is not None:
-            return tuple(map(str, seen))
-        if (n := getattr(self._object, "n_features_in_", None)) is not None:
-            raise InputError(
-                f"the estimator {self._name} was fitted on {n} columns without names; name "
-                "the fields or columns that it gets: CustomScore(estimator, features=[...])"
-            )
-        return ("response",)
 
     def matrix(self, examples: Sequence[Example]) -> Any:
         """Return what the estimator gets: texts, a frame or a matrix of numbers."""
@@ -126,31 +143,15 @@ class Estimator:
                 )
             return None
         listed = np.asarray(classes).tolist()
-        if positive is not None:
-            places = [i for i, item in enumerate(listed) if item == positive]
-        else:
-            places = [i for i, item in enumerate(listed) if parse_label(item) == 1]
-        if len(places) != 1:
+        means = [
+            parse_label(item) == 1 if positive is None else item == positive for item in listed
+        ]
+        if sum(means) != 1:
             raise InputError(
                 f"which class of {self._name} means hallucinated? It has {listed}; name it: "
                 f"CustomScore(..., positive={listed[-1]!r})"
             )
-        return places[0]
-
-    def _refuse_unfitted(self) -> None:
-        from sklearn.exceptions import NotFittedError
-        from sklearn.utils.validation import check_is_fitted
-
-        try:
-            check_is_fitted(self._object)
-        except NotFittedError as error:
-            raise InputError(
-                f"the estimator {self._name} is not fitted; fit it on answers that neither "
-                "calibrate nor test, and pass it then"
-            ) from error
-        except TypeError:
-            # No estimator of scikit-learn: it alone knows whether it is ready.
-            return
+        return means.index(True)
 
     def of_class(self, raw: NDArray[Any]) -> NDArray[Any]:
         """Return the column of the class that means hallucinated.
@@ -166,14 +167,13 @@ class Estimator:
             return -raw if self._place == 0 else raw
         n, listed = raw.shape[1], getattr(self._object, "classes_", None)
         if n != (2 if listed is None else len(listed)):
-            known = "no classes_ say"
-            if listed is not None:
-                known = f"its {len(listed)} classes_ do not say"
+            known = (
+                "no classes_ say" if listed is None else f"its {len(listed)} classes_ do not say"
+            )
             raise InputError(
                 f"{self._name}.{self.method.__name__} returned {n} column{'s' * (n != 1)}, and "
-                f"{known} which one means hallucinated. Return two, the second for hallucinated; "
-                "or give the object classes_, one per column, and name one: "
-                "CustomScore(..., positive=...)"
+                f"{known} which one means hallucinated; return two, the second for hallucinated, "
+                "or give the object classes_, one per column, and name one as positive"
             )
         return raw[:, 1 if self._place is None else self._place]
 
@@ -275,10 +275,11 @@ class CustomScore:
         estimates = is_estimator(detector)
         if isinstance(detector, type) or not (callable(detector) or estimates):
             raise InputError(
-                "a detector must be a function of an Example, or a fitted object with "
-                f"{' or '.join(METHODS)}; got {kind_of(detector)}"
+                "a score must be a name such as 'novelty', 'module:attribute', a Score, a function "
+                f"of an Example, or a fitted object with {' or '.join(METHODS)}; got "
+                f"{kind_of(detector)}"
             )
-        one_of(higher, "higher", get_args(Higher))
+        one_of(higher, Higher, "higher")
         self._object, self._batch, self._higher = detector, bool(batch), higher
         self._features, self._positive = _names(features), positive
         self._estimator: Estimator | None = None
@@ -347,20 +348,17 @@ class CustomScore:
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return one value per example; undefined where there is none, or no finite one."""
-        values = np.full(len(examples), np.nan)
-        reasons: dict[int, str] = {}
-        for row, example in enumerate(examples):
-            if (why := self._lacking(example)) is not None:
-                reasons[row] = why
-        usable = [row for row in range(len(examples)) if row not in reasons]
-        for row, value in zip(usable, self._values([examples[row] for row in usable]), strict=True):
-            if value is None or math.isnan(value):
-                reasons[row] = f"{self.key} gave no value"
-            elif math.isinf(value):
-                reasons[row] = f"{self.key} gave {value}, which is not finite"
-            else:
-                values[row] = value if self._higher == "hallucinated" else -value
-        return Scores(values, reasons)
+        whys = list(map(self._lacking, examples))
+        usable = [item for item, why in zip(examples, whys, strict=True) if why is None]
+        values = iter(self._values(usable))
+        return Scores.of((why or self._finite(next(values)) for why in whys), explains=False)
+
+    def _finite(self, value: float) -> float | str:
+        if math.isnan(value):
+            return f"{self.key} gave no value"
+        if math.isinf(value):
+            return f"{self.key} gave {value}, which is not finite"
+        return value if self._higher == "hallucinated" else -value
 
     def _lacking(self, example: Example) -> str | None:
         """Return why an estimator has no value for an example, None where nothing is missing."""
@@ -370,7 +368,7 @@ class CustomScore:
         empty = (name for name in self.columns if example.columns.get(name) is None)
         return next((f"column {name} is empty" for name in empty), None)
 
-    def _values(self, examples: Sequence[Example]) -> Sequence[float | None]:
+    def _values(self, examples: Sequence[Example]) -> Sequence[float]:
         if not examples:
             return []
         if self._estimator is not None:
@@ -380,9 +378,9 @@ class CustomScore:
         examples = [item if item.label is None else replace(item, label=None) for item in examples]
         if self._batch:
             return self._numbers(self._called(self._object, examples, examples), len(examples))
-        values = []
+        values: list[float] = []
         for example in examples:
-            values.append(self._number(self._called(self._object, example, [example]), example))
+            values += self._numbers([self._called(self._object, example, [example])], 1)
             report_progress(len(values) / len(examples))
         return values
 
@@ -394,46 +392,32 @@ class CustomScore:
         except CalibrailError:
             raise
         except Exception as error:
-            where = (
-                f"answer {examples[0].id!r}" if len(examples) == 1 else f"{len(examples)} answers"
-            )
+            n = len(examples)
+            where = f"answer {examples[0].id!r}" if n == 1 else f"{n} answers"
             # What takes a list fails on its first answer with a type error.
-            alone = self._estimator is None and not self._batch
-            hint = _BATCH if alone and isinstance(error, TypeError) else ""
+            hint = self._hint if isinstance(error, TypeError) else ""
             raise InputError(
                 f"the detector {self.key} failed on {where}: {type(error).__name__}: {error}{hint}"
             ) from error
 
-    def _number(self, value: Any, example: Example) -> float | None:
-        if value is None:
-            return None
-        try:
-            array = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            array = np.zeros(0)
-        if isinstance(value, str | bytes) or array.size != 1:
-            raise InputError(
-                f"the detector {self.key} must return one number per answer, or None; for "
-                f"{example.id!r} it returned {kind_of(value)}"
-                + (
-                    "; does it take a list? Wrap it: CustomScore(..., batch=True)"
-                    if array.size
-                    else ""
-                )
-            )
-        return float(array.reshape(()))
+    @property
+    def _hint(self) -> str:
+        return _BATCH if self._estimator is None and not self._batch else ""
 
-    def _numbers(self, raw: Any, n: int) -> list[float | None]:
+    def _numbers(self, raw: Any, n: int) -> list[float]:
         try:
-            values = np.asarray([np.nan if item is None else item for item in raw], np.float64)
+            items = [np.nan if item is None else item for item in raw]
+            is_text = any(isinstance(item, str | bytes) for item in items)
+            values = np.zeros(0) if is_text else np.asarray(items, np.float64)
         except (TypeError, ValueError):
-            values = np.zeros((0, 0))
+            values = np.zeros(0)
         if values.size != n or values.shape[:1] != (n,):
+            returned = kind_of(raw[0] if self._hint else raw)
             raise InputError(
-                f"the detector {self.key} must return one number for each of {n} answers; it "
-                f"returned {kind_of(raw)}"
+                f"the detector {self.key} must return one number for each of {n} answers, or None; "
+                f"it returned {returned}{self._hint}"
             )
-        return [float(item) for item in values.reshape(n)]
+        return values.reshape(n).tolist()
 
 
 def as_score(value: object) -> Score:
@@ -446,12 +430,6 @@ def as_score(value: object) -> Score:
     """
     if isinstance(value, Score) and not isinstance(value, type):
         return value
-    if isinstance(value, type) or not (callable(value) or is_estimator(value)):
-        raise InputError(
-            "a score must be a name such as 'novelty', 'module:attribute', a Score, a function of "
-            "an Example, or a fitted object with predict_proba or decision_function; got "
-            f"{kind_of(value)}"
-        )
     return CustomScore(value)
 
 
@@ -461,13 +439,13 @@ def n_characters(example: Example) -> float:
 
 
 def _distance(tolerance: Any) -> float:
-    known = isinstance(tolerance, int | float | np.number) and not isinstance(tolerance, bool)
-    if not known or not 0.0 <= tolerance < math.inf:
+    checked = number(tolerance, "tolerance")
+    if not 0.0 <= checked < math.inf:
         raise InputError(
             f"tolerance must be a finite number, 0 or more; got {tolerance!r}; it says how far two "
             "computations of one value may differ"
         )
-    return float(tolerance)
+    return checked
 
 
 def _names(features: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -477,3 +455,253 @@ def _names(features: str | Sequence[str] | None) -> tuple[str, ...]:
     if not isinstance(names, Sequence) or not all(isinstance(n, str) and n.strip() for n in names):
         raise InputError(f"features must name fields or columns; got {features!r}")
     return tuple(name.strip() for name in names)
+
+
+def sources(modules: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the files of modules, and of those of the user's own that they use.
+
+    These are the modules that a source imports, also within functions, together with the packages
+    around them, as far as they belong to no installed package but its own. Nothing is imported for
+    that. What is imported by a name that is computed is not among them, and neither is a file of
+    data.
+
+    Returns
+    -------
+    dict
+        By the name of the module.
+    """
+    modules = list(modules)
+    roots = set(map(_root, modules))
+    used = _used(modules, lambda name: _root(name) in roots or _is_own(name))
+    digests = {name: file and hashlib.sha256(file.read_bytes()).hexdigest() for name, file in used}
+    return {name: digest for name, digest in digests.items() if digest}
+
+
+def find_source(module: str) -> Path | None:
+    """Return the file from which a module would be imported, and run nothing of it.
+
+    None where it was imported already, or where no file of it is found. Packages around it are
+    looked through without importing them.
+
+    >>> find_source("no_such_module") is None
+    True
+    """
+    return None if module in sys.modules else _located(module)[0]
+
+
+def modules_in_folder(module: str) -> set[str]:
+    """Return which modules and packages of the working folder a module stands in and imports.
+
+    Those that its source imports by name are among them, also within functions, and theirs; what
+    is imported by a name that is computed is not. Nothing is imported for that. None where the
+    module stands elsewhere.
+    """
+    return {_root(name) for name, _ in _used([module], lambda name: _in_folder(_root(name)))}
+
+
+def _used(
+    modules: Iterable[str], is_wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, Path | None]]:
+    """Yield the wanted modules with their files: those given, and what their sources import.
+
+    The packages around a module are imported before it, and come first.
+    """
+    queue, seen = deque(modules), set[str]()
+    while queue:
+        parts = queue.popleft().split(".")
+        for name in (".".join(parts[:n]) for n in range(1, len(parts) + 1)):
+            if name in seen:
+                continue
+            seen.add(name)
+            if is_wanted(name):
+                file, folders = _located(name)
+                yield name, file
+                if file is not None and file.suffix in SOURCE_SUFFIXES:
+                    queue += _imported(file, name if folders else name.rpartition(".")[0])
+
+
+def _imported(file: Path, package: str) -> list[str]:
+    """Return the modules that a source file may import: what it takes from one may be another."""
+    try:
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    except (SyntaxError, ValueError, RecursionError):
+        # It cannot be imported either, in this version of Python.
+        return []
+    names: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            with suppress(ImportError):
+                module = resolve_name("." * node.level + (node.module or ""), package)
+                names += (module, *(f"{module}.{alias.name}" for alias in node.names))
+    return names
+
+
+def _in_folder(root: str) -> bool:
+    """Return whether a module that is in no package is in the working folder and nowhere else."""
+    if (spec := find_in_folder(root)) is None:
+        return False
+    try:
+        other = find_spec(root)
+    except (ImportError, ValueError):
+        return False
+    return other is None or other.origin == spec.origin
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_own(module: str) -> bool:
+    """Return whether a module stands in a file of the user's own, in no installed package."""
+    if _root(module) in (*sys.stdlib_module_names, "calibrail"):
+        return False
+    file, folders = _located(_root(module))
+    installed = {"site-packages", "dist-packages"}
+    places = [file] if file is not None else list(map(Path, folders or ()))
+    return bool(places) and not any(installed & set(place.parts) for place in places)
+
+
+def _located(module: str) -> tuple[Path | None, list[str] | None]:
+    """Return the file of a module, and the folders of its modules where it is a package.
+
+    No file where none is found, and of a package that is nothing but folders; of a module in an
+    archive it is the archive.
+    """
+    if (loaded := sys.modules.get(module)) is not None:
+        file, folders = (getattr(loaded, name, None) for name in ("__file__", "__path__"))
+    else:
+        package = module.rpartition(".")[0]
+        try:
+            if not package:
+                specs = [find_spec(module) or find_in_folder(module)]
+            else:
+                # Not by the package's name, which would import it.
+                finders = filter(None, map(get_importer, _located(package)[1] or ()))
+                specs = [finder.find_spec(module) for finder in finders]
+        except (ImportError, ValueError):
+            specs = []
+        known = [spec for spec in specs if spec is not None]
+        if here := [spec for spec in known if spec.has_location]:
+            file, folders = here[0].origin, here[0].submodule_search_locations
+        else:
+            parts = [part for spec in known for part in spec.submodule_search_locations or ()]
+            file, folders = None, parts or None
+    paths = [] if file is None else [Path(file), *Path(file).parents]
+    standing = next((path for path in paths if path.is_file()), None)
+    return standing, None if folders is None else list(folders)
+
+
+def import_named(name: str) -> Any:
+    """Return the object of ``module:attribute``.
+
+    On the command line its module may stand in the working folder, and so may the modules there
+    that its source imports by name (see ``calibrail.working_folder``).
+
+    Raises
+    ------
+    InputError
+        If the name has another form, is one of a running script or of Python itself, or does not
+        lead to an object.
+
+    Examples
+    --------
+    >>> import_named("calibrail.formatting:count").__name__
+    'count'
+    """
+    module, colon, attribute = name.partition(":")
+    if module == "__main__" or "<" in attribute:
+        raise InputError(
+            f"{name} was made in a script, a notebook or another function and is gone with it; "
+            "put it into a module that can be imported, and pass it from there"
+        )
+    if not colon or not all(map(str.isidentifier, (*module.split("."), *attribute.split(".")))):
+        raise InputError(
+            f"a detector is named module:attribute, e.g. my_detectors:score; got {name!r}"
+        )
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise InputError(f"{name} is a part of Python, which holds no detector")
+    admit(modules_in_folder(module))
+    try:
+        return attrgetter(attribute)(importlib.import_module(module))
+    except Exception as error:
+        remedy = "its module must be installed, or stand on PYTHONPATH or in the working folder"
+        raise InputError(
+            f"the detector {name} cannot be imported: {type(error).__name__}: {error}; {remedy}"
+        ) from error
+
+
+def name_of(value: Any) -> str:
+    """Return the name under which an object was defined, whether or not it leads back to it.
+
+    >>> name_of(lambda example: 0.0)
+    'calibrail.scores.custom:<lambda>'
+    """
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def leads_back(name: str, value: Any) -> bool:
+    """Return whether a name can be imported, and is that of this very object."""
+    try:
+        return import_named(name) is value
+    except InputError:
+        return False
+
+
+def origin(name: str, value: Any) -> Mapping[str, Any]:
+    """Return what tells an importable object from a changed one: its source and its version.
+
+    Returns
+    -------
+    mapping
+        ``source_sha256``, of the file that holds it and of the one that defines it; ``versions``,
+        of the packages that these belong to; ``sources``, where several files hold it, the SHA-256
+        of each; of a fitted estimator its ``class`` and a digest of
+        its ``state``. What the source calls in other files is not among them.
+    """
+    kind = type(value)
+    fitted = hasattr(value, "get_params")
+    # A function may be defined elsewhere than where its name leads.
+    modules = {name.partition(":")[0], kind.__module__ if fitted else value.__module__}
+    # Of a fitted object's class the package's version tells, unless it stands in the same file.
+    read = sorted({name.partition(":")[0]} if fitted else modules)
+    hasher, sources = hashlib.sha256(), dict[str, str]()
+    for module in read:
+        file = _located(module)[0] if module in sys.modules else None
+        if file is not None:
+            hasher.update(raw := file.read_bytes())
+            sources[module] = hashlib.sha256(raw).hexdigest()
+    packages = sorted({module.partition(".")[0] for module in modules})
+    versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in packages}
+    result: dict[str, Any] = {
+        "source_sha256": hasher.hexdigest(),
+        "versions": {name: str(known) for name, known in versions.items() if known is not None},
+    }
+    if len(sources) > 1:
+        result["sources"] = sources
+    if fitted:
+        result |= {"class": f"{kind.__module__}.{kind.__qualname__}", "state": _state(value)}
+    return result
+
+
+def _state(estimator: Any) -> str:
+    """Return a digest of what an estimator has been given and has learnt."""
+    import joblib
+
+    return str(joblib.hash(_parts(estimator), hash_name="sha1"))
+
+
+def _parts(value: Any) -> Any:
+    """Return a value without what differs from process to process: the ids of Python's objects."""
+    if isinstance(value, Mapping):
+        return {key: _parts(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_parts(item) for item in value]
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        kept = {
+            k: _parts(v) for k, v in vars(value).items() if not (k[0] == "_" and k[-3:] == "_id")
+        }
+        return [type(value).__qualname__, kept]
+    return value

@@ -7,9 +7,7 @@ it around would be to learn from a detector that does not work.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
-from itertools import chain
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,106 +17,29 @@ from scipy.special import expit, log_expit
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.options import SplitOptions
-from calibrail.options.fields import spell_option
-from calibrail.scores.base import (
-    JSON,
-    Demand,
-    Demanding,
-    DetectorFailure,
-    Score,
-    Scores,
-    background_of,
-    whole_answers,
-)
-from calibrail.scores.detector import (
-    FIT_SPLIT,
-    Learning,
-    ModelScore,
-    both_classes,
-    learns,
-    numbers,
-    one_of,
-    positive,
-    separation,
-)
+from calibrail.options.fields import one_of, spell_option
+from calibrail.scores import base
+from calibrail.scores.members import Members, member_items
 from calibrail.scores.registry import build, key_of, parse_specs
 
-_MembersFloats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 
 
-class Members(ModelScore):
-    """Base of the scores that hold others, their members, by key or by their part."""
-
-    members: dict[str, Score] = field(init=False)
-    #: It goes up when the same members and the same state would give another value.
-    version: ClassVar[str] = ""
-
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """Fields that any member reads: without one of them nothing is made up for it."""
-        members = self.members.values()
-        return tuple(dict.fromkeys(name for member in members for name in member.requires))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of the data that members read."""
-        columns = (getattr(member, "columns", ()) for member in self.members.values())
-        return tuple(dict.fromkeys(chain.from_iterable(columns)))
-
-    @property
-    def tolerance(self) -> float:
-        """The largest of the members' tolerances."""
-        return max(member.tolerance for member in self.members.values())
-
-    @property
-    def whole_answers(self) -> str | None:
-        """Why it says nothing of a single sentence; None where every member does."""
-        return whole_answers(self.members.values())
-
-    def fingerprints(self) -> dict[str, JSON]:
-        """Return the members' fingerprints by key."""
-        return {key: dict(member.fingerprint()) for key, member in self.members.items()}
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the version of the combination and the members' fingerprints."""
-        return {"version": self.version, "members": self.fingerprints()}
-
-    @property
-    def models(self) -> tuple[Any, ...]:
-        """Every model that a member calls, once."""
-        models = (getattr(member, "models", ()) for member in self.members.values())
-        return tuple({id(model): model for model in chain.from_iterable(models)}.values())
-
-    def background(self, example: Example) -> tuple[Demand, ...] | None:
-        """Return what the members will look up whatever the response is, where all know it."""
-        found = list[Demand]()
-        for member in self.members.values():
-            if (demands := background_of(member, example)) is None:
-                return None
-            found += demands
-        return tuple(found)
-
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return what the members will look up."""
-        demands = (demands_of(member, examples) for member in self.members.values())
-        return tuple(chain.from_iterable(demands))
-
-
-class Combined(Learning, Members):
+class Combined(base.Learning, Members):
     """Base of the scores that learn how to combine at least two others, none of which learns.
 
     What a member that learns knew of the examples that the combination learns from would be taken
     for skill.
     """
 
-    def combine(self, members: Sequence[Score]) -> None:
+    def combine(self, members: Sequence[base.Score]) -> None:
         """Take the members, each once, by their keys."""
         keys = [key_of(member) for member in members]
         if len(set(keys)) != len(keys):
             raise InputError(f"{self.name} takes each score once; got {', '.join(keys)}")
         if len(keys) < 2:
             raise InputError(f"{self.name} combines at least two scores; got {keys}")
-        if learning := [member.name for member in members if learns(member)]:
+        if learning := [member.name for member in members if base.learns(member)]:
             raise InputError(
                 f"{self.name} cannot combine scores that learn themselves: {', '.join(learning)}"
             )
@@ -129,17 +50,17 @@ class Combined(Learning, Members):
             )
         self.members = dict(zip(keys, members, strict=True))
 
-    def scored(self, examples: Sequence[Example]) -> dict[str, Scores]:
+    def scored(self, examples: Sequence[Example]) -> dict[str, base.Scores]:
         """Return what each member says, by key."""
         return {key: member.score(examples) for key, member in self.members.items()}
 
     def explained(
         self,
-        values: _MembersFloats,
-        scored: Mapping[str, Scores],
+        values: _Floats,
+        scored: Mapping[str, base.Scores],
         reasons: dict[int, str],
-        **details: _MembersFloats,
-    ) -> Scores:
+        **details: _Floats,
+    ) -> base.Scores:
         """Return the combined values, with what each member said of an example as evidence.
 
         Where there is none, every member's reason stands, unless another is given; where a member
@@ -147,29 +68,23 @@ class Combined(Learning, Members):
         """
         for key, scores in scored.items():
             for row, why in scores.reasons.items():
-                if isinstance(why, DetectorFailure):
+                if isinstance(why, base.DetectorFailure):
                     reasons.setdefault(row, type(why)(f"{key}: {why}"))
-        values[list(reasons)] = np.nan
-        evidence: list[Mapping[str, JSON]] = [{} for _ in values]
-        for row, value in enumerate(values):
+
+        def result(row: int) -> tuple[float, Mapping[str, base.JSON]] | str:
             items = member_items(scored, row)
-            if np.isnan(value):
+            if row in reasons or np.isnan(values[row]):
                 whys = (f"{item['score']}: {item['reason']}" for item in items if "reason" in item)
-                reasons.setdefault(row, "; ".join(whys))
-                continue
+                return reasons.get(row) or "; ".join(whys)
             for name, table in details.items():
                 for item, number in zip(items, table[row].tolist(), strict=True):
                     item[name] = None if np.isnan(number) else number
-            evidence[row] = {"kind": "scores", "items": items}
-        return Scores(values, reasons, tuple(evidence))
+            return float(values[row]), {"kind": "scores", "items": items}
+
+        return base.Scores.of(map(result, range(len(values))))
 
 
-def demands_of(score: Any, examples: Sequence[Example]) -> tuple[Demand, ...]:
-    """Return what a score will look up: nothing, where it calls no model."""
-    return score.demands(examples) if isinstance(score, Demanding) else ()
-
-
-def build_members(scores: str, name: str) -> list[Score]:
+def build_members(scores: str, name: str) -> list[base.Score]:
     """Build the members named in a specification such as ``"novelty,rad:level=sentence"``.
 
     Raises
@@ -184,25 +99,11 @@ def build_members(scores: str, name: str) -> list[Score]:
     return [build(spec) for spec in parse_specs(scores)]
 
 
-def matrix(scored: Mapping[str, Scores]) -> _MembersFloats:
+def matrix(scored: Mapping[str, base.Scores]) -> _Floats:
     """Return the members' values as columns, float64, shape (n, members)."""
     return np.stack([scores.values for scores in scored.values()], axis=1)
 
 
-def member_items(scored: Mapping[str, Scores], row: int) -> list[dict[str, JSON]]:
-    """Return what each member said of one example: its value and evidence, or why it has none."""
-    items: list[dict[str, JSON]] = []
-    for key, scores in scored.items():
-        item: dict[str, JSON] = {"score": key, "value": float(scores.values[row])}
-        if row in scores.reasons:
-            item |= {"value": None, "reason": scores.reasons[row]}
-        elif scores.evidence is not None and scores.evidence[row]:
-            item["evidence"] = dict(scores.evidence[row])
-        items.append(item)
-    return items
-
-
-_StackingFloats = NDArray[np.float64]
 #: What was learnt: arrays by name.
 State = Mapping[str, NDArray[Any]]
 Kind = Literal["logistic", "boosted"]
@@ -219,7 +120,7 @@ FOREST: Final[Mapping[str, Any]] = {
 
 
 def train(
-    kind: Kind, features: _StackingFloats, labels: NDArray[np.int8], strength: float = 1.0
+    kind: Kind, features: _Floats, labels: NDArray[np.int8], strength: float = 1.0
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model trained on features, NaN where missing.
 
@@ -238,7 +139,7 @@ def train(
     strength : float
         Inverse strength of the L2 penalty of the logistic model.
     """
-    reached = np.array([separation(column, labels) for column in features.T])
+    reached = np.array([base.separation(column, labels) for column in features.T])
     # Bound to rise, a score that points the wrong way could still help by accident in a forest.
     kept = np.ones(len(reached), bool) if kind == "logistic" else reached >= 0.5
     compressed = _compressed(np.where(kept, features, 0.0))
@@ -274,12 +175,12 @@ def unweighted(state: State | None, names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _compressed(features: _StackingFloats) -> _StackingFloats:
-    result: _StackingFloats = np.sign(features) * np.log1p(np.abs(features))
+def _compressed(features: _Floats) -> _Floats:
+    result: _Floats = np.sign(features) * np.log1p(np.abs(features))
     return result
 
 
-def _filled(state: State, compressed: _StackingFloats) -> _StackingFloats:
+def _filled(state: State, compressed: _Floats) -> _Floats:
     """Return the features without gaps, and the flags of those that were ever missing."""
     missing = np.isnan(compressed)
     flags = missing[:, state["flagged"]].astype(np.float64)
@@ -287,12 +188,12 @@ def _filled(state: State, compressed: _StackingFloats) -> _StackingFloats:
 
 
 def _logistic(
-    inputs: _StackingFloats, labels: NDArray[np.int8], strength: float, bound: NDArray[np.bool_]
+    inputs: _Floats, labels: NDArray[np.int8], strength: float, bound: NDArray[np.bool_]
 ) -> dict[str, NDArray[Any]]:
     """Return weights, at least 0 where bound, of the least loss with an L2 penalty."""
     signs = 2.0 * labels - 1.0
 
-    def loss(x: _StackingFloats) -> tuple[float, _StackingFloats]:
+    def loss(x: _Floats) -> tuple[float, _Floats]:
         weights, total = x[:-1], inputs @ x[:-1] + x[-1]
         slope = -signs * expit(-signs * total)
         value = float(-log_expit(signs * total).sum() + weights @ weights / (2.0 * strength))
@@ -312,7 +213,7 @@ def _logistic(
 
 
 def _forest(
-    inputs: _StackingFloats, labels: NDArray[np.int8], bound: NDArray[np.bool_]
+    inputs: _Floats, labels: NDArray[np.int8], bound: NDArray[np.bool_]
 ) -> dict[str, NDArray[Any]]:
     """Return the nodes of boosted trees that rise with what is bound; leaves have no children."""
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -338,13 +239,13 @@ def _forest(
     }
 
 
-def logits(state: State, features: _StackingFloats) -> _StackingFloats:
+def logits(state: State, features: _Floats) -> _Floats:
     """Return log-odds of a hallucination, float64, shape (n,)."""
     filled = _filled(state, _compressed(np.where(state["kept"] > 0, features, 0.0)))
     inputs = (filled - state["mean"]) / state["scale"]
     if "weights" in state:
         # Row by row: a product of matrices may round differently in another batch.
-        result: _StackingFloats = (inputs * state["weights"]).sum(axis=1) + state["intercept"][0]
+        result: _Floats = (inputs * state["weights"]).sum(axis=1) + state["intercept"][0]
         return result
     total = np.full(len(inputs), float(state["intercept"][0]))
     rows = np.arange(len(inputs))
@@ -371,13 +272,11 @@ def tolerance(state: State | None, tolerances: Sequence[float]) -> float:
     return max(largest, float(0.25 * (np.abs(slopes) * np.array(tolerances)).sum()))
 
 
-def probabilities(state: State, features: _StackingFloats) -> _StackingFloats:
+def probabilities(state: State, features: _Floats) -> _Floats:
     """Return probabilities of a hallucination, float64, shape (n,), in [0, 1]."""
-    result: _StackingFloats = expit(logits(state, features))
+    result: _Floats = expit(logits(state, features))
     return result
 
-
-_Floats = NDArray[np.float64]
 
 #: Values this many tolerances to either side share in a rank, so that rounding moves it little.
 BLUR = 1000.0
@@ -407,12 +306,12 @@ class Ensemble(Combined):
 
     name = "ensemble"
     version = "calibrail-ensemble/1"
-    unfitted = f"learns ranks before it can score: {FIT_SPLIT}"
+    unfitted = f"learns ranks before it can score: {base.FIT_SPLIT}"
 
     def __post_init__(self) -> None:
         self.combine(build_members(self.scores, self.name))
         n = len(self.members)
-        self._weights = np.array([1.0] * n if self.weights is None else numbers(self.weights))
+        self._weights = np.array([1.0] * n if self.weights is None else base.numbers(self.weights))
         if len(self._weights) != n or not ((self._weights > 0.0) & (self._weights < np.inf)).all():
             raise InputError(
                 f"weights must be {n} numbers above 0, one a score, e.g. "
@@ -424,7 +323,7 @@ class Ensemble(Combined):
         """How far rounding may move the mean rank; 0 where every member is exact."""
         return 0.5 / BLUR if super().tolerance > 0.0 else 0.0
 
-    def fit(self, examples: Sequence[Example]) -> Score:
+    def fit(self, examples: Sequence[Example]) -> base.Score:
         """Return a copy that knows the members' values on these examples.
 
         Raises
@@ -437,7 +336,7 @@ class Ensemble(Combined):
         reached = []
         for key, scores in self.scored(examples).items():
             known = scores.values[~np.isnan(scores.values)]
-            reached.append(separation(scores.values, labels))
+            reached.append(base.separation(scores.values, labels))
             if not len(known):
                 raise InputError(
                     f"ensemble ranks {key} among the examples of the fit split, and it is "
@@ -464,7 +363,7 @@ class Ensemble(Combined):
         """The members' AUROC on the fit split, and their values there."""
         return ("auroc", *(f"values:{key}" for key in self.members))
 
-    def score(self, examples: Sequence[Example]) -> Scores:
+    def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return the mean rank; undefined where every member is."""
         state = self.state()
         scored = self.scored(examples)
@@ -509,8 +408,8 @@ class Fused(Combined):
 
     def __post_init__(self) -> None:
         self.combine(build_members(self.scores, self.name))
-        one_of(self.model, "model", get_args(Kind))
-        self.strength = positive(self.strength, "strength")
+        one_of(self.model, Kind, "model")
+        self.strength = base.positive(self.strength, "strength")
         rounding = [key for key, member in self.members.items() if member.tolerance > 0.0]
         if self.model == "boosted" and rounding:
             raise InputError(
@@ -523,7 +422,7 @@ class Fused(Combined):
         """How far rounding may move the probability, by what was learnt."""
         return tolerance(self._state, [m.tolerance for m in self.members.values()])
 
-    def fit(self, examples: Sequence[Example]) -> Score:
+    def fit(self, examples: Sequence[Example]) -> base.Score:
         """Return a copy trained on labelled examples.
 
         Raises
@@ -534,7 +433,7 @@ class Fused(Combined):
         features = matrix(self.scored(examples))
         usable = np.array(~np.isnan(features).all(axis=1))
         usable[list(self.lacking(examples))] = False
-        labels = both_classes(self.name, examples, usable)
+        labels = base.both_classes(self.name, examples, usable)
         return self.restore(train(self.model, features[usable], labels, self.strength))
 
     @property
@@ -542,7 +441,7 @@ class Fused(Combined):
         """What a reader should know of what was learnt: members that got no weight, and why."""
         return unweighted(self._state, list(self.members))
 
-    def score(self, examples: Sequence[Example]) -> Scores:
+    def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return the probability; undefined where every member is."""
         state = self.state()
         scored = self.scored(examples)

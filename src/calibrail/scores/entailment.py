@@ -1,20 +1,22 @@
-"""NLI, SelfCheck, claims; evidence."""
+"""Entailment of sentences and claims, token-level detectors, and their evidence."""
 
 from bisect import bisect, bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
 from operator import itemgetter
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import ModelError
 from calibrail.models.batching import shared
-from calibrail.models.nli import EntailmentModel, Judgement
-from calibrail.scores.base import JSON, NO_SENTENCE, Valued
-from calibrail.scores.detector import LocalScore, filled, is_number, joined
+from calibrail.models.pairs import EntailmentModel, Judgement
+from calibrail.models.token_classifier import Reading, TokenClassifier, reading
+from calibrail.options.fields import one_of, share
+from calibrail.scores import base
 from calibrail.text.claims import Claim, claims, claims_version
 from calibrail.text.sentences import Sentence, sentences, sentences_version
 from calibrail.text.words import content_words
@@ -28,7 +30,7 @@ def judged(
     table: Sequence[Sequence[Judgement]],
     contexts: Sequence[str] | None,
     threshold: float = SPOKEN,
-) -> list[dict[str, JSON]]:
+) -> list[dict[str, base.JSON]]:
     """Return one item per piece: its verdict, and the chunk and place that speak for it.
 
     Parameters
@@ -49,7 +51,7 @@ def judged(
         strength = row[chosen].entailment
         start, end = row[chosen].start, row[chosen].end
         verdict = "supported" if strength >= threshold else "unsupported"
-        item: dict[str, JSON] = {**piece._asdict(), "support": strength}
+        item: dict[str, base.JSON] = {**piece._asdict(), "support": strength}
         if row[chosen].contradiction is not None:
             opposed = max(range(len(row)), key=lambda i: row[i].contradiction or 0.0)
             against = item["contradiction"] = row[opposed].contradiction
@@ -63,7 +65,7 @@ def judged(
     return items
 
 
-def supported(pieces: Sequence[Sentence], support: Sequence[float]) -> dict[str, JSON]:
+def supported(pieces: Sequence[Sentence], support: Sequence[float]) -> dict[str, base.JSON]:
     """Return sentences of the response, each with a number that says how well it is supported."""
     pairs = zip(pieces, support, strict=True)
     items = [{**piece._asdict(), "support": number} for piece, number in pairs]
@@ -77,7 +79,7 @@ def whole_response(example: Example) -> Sentence:
 
 def quoted(
     text: str, contexts: Sequence[str], chunk: int, start: int = 0, end: int | None = None
-) -> dict[str, JSON]:
+) -> dict[str, base.JSON]:
     """Return the chunk and the sentence in it that shares most words with ``text``.
 
     Only sentences that lie between start and end count, the window that the model read.
@@ -99,7 +101,7 @@ def quoted(
     return {"chunk": chunk, "chunk_start": start, "chunk_end": end, "quote": source[start:end]}
 
 
-def nearest(text: str, contexts: Sequence[str]) -> dict[str, JSON]:
+def nearest(text: str, contexts: Sequence[str]) -> dict[str, base.JSON]:
     """Return the sentence of all chunks that shares most words with ``text``, and its place."""
     wanted = frozenset(word.text for word in content_words(text))
 
@@ -129,7 +131,7 @@ NLI_MODEL = "facebook/bart-large-mnli"
 Pair = tuple[str, str]
 
 
-class Entailing(LocalScore):
+class Entailing(base.LocalScore):
     """Base of the scores that ask an entailment model.
 
     Parameters
@@ -169,9 +171,9 @@ class Nli(Entailing):
 
     def inputs(self, example: Example) -> list[Pair]:
         """Return the one pair."""
-        return [(joined(example), example.response)]
+        return [(base.joined(example), example.response)]
 
-    def value(self, example: Example) -> Valued | str:
+    def value(self, example: Example) -> base.Valued | str:
         """Return one minus the probability."""
         (judgement,) = self.nli.judge(self.inputs(example))
         (item,) = judged([whole_response(example)], [[judgement]], None)
@@ -194,10 +196,10 @@ class Sec(Entailing):
         """Return every chunk with every sentence."""
         return sentence_grid(example.contexts, example)
 
-    def value(self, example: Example) -> Valued | str:
+    def value(self, example: Example) -> base.Valued | str:
         """Return one minus the support of the least supported sentence."""
         if not (pieces := sentences(example.response)):
-            return NO_SENTENCE
+            return base.NO_SENTENCE
         table = rows(self.nli.judge(self.inputs(example)), len(pieces))
         items = judged(pieces, table, example.contexts)
         return 1.0 - float(best_support(table).min()), {"kind": "sentences", "items": items}
@@ -218,10 +220,10 @@ class SelfCheck(Entailing):
         """Return every sample with every sentence."""
         return sentence_grid(example.samples, example)
 
-    def value(self, example: Example) -> Valued | str:
+    def value(self, example: Example) -> base.Valued | str:
         """Return the mean contradiction."""
         if not (pieces := sentences(example.response)):
-            return NO_SENTENCE
+            return base.NO_SENTENCE
         table = rows(self.nli.judge(self.inputs(example)), len(pieces))
         against = np.array([[opposition(cell, self.nli.model) for cell in row] for row in table])
         means, counts = against.mean(axis=1).tolist(), (against >= 0.5).sum(axis=1).tolist()
@@ -254,11 +256,7 @@ class Claims(Entailing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_number(self.threshold):
-            raise InputError(f"threshold must be a number in (0, 1); got {self.threshold!r}")
-        if not 0.0 < self.threshold < 1.0:
-            raise InputError(f"threshold must lie in (0, 1); got {self.threshold!r}")
-        self.threshold = float(self.threshold)
+        self.threshold = share(self.threshold, "threshold")
 
     def inputs(self, example: Example) -> list[Pair]:
         """Return every chunk with every claim."""
@@ -266,7 +264,7 @@ class Claims(Entailing):
         stated = [f"{claim.lead} {claim.text}" if claim.lead else claim.text for claim in claimed]
         return grid(example.contexts, stated)
 
-    def value(self, example: Example) -> Valued | str:
+    def value(self, example: Example) -> base.Valued | str:
         """Return one minus the share of claims entailed."""
         if not (claimed := _claimed(example)):
             return "the response makes no claim"
@@ -286,7 +284,7 @@ class Claims(Entailing):
 
 def grid(premises: Sequence[str], hypotheses: Sequence[str]) -> list[Pair]:
     """Return every premise that holds anything with every hypothesis, hypothesis by hypothesis."""
-    return [(premise, hypothesis) for hypothesis in hypotheses for premise in filled(premises)]
+    return [(premise, hypothesis) for hypothesis in hypotheses for premise in base.filled(premises)]
 
 
 def sentence_grid(premises: Sequence[str], example: Example) -> list[Pair]:
@@ -317,3 +315,120 @@ def opposition(judgement: Judgement, model: str) -> float:
 
 def _claimed(example: Example) -> list[Claim]:
     return [claim for claim in claims(example.response) if not claim.abstains]
+
+
+Aggregate = Literal["max", "mean"]
+
+#: LettuceDetect's base model (Kovács and Recski, arXiv 2502.17125).
+TOKEN_MODEL = "KRLabsOrg/lettucedect-base-modernbert-en-v1"
+
+
+class TokenScore(base.LocalScore):
+    """P(hallucinated) of the answer's tokens, as a classifier of the LettuceDetect kind sees them.
+
+    The model reads contexts and question first, then the answer (Kovács and Recski, arXiv
+    2502.17125). Of a sentence it reads the answer up to its end, and the sentence's tokens count.
+    In [0, 1]; higher means more likely hallucinated. Evidence: the stretches of tokens from 0.5 on.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or folder of a token classifier.
+    revision : str or None
+        Revision of a hub model.
+    label : str or None
+        The output that means a hallucinated token; None where the outputs' names tell.
+    aggregate : {"max", "mean"}
+        Which of its tokens' probabilities is an answer's: the highest, or their mean.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights.
+    window : int or None
+        Most tokens of the contexts a pass; None for what the model reads.
+    backend, device
+        See ``LocalScore``.
+    """
+
+    model: str = TOKEN_MODEL
+    revision: str | None = None
+    label: str | None = None
+    aggregate: Aggregate = "max"
+    dtype: str = "float32"
+    window: int | None = None
+
+    name = "tokens"
+    explains = True
+    uses = ("classifier",)
+    reads_all = of_response = True
+
+    def __post_init__(self) -> None:
+        one_of(self.aggregate, Aggregate, "aggregate")
+        self.classifier = shared(
+            TokenClassifier,
+            self.model,
+            self.revision,
+            self.dtype,
+            self.window,
+            label=self.label,
+            **self.computed,
+        )
+
+    def lacks(self, example: Example) -> str | None:
+        """Return why an example has no value; what stands before a sentence is read, too."""
+        if len(_answer(example)) > base.MOST_READ:
+            return base.TOO_LONG_TO_READ
+        return super().lacks(example)
+
+    def inputs(self, example: Example) -> list[Reading]:
+        """Return the answer, up to the end of a sentence, with its question and contexts."""
+        return [reading(example.question, base.filled(example.contexts), _answer(example))]
+
+    def value(self, example: Example) -> base.Valued | str:
+        """Return the highest probability of a token, or their mean."""
+        (found,) = self.classifier.probabilities(self.inputs(example))
+        start = len(example.before or "")
+        tokens = _written(_answer(example), zip(*found, strict=True), start)
+        if not tokens:
+            return "the model reads no token of the response"
+        values = [token.hallucinated for token in tokens]
+        items = _stretches(example.response, tokens)
+        value = max(values) if self.aggregate == "max" else float(np.mean(values))
+        return value, {"kind": "spans", "items": items}
+
+
+class _Token(NamedTuple):
+    """A token of a sentence or an answer, by its characters there."""
+
+    start: int
+    end: int
+    hallucinated: float
+
+
+def _answer(example: Example) -> str:
+    """Return an answer, or as much of it as is known at the end of a sentence."""
+    return (example.before or "") + example.response
+
+
+def _written(
+    answer: str, tokens: Iterable[tuple[tuple[int, int], float]], start: int
+) -> list[_Token]:
+    """Return the tokens that hold a character from ``start`` on which is no white space."""
+    found = []
+    for (first, last), hallucinated in tokens:
+        text = answer[max(first, start) : last]
+        place = max(first, start) - start + len(text) - len(text.lstrip())
+        if text.strip():
+            found.append(_Token(place, place + len(text.strip()), hallucinated))
+    return found
+
+
+def _stretches(response: str, tokens: Sequence[_Token]) -> list[dict[str, base.JSON]]:
+    """Return the runs of tokens that are more likely hallucinated than not, each as one item."""
+    items: list[dict[str, base.JSON]] = []
+    for is_marked, run in groupby(tokens, key=lambda token: token.hallucinated >= SPOKEN):
+        if is_marked:
+            part = list(run)
+            start, end = part[0].start, part[-1].end
+            highest = max(token.hallucinated for token in part)
+            place = {"text": response[start:end], "start": start, "end": end}
+            items.append({**place, "verdict": "unsupported", "probability": highest})
+    return items

@@ -10,30 +10,18 @@ nothing is calibrated on them.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.scores.base import NO_CONTENT_WORD, Valued
-from calibrail.scores.detector import Detector, Embedding, angles, joined
-from calibrail.text.words import (
-    MOST_PAIRS,
-    NAMES_VERSION,
-    NUMBERS_VERSION,
-    WORDS_VERSION,
-    Piece,
-    content_words,
-    lcs_length,
-    names,
-    numbers,
-    words,
-)
+from calibrail.scores.base import NO_CONTENT_WORD, Detector, Embedding, Valued, angles, joined
+from calibrail.text import words
 
 NO_WORD: Final = "the response holds no word"
 TOO_MANY_WORDS: Final = (
-    f"response and contexts hold too many words to compare (more than {MOST_PAIRS:,} pairs)"
+    f"response and contexts hold too many words to compare (more than {words.MOST_PAIRS:,} pairs)"
 )
 
 #: Answers whose sources stay taken apart, of each kind of score.
@@ -58,7 +46,7 @@ class Length(Detector):
 
     def value(self, example: Example) -> float:
         """Return the number of characters."""
-        return float(len(example.response))
+        return float(len("".join(getattr(example, self.requires[0]))))
 
 
 class Unmatched(Detector):
@@ -68,7 +56,7 @@ class Unmatched(Detector):
     """
 
     #: What finds the pieces of a text, and why a response without any is undefined.
-    pieces: ClassVar[Callable[[str], Sequence[Piece]]]
+    pieces: ClassVar[Callable[[str], Sequence[words.Piece]]]
     nothing: ClassVar[str]
     #: Whether their number is the value, not their share.
     counts = False
@@ -97,8 +85,8 @@ class Novelty(Unmatched):
     """Share of the response's content words that neither contexts nor question hold."""
 
     name = "novelty"
-    versions = (("words", WORDS_VERSION),)
-    pieces = content_words
+    versions = (("words", words.WORDS_VERSION),)
+    pieces = words.content_words
     nothing = NO_CONTENT_WORD
 
 
@@ -113,8 +101,8 @@ class Numbers(Unmatched):
     """Share of the response's numbers, normalised, that neither contexts nor question hold."""
 
     name = "numbers"
-    versions = (("numbers", NUMBERS_VERSION),)
-    pieces = numbers
+    versions = (("numbers", words.NUMBERS_VERSION),)
+    pieces = words.numbers
     nothing = "the response holds no number"
 
 
@@ -122,14 +110,14 @@ class Entities(Unmatched):
     """Share of the response's capitalised names that neither contexts nor question hold."""
 
     name = "entities"
-    versions = (("words", WORDS_VERSION), ("names", NAMES_VERSION))
-    pieces = names
+    versions = (("words", words.WORDS_VERSION), ("names", words.NAMES_VERSION))
+    pieces = words.names
     nothing = "the response holds no capitalised name"
 
     @classmethod
     def known(cls, text: str) -> Iterable[str]:
         """Return all words: a name may stand in the question in lower case."""
-        return (word.text.removesuffix("'s") for word in words(text))
+        return (word.text.removesuffix("'s") for word in words.words(text))
 
 
 class RougeL(Detector):
@@ -139,23 +127,23 @@ class RougeL(Detector):
     """
 
     name = "rouge_l"
-    versions = (("words", WORDS_VERSION), ("pairs", "calibrail-pairs/1"))
+    versions = (("words", words.WORDS_VERSION), ("pairs", "calibrail-pairs/1"))
 
     def value(self, example: Example) -> Valued | str:
         """Return one minus the precision, in [0, 1]; undefined above `MOST_PAIRS` of words."""
-        response = [word.text for word in words(example.response)]
-        context = _words_of(tuple(example.contexts))
+        response = [word.text for word in words.words(example.response)]
+        context = [word.text for text in example.contexts for word in words.words(text)]
         if not response:
             return NO_WORD
-        if len(response) * len(context) > MOST_PAIRS:
+        if len(response) * len(context) > words.MOST_PAIRS:
             return TOO_MANY_WORDS
-        return 1.0 - lcs_length(response, context) / len(response)
+        return 1.0 - words.lcs_length(response, context) / len(response)
 
 
 class WordScore(Detector):
     """Base of the scores that look for one stretch of words; no model, no parameters."""
 
-    versions = (("words", WORDS_VERSION), ("stretches", "calibrail-stretches/1"))
+    versions = (("words", words.WORDS_VERSION), ("stretches", "calibrail-stretches/1"))
 
     def value(self, example: Example) -> Valued | str:
         """Return the weight of the heaviest stretch, which is the evidence."""
@@ -170,7 +158,7 @@ class WordScore(Detector):
             items = [{"text": example.response[start:end], "start": start, "end": end}]
         return value, {"kind": "stretch", "items": items}
 
-    def weigh(self, example: Example) -> tuple[list[Piece], NDArray[np.float64]] | str:
+    def weigh(self, example: Example) -> tuple[list[words.Piece], NDArray[np.float64]] | str:
         """Return the words with their weights, or why there are none."""
         raise AssertionError(f"{type(self).__name__} weighs nothing")
 
@@ -185,10 +173,10 @@ class NovelStretch(WordScore):
 
     name = "novel_stretch"
 
-    def weigh(self, example: Example) -> tuple[list[Piece], NDArray[np.float64]] | str:
+    def weigh(self, example: Example) -> tuple[list[words.Piece], NDArray[np.float64]] | str:
         """Return content words with 1 for novel and -0.5 for known ones."""
-        spans = content_words(example.response)
-        known = _stems(_sources(example))
+        spans = words.content_words(example.response)
+        known = _known(_stems, _sources(example))
         novel = [word.text[:STEM] not in known and not FRAME.fullmatch(word.text) for word in spans]
         return (spans, np.where(novel, 1.0, -KNOWN)) if spans else NO_CONTENT_WORD
 
@@ -203,12 +191,12 @@ class NovelRun(WordScore):
 
     name = "novel_run"
 
-    def weigh(self, example: Example) -> tuple[list[Piece], NDArray[np.float64]] | str:
+    def weigh(self, example: Example) -> tuple[list[words.Piece], NDArray[np.float64]] | str:
         """Return all words with -1 for copied ones and 1 for the others."""
-        spans = words(example.response)
-        known = _known_trigrams(_sources(example))
+        spans = words.words(example.response)
+        known = _known(_trigrams, _sources(example))
         weights = np.ones(len(spans))
-        for first, gram in enumerate(_trigrams(spans)):
+        for first, gram in enumerate(_trigrams(example.response)):
             if gram in known:
                 weights[first : first + 3] = -1.0
         return (spans, weights) if spans else NO_WORD
@@ -238,50 +226,31 @@ def _sources(example: Example) -> tuple[str, ...]:
 
 # All sentences of an answer have the same sources, which are taken apart once.
 @lru_cache(maxsize=KEPT)
-def _known(read: Callable[[str], Iterable[str]], sources: tuple[str, ...]) -> frozenset[str]:
+def _known(read: Callable[[str], Iterable[Any]], sources: tuple[str, ...]) -> frozenset[Any]:
     return frozenset(piece for text in sources for piece in read(text))
 
 
-@lru_cache(maxsize=KEPT)
-def _words_of(sources: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word.text for text in sources for word in words(text))
+def _stems(text: str) -> Iterable[str]:
+    return (word.text[:STEM] for word in words.content_words(text))
 
 
-@lru_cache(maxsize=KEPT)
-def _stems(sources: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(word.text[:STEM] for text in sources for word in content_words(text))
+def _trigrams(text: str) -> Iterable[tuple[str, ...]]:
+    texts = [word.text for word in words.words(text)]
+    return zip(texts, texts[1:], texts[2:], strict=False)
 
 
-@lru_cache(maxsize=KEPT)
-def _known_trigrams(sources: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
-    return frozenset(gram for text in sources for gram in _trigrams(words(text)))
-
-
-def _trigrams(spans: Sequence[Piece]) -> list[tuple[str, str, str]]:
-    texts = [word.text for word in spans]
-    return list(zip(texts, texts[1:], texts[2:], strict=False))
-
-
-class QuestionLength(Detector):
+class QuestionLength(Length):
     """Characters of the question."""
 
     name = "question_length"
     requires = ("question",)
 
-    def value(self, example: Example) -> float:
-        """Return the number of characters."""
-        return float(len(example.question))
 
-
-class ContextLength(Detector):
+class ContextLength(Length):
     """Characters of all contexts."""
 
     name = "context_length"
     requires = ("contexts",)
-
-    def value(self, example: Example) -> float:
-        """Return the number of characters."""
-        return float(sum(map(len, example.contexts)))
 
 
 class QuestionWords(Detector):
@@ -289,12 +258,12 @@ class QuestionWords(Detector):
 
     name = "question_words"
     requires = ("question", "response")
-    versions = (("words", WORDS_VERSION),)
+    versions = (("words", words.WORDS_VERSION),)
 
     def value(self, example: Example) -> float:
         """Return the number of repeated words; a response without content words repeats none."""
-        known = {word.text for word in content_words(example.question)}
-        return float(sum(word.text in known for word in content_words(example.response)))
+        known = {word.text for word in words.content_words(example.question)}
+        return float(sum(word.text in known for word in words.content_words(example.response)))
 
 
 class Angle(Embedding):

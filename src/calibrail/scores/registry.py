@@ -1,8 +1,4 @@
-"""Names, specs, presets, columns as scores.
-
-The commits are those at which the models stood on the hub when they were last changed before 2026;
-where none is given, the revision is pinned when a guardrail is frozen.
-"""
+"""Names, specs, presets, columns as scores."""
 
 import difflib
 import hashlib
@@ -11,13 +7,14 @@ import inspect
 import json
 import math
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from importlib.resources import files
+from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -27,96 +24,17 @@ from calibrail.data.example import Example
 from calibrail.data.sentences import listed
 from calibrail.errors import InputError
 from calibrail.formatting import Scale
-from calibrail.scores.base import JSON, Score
-from calibrail.scores.detector import Detector, one_of
+from calibrail.options.fields import one_of
+from calibrail.scores.base import JSON, Detector, Score
 
-_MINILM = {"model": "sentence-transformers/all-MiniLM-L6-v2"}
-_BGE = {"model": "BAAI/bge-base-en-v1.5", "revision": "a5beb1e3e68b9ab74eb54cfd186867f64f240e1a"}
-_BART = {
-    "model": "facebook/bart-large-mnli",
-    "revision": "d7645e127eaf1aefc7862fd59a17a5aa8558b8ce",
-}
-_RERANKER = {
-    "model": "BAAI/bge-reranker-v2-m3",
-    "revision": "953dc6f6f85a1b2dbfca4c34a2796e7dde08d41e",
-}
-_PROVENANCE = {
-    "model": "vectara/hallucination_evaluation_model",
-    "relevance_model": "mixedbread-ai/mxbai-rerank-base-v1",
-    "relevance_revision": "800f24c113213a187e65bde9db00c15a2bb12738",
-    "aggregation": "max",
-}
-_ON_MINILM = (
-    "sgi",
-    "local_sgi",
-    "displacement_magnitude",
-    "displacement_consistency",
-    "expected_response_deviation",
-    "tangent_residual",
-    "dgi",
-)
-# The model of SelfCheckGPT reads the hypothesis first and names no labels: not offered.
-_ON_BART = ("nli", "sec", "selfcheck", "claims")
+_TABLE: Final = tomllib.loads((files(__package__) / "registry.toml").read_text("utf-8"))
+
+#: Module and class of every score that comes with calibrail, ``module:Class``, by its name.
+BUILT_IN: Final[Mapping[str, str]] = {name: item["class"] for name, item in _TABLE.items()}
 
 #: Parameters by score and preset.
-PRESETS: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = MappingProxyType(
-    {
-        **{name: {"paper": _MINILM} for name in _ON_MINILM},
-        "rad": {"paper": _BGE, "code": {**_BGE, "weighting": "question"}},
-        "tfg": {"paper": {**_BGE, "gamma": 0.3}},
-        **{name: {"paper": _BART} for name in _ON_BART},
-        "crg": {
-            "paper": _BGE
-            | {f"nli_{key}": value for key, value in _BART.items()}
-            | {"gamma": 0.3, "weights": "equal"}
-        },
-        "reranker": {"paper": _RERANKER},
-        # The wording of the prompt is ours; the paper's asks for the same two words.
-        "judge": {"paper": {"model": "gpt-4o-mini", "mode": "verdict", "max_tokens": 10}},
-        # The large model is the paper's best.
-        "tokens": {"paper": {"model": "KRLabsOrg/lettucedect-large-modernbert-en-v1"}},
-        "provenance": {
-            "paper": {**_PROVENANCE, "selection": "top_p", "top_p": 0.9},
-            "long_context": {**_PROVENANCE, "selection": "top_k", "top_k": 5},
-        },
-    }
-)
-
-
-#: Name, module and class of every score that comes with calibrail.
-BUILT_IN: Final = {
-    "sgi": ("embedding", "Sgi"),
-    "rad": ("embedding", "Rad"),
-    "tfg": ("semantic_illusion", "Tfg"),
-    "local_sgi": ("embedding", "LocalSgi"),
-    "displacement_magnitude": ("displacement", "DisplacementMagnitude"),
-    "displacement_consistency": ("displacement", "DisplacementConsistency"),
-    "expected_response_deviation": ("displacement", "ExpectedResponseDeviation"),
-    "tangent_residual": ("displacement", "TangentResidual"),
-    "dgi": ("displacement", "Dgi"),
-    "novel_stretch": ("lexical", "NovelStretch"),
-    "novel_run": ("lexical", "NovelRun"),
-    "nli": ("entailment", "Nli"),
-    "sec": ("entailment", "Sec"),
-    "selfcheck": ("entailment", "SelfCheck"),
-    "claims": ("entailment", "Claims"),
-    "provenance": ("provenance", "Provenance"),
-    "reranker": ("semantic_illusion", "CrossEncoder"),
-    "tokens": ("tokens", "TokenScore"),
-    "judge": ("judge", "Judge"),
-    "hybrid": ("cascade", "Hybrid"),
-    "worst_sentence": ("worst_sentence", "WorstSentence"),
-    "crg": ("semantic_illusion", "Crg"),
-    "ensemble": ("ensemble", "Ensemble"),
-    "fused": ("ensemble", "Fused"),
-    "length": ("lexical", "Length"),
-    "novelty": ("lexical", "Novelty"),
-    "novel_count": ("lexical", "NovelCount"),
-    "rouge_l": ("lexical", "RougeL"),
-    "numbers": ("lexical", "Numbers"),
-    "entities": ("lexical", "Entities"),
-    "column": ("registry", "ColumnScore"),
-    "custom": ("custom", "CustomScore"),
+PRESETS: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
+    name: item["presets"] for name, item in _TABLE.items() if "presets" in item
 }
 
 #: The scores that every comparison carries.
@@ -355,7 +273,7 @@ def _add(params: dict[str, JSON], part: str, text: str) -> None:
 
 def _factory(name: str) -> Factory:
     if name in BUILT_IN:
-        module, attribute = BUILT_IN[name]
+        module, _, attribute = BUILT_IN[name].partition(":")
         return cast(Factory, getattr(import_module(f"calibrail.scores.{module}"), attribute))
     for entry in _plug_ins():
         if entry.name == name:
@@ -416,7 +334,7 @@ class ColumnScore(Detector):
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise InputError(f"column must name a column; got {self.column!r}")
-        one_of(self.higher, "higher", get_args(Higher))
+        one_of(self.higher, Higher, "higher")
         self.columns = (self.column,)
 
     @property

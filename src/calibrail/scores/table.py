@@ -8,8 +8,8 @@ sentences: at a threshold up to there one of them is removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, ValuesView
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,87 +23,12 @@ from calibrail.atomic_files import whole_file
 from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
 from calibrail.data.tables import number_array, string_array
-from calibrail.errors import DataError
+from calibrail.errors import file_errors
 from calibrail.formatting import Scale
 from calibrail.models.llm.chat import Usage
 from calibrail.models.llm.transport import Price
 from calibrail.options.guarantee import Undefined
 from calibrail.text.structure import Joins, broken_links, removed_with
-
-
-class Reasons(Mapping[int, str]):
-    """Why the score of a row is undefined, by its row: few texts for many rows.
-
-    Examples
-    --------
-    >>> reasons = Reasons()
-    >>> reasons.add(np.array([2, 5]), "column dae is empty")
-    >>> reasons[5], 4 in reasons, list(reasons.values())
-    ('column dae is empty', False, ['column dae is empty', 'column dae is empty'])
-    """
-
-    def __init__(self) -> None:
-        self._rows: list[NDArray[np.int64]] = []
-        self._codes: list[NDArray[np.int16]] = []
-        self._texts: dict[str, int] = {}
-
-    def add(self, rows: NDArray[np.int64], text: str) -> None:
-        """Add rows, rising, behind all that are there."""
-        if len(rows):
-            code = self._texts.setdefault(text, len(self._texts))
-            self._rows.append(rows)
-            self._codes.append(np.full(len(rows), code, np.int16))
-
-    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        if len(self._rows) > 1:
-            rows, codes = np.concatenate(self._rows), np.concatenate(self._codes)
-            order = np.argsort(rows, kind="stable")
-            self._rows, self._codes = [rows[order]], [codes[order]]
-        if not self._rows:
-            return np.zeros(0, np.int64), np.zeros(0, np.int16)
-        return self._rows[0], self._codes[0]
-
-    def __getitem__(self, row: int) -> str:
-        rows, codes = self._sorted()
-        place = int(np.searchsorted(rows, row))
-        if place == len(rows) or rows[place] != row:
-            raise KeyError(row)
-        return list(self._texts)[int(codes[place])]
-
-    def __len__(self) -> int:
-        return sum(map(len, self._rows))
-
-    def __iter__(self) -> Iterator[int]:
-        """Yield the rows in their order."""
-        return iter(self._sorted()[0].tolist())
-
-    def between(self, start: int, stop: int) -> dict[int, str]:
-        """Return those of some rows."""
-        rows, codes = self._sorted()
-        part = slice(*np.searchsorted(rows, [start, stop]))
-        texts = list(self._texts)
-        return {
-            row: texts[code]
-            for row, code in zip(rows[part].tolist(), codes[part].tolist(), strict=True)
-        }
-
-    def values(self) -> ValuesView[str]:
-        """Return the reasons in the order of their rows."""
-        return _ReasonTexts(self)
-
-    def in_order(self) -> Iterator[str]:
-        """Yield the reasons in the order of their rows."""
-        return map(list(self._texts).__getitem__, self._sorted()[1].tolist())
-
-
-class _ReasonTexts(ValuesView[str]):
-    """The reasons, without a search for each."""
-
-    _mapping: Reasons
-
-    def __iter__(self) -> Iterator[str]:
-        return self._mapping.in_order()
-
 
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")
@@ -111,7 +36,7 @@ RESERVED = ("id", "group", "label", "split")
 #: How the column ends that says why a score is undefined.
 REASON: Final = "__reason"
 
-#: Rows that are made ready for a file at a time.
+#: Rows of a group within a file.
 WRITTEN: Final = 1 << 17
 
 
@@ -287,7 +212,7 @@ class ScoreTable:
         DataError
             If the file cannot be written.
         """
-        write_in_parts(path, len(self), lambda rows: pa.table(self.arrays(rows, codes)))
+        write_scores(path, pa.table(self.arrays(slice(0, len(self)), codes)))
 
     def arrays(
         self,
@@ -326,39 +251,23 @@ class ScoreTable:
             reasons = self.reasons.get(name) or {}
             if reasons or first is not None:
                 start = rows.start if first is None else first
-                if isinstance(reasons, Reasons):
-                    reasons = reasons.between(start, start + len(values))
-                numbers = range(start, start + len(values))
-                arrays[column_of(name, REASON)] = string_array(
-                    [reasons.get(row) for row in numbers]
-                )
+                whys = map(reasons.get, range(start, start + len(values)))
+                arrays[column_of(name, REASON)] = string_array(list(whys))
         return arrays
 
 
-def parquet_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """Return what writes a file of scores."""
-    # Ids and scores hardly ever repeat.
-    often = [name for name in schema.names if name in RESERVED[1:] or name.endswith(REASON)]
-    return pq.ParquetWriter(path, schema, use_dictionary=often)
-
-
-def write_in_parts(path: str | Path, n: int, part: Callable[[slice], pa.Table]) -> None:
-    """Write the n rows of a table to a file of scores, some at a time.
+def write_scores(path: str | Path, table: pa.Table) -> None:
+    """Write a file of scores.
 
     Raises
     ------
     DataError
         If the file cannot be written.
     """
-    try:
-        with ExitStack() as stack:
-            writer: pq.ParquetWriter | None = None
-            for start in range(0, max(1, n), WRITTEN):
-                rows = part(slice(start, start + WRITTEN))
-                writer = writer or stack.enter_context(parquet_writer(path, rows.schema))
-                writer.write_table(rows)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error}") from error
+    # Ids and scores hardly ever repeat.
+    often = [name for name in table.column_names if name in RESERVED[1:] or name.endswith(REASON)]
+    with file_errors(f"cannot write {path}"):
+        pq.write_table(table, path, row_group_size=WRITTEN, use_dictionary=often)
 
 
 def column_of(score: str, ending: str = "") -> str:
@@ -372,10 +281,10 @@ def column_of(score: str, ending: str = "") -> str:
 
 @contextmanager
 def score_file(path: Path) -> Iterator[ScoreFile]:
-    """Yield a Parquet file of scores that grows part by part, and is there whole or not at all.
+    """Yield what collects the parts of a Parquet file of scores.
 
-    It is made when the block ends, unless an error leaves it; the bytes are those that
-    ``ScoreTable.to_parquet`` writes of all rows.
+    The file is made when the block ends, whole or not at all, unless an error leaves it; the bytes
+    are those that ``ScoreTable.to_parquet`` writes of all rows.
 
     Parameters
     ----------
@@ -387,22 +296,14 @@ def score_file(path: Path) -> Iterator[ScoreFile]:
     DataError
         If the file cannot be written.
     """
-    with ExitStack() as stack:
-        with _errors(path):
-            made = stack.enter_context(whole_file(path))
-        file = ScoreFile(path, made)
-        try:
-            yield file
-        except BaseException:
-            file.close()
-            raise
-        with _errors(path):
-            file.finish()
-            stack.close()
+    with file_errors(f"cannot write {path}"), whole_file(path) as made:
+        file = ScoreFile()
+        yield file
+        write_scores(made, file.table())
 
 
 class ScoreFile:
-    """A file of scores that grows; `score_file` makes one.
+    """The parts of a file of scores; `score_file` writes it.
 
     Attributes
     ----------
@@ -412,59 +313,26 @@ class ScoreFile:
         How many of them each score has no value for.
     """
 
-    def __init__(self, path: Path, made: Path) -> None:
-        self._path, self._made, self._growing = path, made, made.with_name("growing")
-        self._writer: Any = None
-        self._waiting: list[pa.Table] = []
+    def __init__(self) -> None:
+        self._parts: list[pa.Table] = []
         self.n, self.undefined = 0, dict[str, int]()
-
-    def close(self) -> None:
-        """Let go of what was written so far."""
-        if self._writer is not None:
-            self._writer.close()
 
     def add(self, part: ScoreTable, places: Mapping[str, pa.Array] | None = None) -> None:
         """Add the next rows, whose reasons are by the row of the whole.
 
         ``places`` is as in ``ScoreTable.arrays``: all parts have it, or none.
         """
-        rows = pa.table(part.arrays(slice(0, len(part)), first=self.n, places=places))
+        rows = part.arrays(slice(0, len(part)), first=self.n, places=places)
+        self._parts.append(pa.table(rows))
         for name, reasons in part.reasons.items():
             self.undefined[name] = self.undefined.get(name, 0) + len(reasons)
         self.n += len(part)
-        self._waiting.append(rows)
-        with _errors(self._path):
-            while sum(item.num_rows for item in self._waiting) >= WRITTEN:
-                self._write(WRITTEN)
 
-    def _write(self, n: int) -> None:
-        rows = pa.concat_tables(self._waiting).combine_chunks()
-        self._waiting = [rest] if (rest := rows.slice(n)).num_rows else []
-        if self._writer is None:
-            self._writer = parquet_writer(self._growing, rows.schema)
-        self._writer.write_table(rows.slice(0, n))
-
-    def finish(self) -> None:
-        """Make the file, without the reasons of scores that need none."""
-        if self._waiting or self._writer is None:
-            self._write(WRITTEN)
-        self.close()
+    def table(self) -> pa.Table:
+        """Return all rows, without the reasons of scores that need none."""
         needless = {column_of(name, REASON) for name, n in self.undefined.items() if not n}
-        with pq.ParquetFile(self._growing) as file:
-            names = [name for name in file.schema_arrow.names if name not in needless]
-            schema = pa.schema([file.schema_arrow.field(name) for name in names])
-            with parquet_writer(self._made, schema) as writer:
-                for group in range(file.num_row_groups):
-                    rows = file.read_row_group(group, columns=names)
-                    writer.write_table(rows.select(names).combine_chunks())
-
-
-@contextmanager
-def _errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"cannot write {path}: {error}") from error
+        rows = pa.concat_tables(self._parts)
+        return rows.select([name for name in rows.column_names if name not in needless])
 
 
 Floats = NDArray[np.float64]
@@ -563,17 +431,19 @@ class SentenceTable:
             Which answers.
         """
         kept, sizes = np.repeat(rows, np.diff(self.first)), np.diff(self.first)[rows]
-        return SentenceTable(
+        parts = {
+            name: getattr(self, name)[kept]
+            for name in ("starts", "ends", "labels", "marked", "written", "words")
+        }
+        return replace(
+            self,
             first=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
-            starts=self.starts[kept],
-            ends=self.ends[kept],
-            labels=self.labels[kept],
-            marked=self.marked[kept],
-            written=self.written[kept],
-            words=self.words[kept],
             outside=self.outside[rows],
             joins=Joins(*(part[kept] for part in self.joins)),
             columns={key: values[kept] for key, values in self.columns.items()},
+            reasons={},
+            n_cut_otherwise=0,
+            **parts,
         )
 
     def any(self, sentences: Mask) -> Mask:
@@ -705,33 +575,18 @@ class SentenceTable:
         DataError
             If the file cannot be written.
         """
-        write_in_parts(path, len(self), lambda rows: self._arrays(rows, table, codes))
-
-    def _arrays(self, rows: slice, table: ScoreTable, codes: NDArray[np.int8]) -> pa.Table:
-        """Return what the file holds of some sentences."""
-        labels = self.labels[rows]
-        numbers = np.arange(rows.start, rows.start + len(labels))
-        answers = np.searchsorted(self.first, numbers, side="right") - 1
-        every = np.ones(len(labels), np.bool_)
-        begin, stop = (int(answers[0]), int(answers[-1]) + 1) if len(answers) else (0, 0)
-        places = number_array(cast(Any, answers - begin), every)
+        answers, every = self.answers, np.ones(len(self), np.bool_)
+        places = number_array(cast(Any, answers), every)
         sentences = replace(
             table,
-            ids=table.ids[begin:stop].take(places),
-            groups=table.groups[begin:stop].take(places),
-            labels=labels,
-            columns={key: values[rows] for key, values in self.columns.items()},
-            reasons={key: self.reasons.get(key, {}) for key in self.columns},
+            ids=table.ids[0 : len(table)].take(places),
+            groups=table.groups[0 : len(table)].take(places),
+            labels=self.labels,
+            columns=self.columns,
+            reasons=self.reasons,
         )
-        arrays = sentences.arrays(slice(0, len(labels)), codes[answers], first=rows.start)
-        order = {"id": arrays["id"]}
-        for name, values in (
-            ("sentence", numbers - self.first[answers] + 1),
-            ("start", self.starts[rows]),
-            ("end", self.ends[rows]),
-        ):
-            order[name] = number_array(cast(Any, values), every)
-        without = {column_of(key, REASON) for key in self.columns if not self.reasons.get(key)}
-        without.add("group")
-        order |= {name: arrays[name] for name in ("label", "split")}
-        return pa.table(order | {k: v for k, v in arrays.items() if k not in {*order, *without}})
+        numbers = np.arange(len(self)) - self.first[answers] + 1
+        order = {"sentence": numbers, "start": self.starts, "end": self.ends}
+        order = {name: number_array(cast(Any, values), every) for name, values in order.items()}
+        rows = sentences.arrays(slice(0, len(self)), codes[answers], places=order)
+        write_scores(path, pa.table(rows).drop_columns(["group"]))

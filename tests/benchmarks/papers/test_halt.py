@@ -5,7 +5,7 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.detector import state_bytes, with_state
+from calibrail.scores.base import state_bytes, with_state
 from calibrail_papers.halt import Halt
 from tests.scores.fakes import FakeNli
 

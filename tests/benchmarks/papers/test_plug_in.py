@@ -12,7 +12,7 @@ import pytest
 from calibrail.errors import InputError
 from calibrail.models.loading import DEFAULT_MODEL
 from calibrail.scores import build, key_of, parse_spec
-from calibrail.scores.detector import LocalScore
+from calibrail.scores.base import LocalScore
 from calibrail.scores.registry import BUILT_IN, ENTRY_POINTS, ScoreSpec, available, spell
 from calibrail.testing import check_score
 from calibrail_papers.attention import AttentionModel

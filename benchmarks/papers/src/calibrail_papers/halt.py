@@ -10,10 +10,19 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.batching import shared
-from calibrail.models.nli import EntailmentModel, Judgement
+from calibrail.models.pairs import EntailmentModel, Judgement
 from calibrail.scores import ensemble, entailment
-from calibrail.scores.base import JSON, NO_SENTENCE, Score, Scores, prepare
-from calibrail.scores.detector import Learning, LocalScore, both_classes, positive
+from calibrail.scores.base import (
+    JSON,
+    NO_SENTENCE,
+    Learning,
+    LocalScore,
+    Score,
+    Scores,
+    both_classes,
+    positive,
+    prepare,
+)
 from calibrail.scores.entailment import judged
 from calibrail.text.sentences import sentences, sentences_version
 

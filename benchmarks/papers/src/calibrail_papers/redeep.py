@@ -5,8 +5,7 @@ import numpy as np
 from calibrail.data.example import Example
 from calibrail.models.batching import shared
 from calibrail.models.loading import DEFAULT_MODEL, full_name
-from calibrail.scores.base import Valued
-from calibrail.scores.detector import LocalScore, filled
+from calibrail.scores.base import LocalScore, Valued, filled
 from calibrail.scores.entailment import supported
 from calibrail.text.sentences import sentences, sentences_version
 

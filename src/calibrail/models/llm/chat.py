@@ -1,29 +1,260 @@
-"""Chat questions, batched and counted."""
+"""Chat questions, batched, counted and cached."""
 
 import hashlib
 import json
 import math
 import operator
+import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass
-from functools import partial
+from functools import lru_cache, partial
+from itertools import count
+from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from calibrail.errors import InputError
+from calibrail.errors import CalibrailError, InputError
 from calibrail.models.batching import report_progress, shared
-from calibrail.models.hardware import renewed, waited_for
-from calibrail.models.llm.cache import AnswerCache, Source, Tokens, open_cache
-from calibrail.models.llm.transport import (
-    Account,
-    Caller,
-    ModelRequest,
-    RefusedError,
-    account,
-    resolve_endpoint,
-)
+from calibrail.models.hardware import leave_to_parent, renewed
+from calibrail.models.llm import transport
+from calibrail.serialization import Record
+
+#: Those of a question and of its answer, None where they were not counted.
+Tokens = tuple[int | None, int | None]
+
+#: Raised when the table's columns change.
+VERSION: Final = 1
+
+#: Answers that a cache in memory holds, or up to twice as many.
+MOST_IN_MEMORY: Final = 5_000
+
+#: Seconds to wait for another process that writes.
+_PATIENCE: Final = 60.0
+
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS answers (
+    key TEXT PRIMARY KEY, endpoint TEXT NOT NULL, model TEXT NOT NULL, kind TEXT NOT NULL,
+    characters INTEGER NOT NULL, tokens_in INTEGER, tokens_out INTEGER,
+    created REAL NOT NULL, value TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
+
+class CacheError(CalibrailError):
+    """The file of the cache cannot be used."""
+
+
+class Source(NamedTuple):
+    """Whose answers, and of what kind.
+
+    Attributes
+    ----------
+    endpoint, model : str
+        Who answered.
+    kind : str
+        ``chat`` or ``embedding``.
+    """
+
+    endpoint: str
+    model: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class CachedModel(Record):
+    """What the cache holds of one model.
+
+    Attributes
+    ----------
+    endpoint, model : str
+        Who answered.
+    kind : str
+        ``chat`` or ``embedding``.
+    n : int
+        Answers.
+    tokens_in, tokens_out : int
+        Tokens that they cost, as far as the endpoint counted them.
+    oldest, newest : float
+        Seconds since 1970.
+    """
+
+    endpoint: str
+    model: str
+    kind: str
+    n: int
+    tokens_in: int
+    tokens_out: int
+    oldest: float
+    newest: float
+
+
+class AnswerCache:
+    """A SQLite file of JSON values, for several threads and processes at once.
+
+    A value is written, and safe, as soon as its answer is in. The file holds digests of what was
+    asked, never the question itself. A forked process opens the file anew; one in memory starts
+    empty there.
+
+    Parameters
+    ----------
+    path : Path or None
+        The file, made if it is absent; None for memory.
+
+    Raises
+    ------
+    CacheError
+        If the file cannot be opened or is something else.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._puts = count(1)
+        self._lock = Lock()
+        with self._explained():
+            self._connection: sqlite3.Connection | None = self._opened()
+        renewed(self)
+
+    def renew_after_fork(self) -> None:
+        """Open the file anew when it is next used; the parent's connection stays the parent's."""
+        leave_to_parent(self._connection)
+        self._lock, self._connection = Lock(), None
+
+    def _opened(self) -> sqlite3.Connection:
+        path = self.path
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # A judge may quote what it read: the file is its owner's alone.
+            path.touch(mode=0o600)
+        connection = sqlite3.connect(
+            ":memory:" if path is None else path,
+            timeout=_PATIENCE,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        run = connection.execute
+        tables = run("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        if tables and ("answers",) not in tables:
+            raise CacheError(
+                f"{path} is the database of another program; name another file with the "
+                "environment variable CALIBRAIL_CACHE"
+            )
+        if path is not None:
+            # Readers and a writer at once, and no answer is lost when a process is killed; where
+            # another one switches at this moment, it does so for both.
+            with suppress(sqlite3.OperationalError):
+                run("PRAGMA journal_mode = WAL").fetchall()
+            run("PRAGMA synchronous = NORMAL")
+        run(_TABLE)
+        ((version,),) = run("PRAGMA user_version").fetchall()
+        if version == 0:
+            run(f"PRAGMA user_version = {VERSION}")
+        if version not in (0, VERSION):
+            raise CacheError(
+                f"the cache {path} was written by another version (layout {version}, this one is "
+                f"{VERSION}); remove the file"
+            )
+        return connection
+
+    def get(self, key: str) -> Any | None:
+        """Return the value kept under a key, None if there is none."""
+        rows = self._rows("SELECT value FROM answers WHERE key = ?", (key,))
+        with self._explained():
+            return json.loads(rows[0][0]) if rows else None
+
+    def put(
+        self, key: str, value: Mapping[str, Any], source: Source, characters: int, tokens: Tokens
+    ) -> None:
+        """Keep a value; what another process has kept meanwhile stays."""
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+        row = (key, *source, characters, *tokens, time.time(), text)
+        self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        if self.path is None and next(self._puts) % MOST_IN_MEMORY == 0:
+            self._rows(
+                "DELETE FROM answers WHERE key NOT IN "
+                "(SELECT key FROM answers ORDER BY created DESC LIMIT ?)",
+                (MOST_IN_MEMORY,),
+            )
+
+    def tokens_per_character(self, source: Source) -> float | None:
+        """Return how many tokens a character of this model's questions took, None if unknown."""
+        ((tokens, characters),) = self._rows(
+            "SELECT SUM(tokens_in), SUM(characters) FROM answers WHERE endpoint = ? AND "
+            "model = ? AND kind = ? AND tokens_in IS NOT NULL",
+            source,
+        )
+        return tokens / characters if characters else None
+
+    def contents(self) -> list[CachedModel]:
+        """Return what is kept, by endpoint, model and kind."""
+        rows = self._rows(
+            "SELECT endpoint, model, kind, COUNT(*), COALESCE(SUM(tokens_in), 0), "
+            "COALESCE(SUM(tokens_out), 0), MIN(created), MAX(created) FROM answers "
+            "GROUP BY endpoint, model, kind ORDER BY endpoint, model, kind"
+        )
+        return [CachedModel(*row) for row in rows]
+
+    def clear(self, model: str | None = None, older_than: float | None = None) -> int:
+        """Remove answers and return how many.
+
+        Parameters
+        ----------
+        model : str, optional
+            Only this model's.
+        older_than : float, optional
+            Only those older than so many days.
+        """
+        latest = None if older_than is None else time.time() - 86_400.0 * older_than
+        with self._used() as connection:
+            removed = connection.execute(
+                "DELETE FROM answers WHERE model = COALESCE(?1, model) AND (?2 IS NULL OR "
+                "created < ?2)",
+                (model, latest),
+            ).rowcount
+            connection.execute("VACUUM")
+        return removed
+
+    def size(self) -> int:
+        """Return the bytes that the answers take."""
+        ((n_pages,),), ((page_size,),) = map(self._rows, ("PRAGMA page_count", "PRAGMA page_size"))
+        return int(n_pages) * int(page_size)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._used() as connection:
+            connection.close()
+
+    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._used() as connection:
+            return connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def _used(self) -> Iterator[sqlite3.Connection]:
+        with self._explained(), self._lock:
+            if self._connection is None:
+                self._connection = self._opened()
+            yield self._connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise CacheError(
+                f"the answer cache {self.path or 'in memory'} cannot be used ({error}); name "
+                "another file with the environment variable CALIBRAIL_CACHE, or turn it off with "
+                "CALIBRAIL_CACHE=off"
+            ) from error
+
+
+@lru_cache(maxsize=8)
+def open_cache(path: Path | None) -> AnswerCache:
+    """Return the process's one connection to a cache file."""
+    return AnswerCache(path)
+
 
 #: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
 #: beginning, or after what a model thinks aloud.
@@ -167,15 +398,11 @@ def read_answer(body: Any) -> ChatAnswer:
     ValueError
         If it is no chat completion with a choice; the message says what is missing.
     """
-    if not isinstance(body, dict):
-        raise ValueError("the endpoint answered with no JSON object")
-    choices = body.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise ValueError("the endpoint answered without a choice")
-    choice = choices[0]
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        raise ValueError("the endpoint answered without a message")
+    try:
+        choice = body["choices"][0]
+        message = dict(choice["message"])
+    except (TypeError, KeyError, IndexError, ValueError) as error:
+        raise ValueError("the endpoint answered without a choice") from error
     content, finish = message.get("content"), choice.get("finish_reason")
     refused = bool(message.get("refusal")) or finish == "content_filter"
     if not (isinstance(content, str) or refused or finish == "length"):
@@ -302,7 +529,7 @@ class ChatSession(NamedTuple):
         Set when nothing more is to be sent.
     """
 
-    account: Account
+    account: transport.Account
     cache: AnswerCache
     stop: Event
 
@@ -333,7 +560,7 @@ class RemoteModel:
     def __init__(self, name: str, endpoint: str) -> None:
         self.name, self.model, self.endpoint = name, name, endpoint
         self.usage = Usage()
-        self._caller = Caller(endpoint)
+        self._caller = transport.Caller(endpoint)
         self._source = Source(endpoint, name, self.kind)
         self._lock = Lock()
         renewed(self)
@@ -348,11 +575,11 @@ class RemoteModel:
 
     def knows(self, question: Question) -> bool:
         """Return whether the answer is kept already."""
-        return open_cache(account().limits.cache).get(question.key) is not None
+        return open_cache(transport.account().limits.cache).get(question.key) is not None
 
     def tokens_so_far(self) -> float | None:
         """Return tokens per character of what was asked before, None if nothing was counted."""
-        return open_cache(account().limits.cache).tokens_per_character(self._source)
+        return open_cache(transport.account().limits.cache).tokens_per_character(self._source)
 
     def count(self, used: Usage) -> None:
         """Add to what the model was used for."""
@@ -366,7 +593,7 @@ class RemoteModel:
 
     def session(self) -> ChatSession:
         """Return what a round of asking goes by, as it is now."""
-        spent = account()
+        spent = transport.account()
         return ChatSession(spent, open_cache(spent.limits.cache), Event())
 
     def ask_each(
@@ -391,7 +618,7 @@ class RemoteModel:
     ) -> Answer:
         """Have one request answered; see ``Caller.call``."""
         body = {"model": self.name, **body}
-        request = ModelRequest(self.kind, body, session.account, session.stop, read)
+        request = transport.ModelRequest(self.kind, body, session.account, session.stop, read)
         answer: Answer = self._caller.call(request)
         return answer
 
@@ -434,7 +661,7 @@ def each(
             stop.set()
             raise
 
-    pool = ThreadPoolExecutor(min(n_threads, len(items)), initializer=waited_for)
+    pool = ThreadPoolExecutor(min(n_threads, len(items)))
     try:
         futures = {pool.submit(guarded, item): item for item in items}
         for future in as_completed(futures):
@@ -529,7 +756,7 @@ class LanguageModel(RemoteModel):
             return ChatAnswer.from_dict(known)
         try:
             answer = self.send(request.parameters(), session, read_answer)
-        except RefusedError as error:
+        except transport.RefusedError as error:
             return Failure(str(error))
         tokens = answer.tokens_in, answer.tokens_out
         self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), tokens)
@@ -566,4 +793,4 @@ def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
     """
     if not isinstance(model, str) or not model:
         raise InputError(f'model must be a name, e.g. model="gpt-4o-mini"; got {model!r}')
-    return shared(LanguageModel, model, resolve_endpoint(base_url))
+    return shared(LanguageModel, model, transport.resolve_endpoint(base_url))

@@ -15,13 +15,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 from calibrail.errors import CalibrailError, InputError, ModelError
 from calibrail.models.hardware import leave_to_parent, renewed
-from calibrail.options.fields import cli_or_python, setting
+from calibrail.options.fields import cli_or_python, number, setting, whole
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -134,17 +133,12 @@ class CallLimits:
     patience: float = 300.0
 
     def __post_init__(self) -> None:
-        for name, least in (("concurrency", 1), ("attempts", 1), ("max_calls", 0)):
-            value = getattr(self, name)
-            if name == "max_calls" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(
-                    f"{name} must be a whole number of at least {least}; got {value!r}"
-                )
+        whole(self.concurrency, "concurrency", least=1)
+        whole(self.attempts, "attempts", least=1)
+        if self.max_calls is not None:
+            whole(self.max_calls, "max_calls")
         for name in ("timeout", "patience"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0.0 < value < float("inf"):
+            if not 0.0 < number(value := getattr(self, name), name) < float("inf"):
                 raise InputError(f"{name} must be a number of seconds above 0; got {value!r}")
 
 
@@ -183,15 +177,10 @@ class Account:
             limit = self.limits.max_calls
             if limit is not None and self.n_sent >= limit:
                 larger = cli_or_python("--max-calls", "CallLimits(max_calls=...)")
-                remedy = f"allow more ({larger}), and keep a cache so that none is lost"
-                if self.limits.cache is not None:
-                    remedy = (
-                        "they are kept, and are not asked for again: run the same again with a "
-                        f"larger limit ({larger})"
-                    )
                 raise BudgetError(
                     f"the budget of {limit:,} calls is spent, after {self.n_answered:,} answers; "
-                    f"{remedy}"
+                    f"run the same again with a larger limit ({larger}): what the cache holds is "
+                    "not asked for again"
                 )
             self.n_sent += 1
 
@@ -286,28 +275,22 @@ def resolve_endpoint(base_url: str | None) -> str:
     """
     if base_url is None:
         base_url = os.environ.get(ADDRESS_VARIABLE) or OPENAI
-    if not isinstance(base_url, str):
-        raise InputError(
-            f"base_url must be an address, http://... or https://...; got {base_url!r}"
-        )
-    base_url = base_url.strip()
+    # A key within a wrong address is not to stand in a message.
+    remedy = "write http://HOST/v1 or https://HOST/v1"
+    address = str(base_url).strip()
     try:
-        parts = urlsplit(base_url)
+        parts = urlsplit(address)
         host, _ = (parts.hostname or "").encode("idna"), parts.port
-        is_address = parts.scheme in ("http", "https") and host and _PLAIN.fullmatch(base_url)
     except ValueError:
-        is_address = False
-    if not is_address:
-        raise InputError(
-            "base_url must be an address such as http://localhost:8000/v1; got "
-            f"{_without_secrets(base_url)!r}"
-        )
+        raise InputError(f"base_url is no address; {remedy}") from None
+    if parts.scheme not in ("http", "https") or not host or not _PLAIN.fullmatch(address):
+        raise InputError(f"base_url is no address of a web server; {remedy}")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise InputError(
             f"base_url must hold no user, password, query or fragment; put the key into the "
             f"environment variable {KEY_VARIABLE}, which no report or guardrail holds"
         )
-    return base_url.rstrip("/")
+    return address.rstrip("/")
 
 
 def key_for(endpoint: str) -> str | None:
@@ -339,34 +322,17 @@ def key_for(endpoint: str) -> str | None:
 def is_trusted(endpoint: str) -> bool:
     """Return whether what the environment says of OpenAI, the key above all, may go there."""
     named = os.environ.get(ADDRESS_VARIABLE, "").strip().rstrip("/") or OPENAI
-    return endpoint in (OPENAI, named) or _is_loopback(endpoint)
-
-
-def _is_loopback(endpoint: str) -> bool:
     host = urlsplit(endpoint).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _without_secrets(address: str) -> str:
-    """Return an address without what stands before an @ or after a question mark or a hash."""
-    head, at, tail = address.rpartition("@")
-    scheme, mark, _ = head.partition("://")
-    plain = f"{scheme}{mark}...@{tail}" if mark else f"...@{tail}" if at else address
-    return plain.partition("?")[0].partition("#")[0]
+    with suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return True
+    return endpoint in (OPENAI, named) or host == "localhost"
 
 
 INSTALL: Final = "pip install 'calibrail[judge]'"
 
 #: Largest body read, in bytes: a verdict takes some thousand, a batch of embeddings some million.
 MAX_BODY: Final = 256 * 2**20
-
-#: Header of a request's own name. A proxy that sends answers back with it cannot swap them unseen.
-REQUEST_ID: Final = "X-Client-Request-Id"
 
 #: Error codes are words such as ``context_length_exceeded``; anything longer may quote the prompt.
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -414,32 +380,6 @@ class RefusedError(Exception):
         self.reason, self.about, self.too_long = reason, about, too_long
 
 
-class Transport(Protocol):
-    """What sends requests; the OpenAI SDK behind it can be replaced by anything."""
-
-    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
-        """Send one request and return the JSON value of the answer.
-
-        Parameters
-        ----------
-        kind : {"chat", "embedding"}
-            What is asked for.
-        body : mapping
-            The fields of the request.
-        seconds : float
-            Time for all of it.
-
-        Raises
-        ------
-        AgainError
-            If it may be sent again.
-        RefusedError
-            If this request cannot succeed.
-        ModelError
-            If no request can: no key, a wrong key, an unknown model.
-        """
-
-
 class OpenAITransport:
     """Sends requests through the openai SDK; its own retries are off.
 
@@ -483,7 +423,26 @@ class OpenAITransport:
             self._client._custom_headers = {}
 
     def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
-        """Send one request; see ``Transport``."""
+        """Send one request and return the JSON value of the answer.
+
+        Parameters
+        ----------
+        kind : {"chat", "embedding"}
+            What is asked for.
+        body : mapping
+            The fields of the request.
+        seconds : float
+            Time for all of it.
+
+        Raises
+        ------
+        AgainError
+            If it may be sent again.
+        RefusedError
+            If this request cannot succeed.
+        ModelError
+            If no request can: no key, a wrong key, an unknown model.
+        """
         # What stands in extra_body is sent as it is: the SDK's own walk through the fields of a
         # request would take as long as the rest of it.
         fields: dict[str, Any] = {"extra_body": body, "model": body["model"], "timeout": seconds}
@@ -493,16 +452,11 @@ class OpenAITransport:
         else:
             # Left out, the SDK would ask for base64; null is what servers take for nothing.
             fields |= {"input": [], "encoding_format": body.get("encoding_format")}
-        # An endpoint that sends it back ties its answer to this request and no other.
-        name = uuid4().hex
-        fields["extra_headers"] = {REQUEST_ID: name}
         deadline = time.monotonic() + seconds
         late = f"no complete answer within {seconds:g} s"
+        content = bytearray()
         try:
             with resource.with_streaming_response.create(**fields) as response:
-                if response.headers.get(REQUEST_ID, name) != name:
-                    raise AgainError("the endpoint sent the answer to another request")
-                content = bytearray()
                 for part in response.iter_bytes():
                     content += part
                     # A time-out of the SDK is one of silence: a body that drips in never ends it.
@@ -510,14 +464,13 @@ class OpenAITransport:
                         raise AgainError(late)
                     if len(content) > MAX_BODY:
                         raise AgainError(f"an answer of more than {MAX_BODY:,} bytes")
+            return json.loads(content)
         except self._sdk.APIStatusError as error:
             raise self._explained(error) from None
         except self._broken as error:
             cause = type(error.__cause__ or error).__name__
             is_late = "Timeout" in cause or isinstance(error, self._sdk.APITimeoutError)
             raise AgainError(late if is_late else f"the connection failed ({cause})") from None
-        try:
-            return json.loads(content)
         except (ValueError, RecursionError):
             raise AgainError("the endpoint answered with broken JSON") from None
 
@@ -526,27 +479,23 @@ class OpenAITransport:
         status = int(error.status_code)
         code = _word(error.code) or _word(error.type)
         reason = f"HTTP {status}" + (f" ({code})" if code else "")
+        if code == "insufficient_quota":
+            return ModelError(f"{self._endpoint} answered {reason}: the account is used up")
         if status in (408, 409, 425, 429) or status >= 500:
-            if code == "insufficient_quota":
-                return ModelError(f"{self._endpoint} answered {reason}: the account is used up")
             return AgainError(reason, _retry_after(error.response.headers))
-        if 300 <= status < 400:
-            return ModelError(
-                f"{self._endpoint} answered {reason}: it has moved; name its new address"
-            )
-        if status == 401:
-            about_key = (
-                f"the key in the environment variable {KEY_VARIABLE} is not accepted"
-                if self._key
-                else f"it wants a key; set {KEY_VARIABLE} and, so that it may be sent there, "
-                f"{ADDRESS_VARIABLE}={self._endpoint}"
-            )
-            return ModelError(f"{self._endpoint} answered {reason}: {about_key}")
-        if status == 404:
-            return ModelError(
-                f"{self._endpoint} answered {reason}: is the model's name right, is the address "
-                "(it usually ends in /v1), and may this key use it?"
-            )
+        wants_key = (
+            f"the key in the environment variable {KEY_VARIABLE} is not accepted"
+            if self._key
+            else f"it wants a key; set {KEY_VARIABLE} and, so that it may be sent there, "
+            f"{ADDRESS_VARIABLE}={self._endpoint}"
+        )
+        no_model = (
+            "is the model's name right, is the address (it usually ends in /v1), and may this key "
+            "use it?"
+        )
+        moved = dict.fromkeys(range(300, 400), "it has moved; name its new address")
+        if hopeless := {**moved, 401: wants_key, 404: no_model}.get(status):
+            return ModelError(f"{self._endpoint} answered {reason}: {hopeless}")
         # The message may quote the prompt; it is asked only where no parameter is named.
         message = str(error.param or error.message).lower()
         about = [name for name in _PARAMETERS.split() if name in message]
@@ -572,15 +521,16 @@ def _word(value: object) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a Retry-After header asks for, given as a number or a date."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        with suppress(ValueError):
-            if 0.0 <= (seconds := float(headers.get(name, "nan")) / unit) < float("inf"):
-                return seconds
-    date = email.utils.parsedate_tz(headers.get("retry-after") or "")
+    asked = headers.get("retry-after") or ""
     try:
-        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
-    except (ValueError, OverflowError):
-        return None
+        seconds = float(asked)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(asked).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    # A shorter wait than our own first one asks for nothing.
+    return seconds if FIRST_WAIT <= seconds < float("inf") else None
 
 
 #: Waits between attempts, in seconds: the first, and the longest that is not asked for.
@@ -590,11 +540,11 @@ LONGEST_WAIT: Final = 30.0
 #: Times that a request waits for as long as it is asked to.
 MOST_WAITS: Final = 50
 
-#: The same before anything was ever answered: then it is the address, the network, the server.
-FIRST_FAIL: Final = 4
-
 #: So many requests in a row without an answer mean that the endpoint, not an example, is at fault.
 ALL_FAIL: Final = 40
+
+#: The same before anything was ever answered: then it is the address, the network, the server.
+FIRST_FAIL: Final = 4
 
 #: A request that any model answers, and where its answer stands, by kind.
 _HARMLESS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
@@ -639,16 +589,16 @@ class Caller:
     ----------
     endpoint : str
         Address.
-    transport : Transport, optional
-        What sends; the OpenAI SDK when left out.
+    transport : object, optional
+        What sends, by a method ``send`` like that of `OpenAITransport`, which is taken when left
+        out.
     """
 
-    def __init__(self, endpoint: str, transport: Transport | None = None) -> None:
+    def __init__(self, endpoint: str, transport: Any = None) -> None:
         self.endpoint, self._transport = endpoint, transport
         self._makes_transport = transport is None
-        self.n_sent = self._failed_in_a_row = self._refused_in_a_row = 0
+        self.n_sent = self._in_a_row = 0
         self._ever_answered = self._fewer_logprobs = False
-        self._hold_until = 0.0
         self._lock = Lock()
         self._unknown: set[str] = set()
         renewed(self)
@@ -663,6 +613,10 @@ class Caller:
     def call(self, request: ModelRequest) -> Any:
         """Send a request until its ``read`` accepts the answer, and return what it made of it.
 
+        Being asked to wait is no failure: a rate limit lets some of those pass that wait for it,
+        so that one request may have to wait many times. Not all wait for quite as long, or they
+        would come back as one.
+
         Raises
         ------
         RefusedError
@@ -670,75 +624,51 @@ class Caller:
         ModelError, BudgetError
             If no request can succeed, or none may be sent.
         """
-        try:
-            import tenacity
-        except ImportError as error:
-            raise ModelError(
-                f"calling {self.endpoint} needs the judge extra: {INSTALL} ({error})"
-            ) from error
-        stop = request.stop
+        limits, stop = request.account.limits, request.stop
         # Once nothing is answered any more, one attempt tells whether it is again.
-        once = self._failed_in_a_row >= ALL_FAIL
-        attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda error: _may_pass(error, stop)),
-            stop=tenacity.stop_after_attempt(1 if once else request.account.limits.attempts),
-            wait=tenacity.wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT)
-            + tenacity.wait_random(0.0, FIRST_WAIT),
-            sleep=tenacity.sleep_using_event(stop),
-            reraise=True,
-        )
-        try:
-            result = attempts(self._patiently, request)
-        except AgainError as error:
-            raise self._given_up(request, error, attempts.statistics["attempt_number"]) from None
-        except RefusedError as error:
-            # Too long is this request's own fault; all else may be that of every request.
-            with self._lock:
-                row = self._refused_in_a_row = 0 if error.too_long else self._refused_in_a_row + 1
-            if stop.is_set() or row < ALL_FAIL or self._answers(request):
-                raise
-            raise ModelError(
-                f"{self.endpoint} refused the last {row} requests ({error.reason}); change what it "
-                "does not take, e.g. temperature or max_tokens of the judge"
-            ) from None
-        self._note_answer()
-        self._ever_answered = True
-        return result
-
-    def _given_up(self, request: ModelRequest, error: AgainError, n_attempts: int) -> Exception:
-        """Return what it means that a request failed for good."""
-        wait = "" if error.wait is None else f"; the endpoint asks to wait {error.wait:g} s"
-        tries = "once" if n_attempts == 1 else f"{n_attempts} times"
-        reason = f"{error.reason}, asked {tries}{wait}"
-        with self._lock:
-            row = self._failed_in_a_row = self._failed_in_a_row + 1
-        most = ALL_FAIL if self._ever_answered else FIRST_FAIL
-        if row >= most and not self._answers(request):
-            return ModelError(
-                f"{self.endpoint} answered none of the last {row} requests ({reason}); what "
-                "was answered before is kept, so mend it and run again"
-            )
-        return RefusedError(reason)
-
-    def _patiently(self, request: ModelRequest) -> Any:
-        """Send, and wait where the endpoint says how long; being asked to wait is no failure.
-
-        A rate limit lets some of those pass that wait for it, so that one request may have to
-        wait many times. All wait, but not for quite as long, or they would come back as one.
-        """
-        waited = 0.0
-        for _ in range(MOST_WAITS):
+        attempts = 1 if self._in_a_row >= ALL_FAIL else limits.attempts
+        n_attempts, n_waits, waited = 0, 0, 0.0
+        while True:
             try:
-                return self._send(request)
+                result = self._send(request)
             except AgainError as error:
-                wait = _stated_wait(error)
-                if wait is None or waited + wait > request.account.limits.patience:
-                    raise
-                waited += wait
-                with self._lock:
-                    self._hold_until = max(self._hold_until, time.monotonic() + wait)
-                request.stop.wait(wait * random.uniform(1.0, 1.5) + random.uniform(0.0, FIRST_WAIT))
-        return self._send(request)
+                spread = random.uniform(0.0, FIRST_WAIT)
+                if error.wait is None:
+                    n_attempts += 1
+                    is_last = n_attempts >= attempts
+                    pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(n_attempts - 1, 30)) + spread
+                else:
+                    n_waits, waited = n_waits + 1, waited + error.wait
+                    is_last = n_waits > MOST_WAITS or waited > limits.patience
+                    pause = error.wait * random.uniform(1.0, 1.5) + spread
+                if is_last or stop.is_set():
+                    n = n_attempts + (error.wait is not None)
+                    reason = f"{error.reason}, asked {'once' if n == 1 else f'{n} times'}"
+                    if error.wait is not None:
+                        reason += f"; the endpoint asks to wait {error.wait:g} s"
+                    most = ALL_FAIL if self._ever_answered else FIRST_FAIL
+                    raise self._given_up(request, RefusedError(reason), most) from None
+                stop.wait(pause)
+            except RefusedError as error:
+                # Too long is this request's own fault; all else may be that of every request.
+                raise (
+                    error if error.too_long else self._given_up(request, error, ALL_FAIL)
+                ) from None
+            else:
+                self._in_a_row, self._ever_answered = 0, True
+                return result
+
+    def _given_up(self, request: ModelRequest, error: RefusedError, most: int) -> Exception:
+        """Return what it means that a request failed for good: whose fault that is."""
+        with self._lock:
+            row = self._in_a_row = self._in_a_row + 1
+        if request.stop.is_set() or row < most or self._answers(request):
+            return error
+        return ModelError(
+            f"{self.endpoint} answered none of the last {row} requests ({error.reason}); what was "
+            "answered before is kept: mend it, or change what it does not take (temperature or "
+            "max_tokens of the judge), and run again"
+        )
 
     def _answers(self, request: ModelRequest) -> bool:
         """Return whether the endpoint answers such a request about a text that is harmless."""
@@ -749,19 +679,12 @@ class Caller:
         except (AgainError, RefusedError):
             return False
         if is_answer := isinstance(answer, dict) and bool(answer.get(expected)):
-            self._note_answer()
+            self._in_a_row = 0
         return is_answer
-
-    def _note_answer(self) -> None:
-        with self._lock:
-            self._failed_in_a_row = self._refused_in_a_row = 0
 
     def _send(self, request: ModelRequest) -> Any:
         """Send once, and once more in other words where the endpoint does not know some."""
         while True:
-            wait = self._hold_until - time.monotonic()
-            if wait > 0.0:
-                request.stop.wait(wait)
             if request.stop.is_set():
                 raise RefusedError("the run was stopped")
             fields = self._known(request.body)
@@ -805,13 +728,3 @@ class Caller:
                 self._unknown.update([name for name in names if name in sent][:1])
             # Another thread may have learnt it since this request was put together.
             return self._known(fields) != dict(fields)
-
-
-def _stated_wait(error: AgainError) -> float | None:
-    """Return the wait that an endpoint asks for; a shorter one than our first asks for nothing."""
-    return None if error.wait is None or error.wait < FIRST_WAIT else error.wait
-
-
-def _may_pass(error: BaseException, stop: Event) -> bool:
-    """Return whether to try again; what an endpoint asks for was granted as long as it may be."""
-    return isinstance(error, AgainError) and not stop.is_set() and _stated_wait(error) is None
