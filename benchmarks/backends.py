@@ -23,8 +23,8 @@ from calibrail.conformal.threshold import calibrate_threshold, flags_under
 from calibrail.data import Example, read
 from calibrail.data.splits import CALIBRATION, TEST, group_numbers, split
 from calibrail.evaluation.stats.auroc import auroc
+from calibrail.models.classifiers import EntailmentModel
 from calibrail.models.hardware import n_threads
-from calibrail.models.pairs import EntailmentModel
 from calibrail.options import Promise
 from calibrail.scores import build, parse_spec
 from calibrail.scores.registry import ScoreSpec

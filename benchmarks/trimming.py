@@ -26,7 +26,7 @@ from trimming_sets import OVERLAP, SETS, Set
 from calibrail.conformal import calibrate_clusters
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import TooFewExamplesError
-from calibrail.evaluation.removal import Outcomes
+from calibrail.evaluation.measures import Outcomes
 from calibrail.evaluation.stats.auroc import clustered_auroc
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.options import Promise, SplitOptions

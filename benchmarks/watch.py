@@ -27,7 +27,7 @@ from results import write
 
 import calibrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
-from calibrail.monitoring.rows import Rows
+from calibrail.monitoring.history import Rows
 
 SIZES = (10**6, 10**7, 10**8)
 ROUNDS, ROWS = 7, 500_000

@@ -20,7 +20,7 @@ from calibrail.evaluation import (
     evaluate,
 )
 from calibrail.options import Promise, Requirement
-from calibrail.report.documents.calibrate_messages import add_messages
+from calibrail.report.documents.calibrate_sections import add_messages
 
 
 def _taken(kind: type[Any], options: dict[str, Any]) -> Any:

@@ -21,8 +21,8 @@ from calibrail.conformal.change_point import N_BETS, alarm_threshold, shiryaev_r
 from calibrail.conformal.sequential.forecast import gaussian
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.labelling.log_sampling import LabelledSample
+from calibrail.monitoring.history import FEATURES, Bins, learn_bins, rows_for_bins
 from calibrail.monitoring.promise import LabelledBets, Rate
-from calibrail.monitoring.rows import FEATURES, Bins, learn_bins, rows_for_bins
 from calibrail.options import Drawing, Requirement
 
 from .check import Check, Kind, Observation, Setting, as_score

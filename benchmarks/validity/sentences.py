@@ -26,7 +26,7 @@ from calibrail.conformal import (
 )
 from calibrail.conformal.bounds import mean_at_least, mean_bound
 from calibrail.conformal.certificate import certify_trimming
-from calibrail.evaluation.removal import Outcomes
+from calibrail.evaluation.measures import Outcomes
 from calibrail.options import Requirement
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.table import SentenceTable

@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 from scipy.special import expit, ndtri
 
-from calibrail.conformal.sequential.active import labelling_probability
 from calibrail.conformal.sequential.forecast import Draw, Units, follow, gaussian
 from calibrail.conformal.sequential.importance_weighted import (
     AuditedScores,
     calibrate_audited,
     grid_of,
+    labelling_probability,
 )
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.conformal.validation import Bools

@@ -22,14 +22,14 @@ from calibrail.guardrail import Guardrail as Guardrail
 from calibrail.labelling.exchange.transfer import Imported as Imported
 from calibrail.labelling.exchange.transfer import export_answers as export_answers
 from calibrail.labelling.exchange.transfer import import_labels as import_labels
-from calibrail.labelling.progress import Counts as Counts
-from calibrail.labelling.progress import Task as Task
+from calibrail.labelling.session import Counts as Counts
 from calibrail.labelling.session import Session as Session
+from calibrail.labelling.session import Task as Task
 from calibrail.models.llm.transport import CallLimits as CallLimits
 from calibrail.models.llm.transport import Price as Price
 from calibrail.models.llm.transport import limit_calls as limit_calls
+from calibrail.monitoring.history import Rows as Rows
 from calibrail.monitoring.monitor import Monitor as Monitor
-from calibrail.monitoring.rows import Rows as Rows
 from calibrail.options import AuditOptions as AuditOptions
 from calibrail.options import Drawing as Drawing
 from calibrail.options import EngineOptions as EngineOptions

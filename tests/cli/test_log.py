@@ -8,7 +8,7 @@ import pytest
 
 from calibrail.guardrail import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry, verify
-from calibrail.guardrail.decision_log.lines import json_fields, seal_line, to_utf8
+from calibrail.guardrail.decision_log.writer import json_fields, seal_line, to_utf8
 from tests.command_line import calibrail
 from tests.guardrail.decision_log.logs import DIGEST, decision, entry, files
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from calibrail.cli.progress import ProgressLine
+from calibrail.cli.output import ProgressLine
 
 
 class Run:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail import Example
-from calibrail.cli import progress
-from calibrail.cli.progress import ProgressLine, counting
+from calibrail.cli import output
+from calibrail.cli.output import ProgressLine, counting
 from calibrail.data import files
 from calibrail.data.files import count_rows
 from calibrail.data.reading import observe_readings, read
@@ -55,7 +55,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def test_long_work_is_shown_although_it_never_ends_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.05)
+    monkeypatch.setattr(output, "PATIENCE", 0.05)
     seen = terminal(monkeypatch)
     with counting("comparing") as context:
         assert context.progress is not None

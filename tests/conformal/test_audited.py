@@ -12,13 +12,13 @@ from scipy.stats import binom, norm
 
 from calibrail.conformal import Calibration, calibrate_threshold
 from calibrail.conformal.rule import Rule
-from calibrail.conformal.sequential.active import labelling_probability
 from calibrail.conformal.sequential.importance_weighted import (
     AuditedCalibration,
     AuditedScores,
     audited_verdict,
     calibrate_audited,
     grid_of,
+    labelling_probability,
 )
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options import Drawing, Promise, Requirement

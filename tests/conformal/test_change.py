@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibrail.conformal.change_point import (
-    alarm_threshold,
-    change_point,
-    stream_ranks,
-)
+from calibrail.conformal.change_point import alarm_threshold, change_point, stream_ranks
 from tests.conformal.alarms import first_alarms
 
 #: Shares of 20 bins before a change, of even size, and of the values after it.

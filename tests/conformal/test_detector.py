@@ -7,12 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from calibrail.conformal.change_point import (
-    N_BETS,
-    alarm_threshold,
-    bets,
-    shiryaev_roberts,
-)
+from calibrail.conformal.change_point import N_BETS, alarm_threshold, bets, shiryaev_roberts
 from tests.conformal.alarms import first_alarms
 
 

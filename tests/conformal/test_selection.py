@@ -12,12 +12,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import false_discovery_control
 from statsmodels.stats.multitest import multipletests
 
-from calibrail.conformal import (
-    conformal_selection,
-    discoveries,
-    minimum_n_for_selection,
-    p_values,
-)
+from calibrail.conformal import conformal_selection, discoveries, minimum_n_for_selection, p_values
 from calibrail.conformal.selection import _crossed, _limits, _ranks, shared_level
 from calibrail.errors import InputError
 

@@ -13,7 +13,7 @@ from calibrail.conformal import SequentialTest
 from calibrail.errors import DataError, InputError, ModelError
 from calibrail.labelling import sampling
 from calibrail.labelling.folder import LabelFolder
-from calibrail.labelling.plan import Order
+from calibrail.labelling.ledger import Order
 from calibrail.options import Drawing
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
 

@@ -14,7 +14,7 @@ from calibrail import Guardrail
 from calibrail.conformal import SequentialTest
 from calibrail.errors import InputError
 from calibrail.labelling.exchange.transfer import balance
-from calibrail.labelling.plan import Lots
+from calibrail.labelling.ledger import Lots
 from calibrail.labelling.session import Session
 from calibrail.options import Drawing
 from tests.labelling.rows import frozen, lines, traces, truth, write

@@ -11,7 +11,7 @@ import calibrail
 from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.errors import InputError
-from calibrail.labelling.progress import coverage_to_expect, hallucinated_needed, labels_to_expect
+from calibrail.labelling.session import coverage_to_expect, hallucinated_needed, labels_to_expect
 from calibrail.options import Drawing, Guarantee, Promise
 from tests.labelling.rows import traces, truth
 

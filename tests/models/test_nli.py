@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models import pairs
-from calibrail.models.pairs import EntailmentModel, label_order
+from calibrail.models import classifiers
+from calibrail.models.classifiers import EntailmentModel, label_order
 from tests.installed import need
 from tests.tiny_models import (
     CLASSIFIERS,
@@ -162,7 +162,7 @@ class TestSelfTest:
     def test_swapped_labels_are_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
     ) -> None:
-        monkeypatch.setattr(pairs, "SELF_TEST", MATCHER_TEST)
+        monkeypatch.setattr(classifiers, "PAIRS_SELF_TEST", MATCHER_TEST)
         folder = make_matcher(tmp_path / "matcher")
         change_config(folder, id2label=dict(enumerate(order)))
         model = EntailmentModel(str(folder))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.pairs import EntailmentModel
+from calibrail.models.classifiers import EntailmentModel
 from tests.installed import need
 from tests.tiny_models import (
     CLASSIFIERS,
@@ -181,7 +181,7 @@ class TestFingerprint:
     def test_it_loads_no_torch(self, matcher: Path) -> None:
         code = (
             "import sys\n"
-            "from calibrail.models.pairs import EntailmentModel\n"
+            "from calibrail.models.classifiers import EntailmentModel\n"
             "from calibrail.scores.grounding import Reranker\n"
             f"EntailmentModel({str(matcher)!r}).fingerprint()\n"
             "sys.exit(', '.join({'torch', 'transformers', 'tokenizers'} & set(sys.modules)) or 0)"

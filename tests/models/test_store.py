@@ -15,7 +15,7 @@ from calibrail.models.batching import (
     single_input_batches,
     text_key,
 )
-from calibrail.models.pairs import EntailmentModel
+from calibrail.models.classifiers import EntailmentModel
 from calibrail.scores.grounding import Reranker
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import token_classifier
+from calibrail.models import classifiers
 from calibrail.models.batching import shared
-from calibrail.models.token_classifier import TokenClassifier, reading
+from calibrail.models.classifiers import TokenClassifier, reading
 from calibrail.models.windows import passes
 from tests.installed import need
 from tests.tiny_models import PADDING, make_token_classifier, make_token_matcher
@@ -157,7 +157,7 @@ class TestLabels:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = str(make_token_classifier(tmp_path / "m", "bert", ("LABEL_0", "LABEL_1")))
-        monkeypatch.setattr(token_classifier, "UNNAMED", {folder: "LABEL_1"})
+        monkeypatch.setattr(classifiers, "UNNAMED", {folder: "LABEL_1"})
         assert TokenClassifier(folder).fingerprint()["hallucinated"] == ["LABEL_1"]
 
     def test_swapped_outputs_are_noticed_when_it_is_opened(
@@ -165,7 +165,7 @@ class TestLabels:
     ) -> None:
         # What the tiny model knows is words, not the world.
         test = ("the city", (CONTEXT,), (TRUE, " museum open snow"))
-        monkeypatch.setattr(token_classifier, "SELF_TEST", test)
+        monkeypatch.setattr(classifiers, "TOKENS_SELF_TEST", test)
         swapped = make_token_matcher(tmp_path / "swapped", wrong=0)
         with pytest.raises(ModelError, match="its outputs look swapped"):
             TokenClassifier(str(swapped)).probabilities([reading("", [CONTEXT], TRUE)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calibrail
-from calibrail.monitoring.rows import Rows
+from calibrail.monitoring.history import Rows
 
 Stream = Callable[..., Rows]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.monitoring.rows import (
+from calibrail.monitoring.history import (
     FEATURES,
     MOST_BINS,
     MOST_LANGUAGES,

@@ -18,7 +18,7 @@ import calibrail
 from calibrail import Monitor
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import Cause
-from calibrail.monitoring.rows import FEATURES, Rows
+from calibrail.monitoring.history import FEATURES, Rows
 from calibrail.options import WatchOptions
 
 from .conftest import Stream

@@ -15,8 +15,8 @@ from calibrail.errors import InputError
 from calibrail.guardrail.file import Headline
 from calibrail.labelling.log_sampling import LabelledSample
 from calibrail.monitoring import promise
+from calibrail.monitoring.history import moment
 from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
-from calibrail.monitoring.rows import moment
 from tests.monitoring.drawn import DAY, drawn
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.monitoring.rows import Rows
+from calibrail.monitoring.history import Rows
 
 
 def test_what_is_left_out_is_not_known() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrail.monitoring.history import MOST_PERIODS, RowRun, Timeline
-from calibrail.monitoring.rows import Rows
+from calibrail.monitoring.history import MOST_PERIODS, RowRun, Rows, Timeline
 
 DAY = 86_400.0
 

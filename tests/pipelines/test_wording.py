@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrail import evaluation
 from calibrail.evaluation import Report, Sample
-from calibrail.report.documents.calibrate_messages import add_messages
+from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.messages import catalogue, spell_reasons
 from tests.measured import evaluated
 

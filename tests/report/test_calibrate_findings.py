@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrail.evaluation import Sample
-from calibrail.report.documents.calibrate_messages import (
+from calibrail.report.documents.calibrate_sections import (
     assumptions,
     baselines_finding,
     label_anew,

@@ -118,7 +118,7 @@ def test_figures_are_drawn_without_a_test_answer_of_a_class(content: dict[str, A
     ],
 )
 def test_warnings_have_words_of_their_own(content: dict[str, Any], code: str, words: str) -> None:
-    from calibrail.report.documents.calibrate_messages import message
+    from calibrail.report.documents.calibrate_sections import message
 
     assert words in message(code, content, {})
 

@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from calibrail.cli import app
-from calibrail.report.documents import calibrate_messages
+from calibrail.report.documents import calibrate_sections
 
 COMPARED = (
     "calibrail compare 'my data.csv' --score-column a --score-column=b --higher faithful "
@@ -26,39 +26,39 @@ def made_by(command: str | None, baselines: str | None = None) -> dict[str, dict
     ],
 )
 def test_one_detector_of_a_comparison_is_calibrated_as_it_was_compared(name: str, end: str) -> None:
-    command = calibrate_messages.for_one(made_by(COMPARED), name)
+    command = calibrate_sections.for_one(made_by(COMPARED), name)
     assert command == f"calibrail calibrate 'my data.csv' --alpha 0.1 --max-fpr 0.3 {end}"
 
 
 def test_without_the_command_of_a_comparison_there_is_none_for_its_winner() -> None:
-    assert calibrate_messages.for_one(made_by(None), "b") == ""
-    assert calibrate_messages.for_one(made_by(COMPARED), "elsewhere") == ""
+    assert calibrate_sections.for_one(made_by(None), "b") == ""
+    assert calibrate_sections.for_one(made_by(COMPARED), "elsewhere") == ""
 
 
 def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
     run = made_by("calibrail calibrate a.csv --score sgi --by=topic --min-n 5 --clustered --seed 3")
     expected = "calibrail compare a.csv --score sgi --seed 3 --score NAME -o RUN-compared"
-    assert calibrate_messages.for_several(run) == expected
-    assert calibrate_messages.for_several(made_by(None)).startswith(
+    assert calibrate_sections.for_several(run) == expected
+    assert calibrate_sections.for_several(made_by(None)).startswith(
         "calibrail compare DATA --score NAME"
     )
     columns = made_by("calibrail calibrate a.csv --risk 'recall>=0.8' --no-text", "no texts")
-    assert calibrate_messages.for_several(columns) == (
+    assert calibrate_sections.for_several(columns) == (
         "calibrail compare a.csv --score-column COL -o RUN-compared"
     )
 
 
 def test_groups_of_a_drift_audit_get_thresholds_of_their_own() -> None:
     run = made_by("calibrail shift a.csv --by topic --calibrate-on x --score length --alpha 0.1")
-    assert calibrate_messages.for_groups(run) == (
+    assert calibrate_sections.for_groups(run) == (
         "calibrail calibrate a.csv --by topic --score length --alpha 0.1 -o RUN-by-topic"
     )
-    assert calibrate_messages.for_groups(made_by("calibrail shift a.csv --time day")) == ""
+    assert calibrate_sections.for_groups(made_by("calibrail shift a.csv --time day")) == ""
 
 
 @pytest.mark.parametrize(
     ("command", "refused"),
-    [("compare", calibrate_messages.ONE_ONLY), ("calibrate", calibrate_messages.SIDES)],
+    [("compare", calibrate_sections.ONE_ONLY), ("calibrate", calibrate_sections.SIDES)],
 )
 def test_what_is_left_out_is_what_the_other_command_does_not_take(
     command: str, refused: set[str]
@@ -69,7 +69,7 @@ def test_what_is_left_out_is_what_the_other_command_does_not_take(
 
 def test_a_column_is_turned_round() -> None:
     run = made_by("calibrail calibrate a.csv --score-column x --higher hallucinated --alpha 0.1")
-    assert calibrate_messages.turned(run) == (
+    assert calibrate_sections.turned(run) == (
         "calibrail calibrate a.csv --score-column x --alpha 0.1 --higher faithful -o RUN"
     )
-    assert calibrate_messages.turned(made_by("calibrail calibrate a.csv --score length")) == ""
+    assert calibrate_sections.turned(made_by("calibrail calibrate a.csv --score length")) == ""

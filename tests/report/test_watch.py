@@ -14,7 +14,7 @@ from calibrail.guardrail import decision_log
 from calibrail.pipelines import monitor_inputs
 from calibrail.report import print_document, render_page
 from calibrail.report.documents import guardrail, monitor
-from calibrail.report.documents import monitor_messages as words
+from calibrail.report.documents import monitor as words
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_markdown
 from calibrail.report.messages import catalogue

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.models.pairs import Judgement
+from calibrail.models.classifiers import Judgement
 from calibrail.scores.base import Embedding
 
 

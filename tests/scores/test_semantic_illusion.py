@@ -5,11 +5,7 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import (
-    MOST_READ,
-    TOO_LONG_TO_READ,
-    Scores,
-)
+from calibrail.scores.base import MOST_READ, TOO_LONG_TO_READ, Scores
 from calibrail.scores.grounding import Crg, CrossEncoder, Tfg, best_weights
 from tests.scores.fakes import FakeEncoder, FakeRanker, plane, with_encoder
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.data.tables import string_array
-from calibrail.evaluation.removal import Outcomes
+from calibrail.evaluation.measures import Outcomes
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.table import ScoreTable, SentenceTable
 from calibrail.text.structure import Joins

@@ -10,7 +10,7 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.errors import InputError
-from calibrail.models.token_classifier import TokenProbabilities
+from calibrail.models.classifiers import TokenProbabilities
 from calibrail.scores import build, parse_spec
 from calibrail.scores.entailment import TokenScore
 from calibrail.testing import check_score

@@ -19,8 +19,8 @@ from calibrail.errors import InputError, ServiceError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision import Unfinished
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.serve.app import Pieces
 from calibrail.serve.service import Service
-from calibrail.serve.streaming import Pieces
 from tests.guardrail.sentences import of_sentences
 from tests.guardrail.test_streaming import of_worst
 from tests.serve.process import Service as Process

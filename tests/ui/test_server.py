@@ -11,8 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from calibrail.errors import DataError
-from calibrail.labelling.progress import Task
-from calibrail.labelling.session import Session
+from calibrail.labelling.session import Session, Task
 from calibrail.ui.server import Page, application
 from tests.ui.sessions import EMOJI, HOSTILE, labels, plain, session
 

@@ -9,8 +9,16 @@ import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, spent, unusable, writing
-from calibrail.cli.progress import counting
+from calibrail.cli.output import (
+    DONE,
+    FAILURE,
+    OF_VERDICT,
+    Showing,
+    counting,
+    spent,
+    unusable,
+    writing,
+)
 from calibrail.errors import InputError
 from calibrail.options import Beyond
 from calibrail.options.fields import one_of, setting

@@ -15,8 +15,7 @@ import typer
 import calibrail
 from calibrail import options
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, note, say, unusable
-from calibrail.cli.progress import counting
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, counting, note, say, unusable
 from calibrail.errors import InputError
 from calibrail.formatting import count
 from calibrail.options.fields import changed, setting

@@ -8,8 +8,7 @@ import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import Showing, spent, unusable
-from calibrail.cli.progress import counting
+from calibrail.cli.output import Showing, counting, spent, unusable
 from calibrail.errors import InputError
 from calibrail.options import ScoreThreshold, ShiftSplit
 from calibrail.options.fields import setting

@@ -13,8 +13,16 @@ import calibrail
 from calibrail import options
 from calibrail import options as settings
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, note, say, signature_note
-from calibrail.cli.progress import counting
+from calibrail.cli.output import (
+    DONE,
+    FAILURE,
+    OF_VERDICT,
+    Showing,
+    counting,
+    note,
+    say,
+    signature_note,
+)
 from calibrail.errors import InputError
 from calibrail.options.fields import changed, setting
 
@@ -109,7 +117,7 @@ def label_command(
     """
     from calibrail.labelling.exchange.transfer import export_answers, import_labels
     from calibrail.labelling.folder import has_labels, read_plan
-    from calibrail.labelling.progress import coverage_to_expect
+    from calibrail.labelling.session import coverage_to_expect
     from calibrail.pipelines.label import guardrail_to_name, look_first, verdict_of_labels
     from calibrail.ui.terminal import sit
 

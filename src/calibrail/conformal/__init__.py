@@ -44,7 +44,6 @@ from calibrail.conformal.selection import discoveries as discoveries
 from calibrail.conformal.selection import labelled_share as labelled_share
 from calibrail.conformal.selection import minimum_n_for_selection as minimum_n_for_selection
 from calibrail.conformal.selection import storey_share as storey_share
-from calibrail.conformal.sequential.active import labelling_probability as labelling_probability
 from calibrail.conformal.sequential.betting import confidence_sequence as confidence_sequence
 from calibrail.conformal.sequential.betting import estimated_labels as estimated_labels
 from calibrail.conformal.sequential.betting import log_wealth as log_wealth
@@ -53,6 +52,9 @@ from calibrail.conformal.sequential.forecast import LabelsToExpect as LabelsToEx
 from calibrail.conformal.sequential.forecast import SequentialPlan as SequentialPlan
 from calibrail.conformal.sequential.forecast import labels_left as labels_left
 from calibrail.conformal.sequential.forecast import plan_sequential as plan_sequential
+from calibrail.conformal.sequential.importance_weighted import (
+    labelling_probability as labelling_probability,
+)
 from calibrail.conformal.sequential.test import SequentialCertificate as SequentialCertificate
 from calibrail.conformal.sequential.test import SequentialTest as SequentialTest
 from calibrail.conformal.sequential.test import UnsureTest as UnsureTest

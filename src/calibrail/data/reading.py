@@ -17,17 +17,19 @@ from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
-from calibrail.data.formats import Source, digest_files, file_digests, open_source, spoken
-from calibrail.data.labels import another_column
-from calibrail.data.row_parser import (
-    Gatherer,
-    RowParser,
-    answers_of,
-    duplicate,
+from calibrail.data.formats import (
+    Opened,
+    Source,
+    digest_files,
+    file_digests,
+    open_source,
+    peek,
+    spoken,
 )
+from calibrail.data.labels import another_column
+from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
 from calibrail.data.rows import Filtered, ParsedItem, Quarantine, RowBatch, RowProblem, SourceRow
 from calibrail.data.sentences import UNMARKED
-from calibrail.data.source_reader import Opened, peek
 from calibrail.data.tables import batch_rows
 from calibrail.data.traces._export import ANNOTATION
 from calibrail.data.values import value_at

@@ -32,10 +32,10 @@ from calibrail.engine.shards import (
     to_table,
 )
 from calibrail.errors import CalibrailError, DataError, ModelError
+from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
 from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.chat import RemoteModel
-from calibrail.models.pairs import PairModel
 from calibrail.options.fields import optional, spell_option
 from calibrail.options.runtime import EngineOptions
 from calibrail.scores.base import DetectorFailure, Score, state_bytes, with_state

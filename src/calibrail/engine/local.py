@@ -19,10 +19,10 @@ from calibrail.data.example import Example
 from calibrail.data.tables import string_array
 from calibrail.errors import InputError
 from calibrail.models.batching import blocks, progress_listener
+from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
 from calibrail.models.llm.chat import RemoteModel, Usage
 from calibrail.models.loading import LocalModel
-from calibrail.models.pairs import PairModel
 from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
 from calibrail.scores.registry import ColumnScore, key_of, scale_of
 from calibrail.scores.table import Calls, Cost, ScoreTable

@@ -13,8 +13,12 @@ from calibrail.conformal.risk_control import RiskControl
 from calibrail.conformal.rule import Rule
 from calibrail.data.splits import CALIBRATION, SPLIT_NAMES, TEST
 from calibrail.evaluation import sections, sentence_removal
-from calibrail.evaluation.measures import BaselineResult, TestMetrics, baseline_result
-from calibrail.evaluation.removal import RemovalOutcome
+from calibrail.evaluation.measures import (
+    BaselineResult,
+    RemovalOutcome,
+    TestMetrics,
+    baseline_result,
+)
 from calibrail.evaluation.sample import CLASSES, Sample
 from calibrail.evaluation.sections import attainable, clustering, confounds
 from calibrail.evaluation.shift import measured_shift

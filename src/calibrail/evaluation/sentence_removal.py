@@ -18,8 +18,7 @@ from calibrail.conformal.bounds import mean_bound
 from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import InputError
-from calibrail.evaluation.measures import BaselineResult
-from calibrail.evaluation.removal import RemovalOutcome, Rows
+from calibrail.evaluation.measures import BaselineResult, RemovalOutcome, Rows
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.intervals import Ints, Mask, Measure

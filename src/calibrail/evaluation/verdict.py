@@ -13,8 +13,7 @@ from calibrail.conformal.groups import joined, parted
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.threshold import decimal
 from calibrail.data.splits import CALIBRATION, TEST
-from calibrail.evaluation.measures import TestMetrics
-from calibrail.evaluation.removal import RemovalOutcome, in_order
+from calibrail.evaluation.measures import RemovalOutcome, TestMetrics, in_order
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.stats.intervals import Mask
 from calibrail.options import Requirement

@@ -11,8 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from calibrail.atomic_files import write_atomically
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.labelling.ledger import LabelLedger
-from calibrail.labelling.plan import SessionPlan
+from calibrail.labelling.ledger import LabelLedger, SessionPlan
 from calibrail.labelling.store import Label, Lock, Log, StoredLine, parse_draw, parse_label
 
 #: Labels and skips after which an answer that was put off comes back.

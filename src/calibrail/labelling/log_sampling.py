@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.atomic_files import write_atomically
-from calibrail.conformal.sequential.active import labelling_probability
+from calibrail.conformal.sequential.importance_weighted import labelling_probability
 from calibrail.conformal.sequential.test import share_so_far
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.data.duplicates import normalise
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder, read_plan
-from calibrail.labelling.ledger import LedgerAnswer
-from calibrail.labelling.plan import Order
+from calibrail.labelling.ledger import LedgerAnswer, Order
 from calibrail.labelling.replay import check_draws
 from calibrail.labelling.sampling import Guesser, Pool, PooledAnswer
 from calibrail.labelling.store import Draw, Log, json_line

@@ -16,10 +16,9 @@ from calibrail.data.example import Example
 from calibrail.data.rows import Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
-from calibrail.labelling.ledger import LabelLedger, LedgerAnswer
-from calibrail.labelling.plan import Order, SessionPlan
-from calibrail.labelling.progress import has_text
+from calibrail.labelling.ledger import LabelLedger, LedgerAnswer, Order, SessionPlan
 from calibrail.labelling.sampling import Pool
+from calibrail.labelling.session import has_text
 from calibrail.labelling.store import Draw
 from calibrail.options.fields import spell_option
 from calibrail.options.labelling import Drawing

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibrail.conformal.sequential.active import LearntGuess
+from calibrail.conformal.sequential.importance_weighted import LearntGuess
 from calibrail.conformal.sequential.test import UnsureTest
 from calibrail.conformal.validation import Floats
 from calibrail.data.duplicates import CopyFinder
@@ -25,7 +25,7 @@ from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader
 from calibrail.errors import DataError, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
-from calibrail.labelling.plan import Lots, Order
+from calibrail.labelling.ledger import Lots, Order
 from calibrail.labelling.store import Draw, Log, json_line
 from calibrail.options.data import ReadOptions
 from calibrail.serialization import plain

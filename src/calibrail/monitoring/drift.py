@@ -26,7 +26,7 @@ from calibrail.conformal.change_point import (
 )
 from calibrail.conformal.validation import Floats, Ints
 from calibrail.monitoring import history
-from calibrail.monitoring.rows import (
+from calibrail.monitoring.history import (
     FEATURES,
     MOST_BINS,
     Bins,

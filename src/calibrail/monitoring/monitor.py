@@ -14,8 +14,7 @@ from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts
 from calibrail.guardrail.file import read_file
 from calibrail.monitoring.drift import Traffic
-from calibrail.monitoring.history import BLOCK, RowRun, Timeline
-from calibrail.monitoring.rows import Rows
+from calibrail.monitoring.history import BLOCK, RowRun, Rows, Timeline
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
 from calibrail.options.runtime import WatchedBy, WatchOptions

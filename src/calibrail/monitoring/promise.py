@@ -44,7 +44,7 @@ from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, cour
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.labelling.log_sampling import LabelledSample, sample_of
-from calibrail.monitoring.rows import moment
+from calibrail.monitoring.history import moment
 from calibrail.options.guarantee import Requirement
 
 Rate = Literal["coverage", "fpr"]

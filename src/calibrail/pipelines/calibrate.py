@@ -27,7 +27,7 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Others, ReportOrigin, Sample, evaluate
-from calibrail.evaluation.removal import in_order
+from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
 from calibrail.models.hardware import installed_versions
@@ -42,7 +42,7 @@ from calibrail.pipelines.independence import independent, settled_report
 from calibrail.pipelines.loading import Context, calibration_source, open_source
 from calibrail.pipelines.run import Run, calibration_digests, score_config
 from calibrail.pipelines.splitting import BySentence, by_sentence
-from calibrail.report.documents.calibrate_messages import add_messages
+from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say
 from calibrail.scores import custom, members, registry

@@ -22,7 +22,7 @@ from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.splits import group_numbers
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.removal import Outcomes, shuffled
+from calibrail.evaluation.measures import Outcomes, shuffled
 from calibrail.evaluation.sections import risk_bounds, risk_verdict
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
@@ -32,7 +32,7 @@ from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import calibration_overlap, data_reuse, independence, loading, run
 from calibrail.pipelines.certify_labels import Certification, certify_labels
-from calibrail.report.documents.calibrate_messages import assumed, risks_reason
+from calibrail.report.documents.calibrate_sections import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.messages import say
 

@@ -19,7 +19,7 @@ from calibrail.conformal.sequential.forecast import LabelsLeft, labels_left
 from calibrail.conformal.sequential.test import SequentialCertificate
 from calibrail.errors import InputError, file_errors
 from calibrail.evaluation.judge_agreement import kappa
-from calibrail.evaluation.removal import Delivered
+from calibrail.evaluation.measures import Delivered
 from calibrail.formatting import Shown
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail

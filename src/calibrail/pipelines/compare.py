@@ -20,7 +20,7 @@ from calibrail.pipelines.independence import independent, settled, settled_repor
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import cost_dict, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
-from calibrail.report.documents.calibrate_messages import add_messages
+from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.documents.compare import finding
 from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say, spell_reasons

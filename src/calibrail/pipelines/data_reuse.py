@@ -38,12 +38,11 @@ from calibrail.errors import DataError, file_errors
 from calibrail.evaluation import Report
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
-from calibrail.labelling.ledger import LedgerAnswer
-from calibrail.labelling.plan import SessionPlan
+from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 from calibrail.options import Promise
 from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, revised_report
 from calibrail.pipelines.scoring import Scored
-from calibrail.report.documents.calibrate_messages import few_looked_before, looked_before
+from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before
 from calibrail.serialization import Record
 
 #: Digests kept of every look.

@@ -20,7 +20,7 @@ from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import spell_option
 from calibrail.pipelines.calibration_overlap import revised_report
 from calibrail.pipelines.scoring import Scored
-from calibrail.report.documents.calibrate_messages import assumed_apart
+from calibrail.report.documents.calibrate_sections import assumed_apart
 from calibrail.report.messages import say
 from calibrail.scores.table import ScoreTable
 

@@ -20,9 +20,8 @@ from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling import folder as folders
 from calibrail.labelling import sampling, store
 from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
-from calibrail.labelling.plan import Order, SessionPlan, Traces
-from calibrail.labelling.progress import hallucinated_needed
-from calibrail.labelling.session import Session
+from calibrail.labelling.ledger import Order, SessionPlan, Traces
+from calibrail.labelling.session import Session, hallucinated_needed
 from calibrail.options import Drawing, LabelOptions, Promise, ReadOptions, Requirement, fields
 from calibrail.options.fields import changed, cli_or_python, optional, spell_option
 from calibrail.options.guarantee import whole_answers

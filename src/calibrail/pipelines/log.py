@@ -5,8 +5,8 @@ from os import PathLike
 from pathlib import Path
 
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.guardrail.decision_log.lines import chains
 from calibrail.guardrail.decision_log.verify import LogCheck, export, verify
+from calibrail.guardrail.decision_log.writer import chains
 from calibrail.options import fields
 from calibrail.report.messages import say
 

@@ -16,8 +16,8 @@ from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Shown
 from calibrail.guardrail.decision_log import reader
-from calibrail.guardrail.decision_log.lines import files_of, parse_line_if_sound, place_of
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, LogSource
+from calibrail.guardrail.decision_log.writer import files_of, parse_line_if_sound, place_of
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.store import Lock

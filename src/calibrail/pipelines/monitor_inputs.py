@@ -24,9 +24,9 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on
 from calibrail.labelling.log_sampling import LabelledSample, read_sample
 from calibrail.monitoring import promise as draws
+from calibrail.monitoring.history import Rows
 from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
 from calibrail.monitoring.promise import promise_status
-from calibrail.monitoring.rows import Rows
 from calibrail.options import ReadOptions, Requirement, fields, runtime
 from calibrail.pipelines.run import frozen_limits, refuse_other_flags
 from calibrail.report.documents.guardrail import skipped

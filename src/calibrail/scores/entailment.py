@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import ModelError
 from calibrail.models.batching import shared
-from calibrail.models.pairs import EntailmentModel, Judgement
-from calibrail.models.token_classifier import Reading, TokenClassifier, reading
+from calibrail.models.classifiers import (
+    EntailmentModel,
+    Judgement,
+    Reading,
+    TokenClassifier,
+    reading,
+)
 from calibrail.options.fields import one_of, share
 from calibrail.scores import base
 from calibrail.text.claims import Claim, claims, claims_version

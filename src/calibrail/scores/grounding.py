@@ -13,9 +13,9 @@ from scipy.special import softmax
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import shared
+from calibrail.models.classifiers import EntailmentModel, PairHead, PairModel
 from calibrail.models.embeddings import Encoder, load_encoder
 from calibrail.models.loading import DEFAULT_MODEL, Architecture
-from calibrail.models.pairs import EntailmentModel, PairHead, PairModel
 from calibrail.options.fields import one_of, whole
 from calibrail.scores import base
 from calibrail.scores.embedding import Rad

@@ -39,8 +39,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from calibrail.errors import CalibrailError
-from calibrail.labelling.progress import UNSURE, Counts, Task
-from calibrail.labelling.session import Session
+from calibrail.labelling.session import UNSURE, Counts, Session, Task
 from calibrail.ui.terminal import nearest_quote, sentence_places
 
 #: Headers of every response: nothing is stored, framed or fetched from elsewhere, no text runs.

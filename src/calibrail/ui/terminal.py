@@ -16,8 +16,7 @@ from rich.text import Text
 
 from calibrail.errors import CalibrailError
 from calibrail.formatting import count
-from calibrail.labelling.progress import UNSURE, Counts, Task
-from calibrail.labelling.session import Session
+from calibrail.labelling.session import UNSURE, Counts, Session, Task
 from calibrail.report.text import clean, excerpt, short
 from calibrail.scores.entailment import filled_places, nearest
 from calibrail.text.sentences import sentences

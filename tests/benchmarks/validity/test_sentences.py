@@ -11,7 +11,7 @@ import pytest
 from benchmarks.validity import KINDS, Check, failures, sentences
 from benchmarks.validity.check import Setting
 from benchmarks.validity.sentences import ALIKE, DESIGNS, IN_TURN, KEY, KNOWN, Written
-from calibrail.evaluation.removal import Outcomes
+from calibrail.evaluation.measures import Outcomes
 from calibrail.scores.table import SentenceTable
 
 Run = Callable[[Setting], Iterator[Check]]

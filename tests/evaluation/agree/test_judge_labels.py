@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import fisher_exact
 
-from calibrail.evaluation.judge_agreement import (
-    alike_tests,
-    sample_tests,
-)
+from calibrail.evaluation.judge_agreement import alike_tests, sample_tests
 from tests.evaluation.agree.tables import ALONE, BOTH, made
 
 

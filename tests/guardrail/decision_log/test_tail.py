@@ -11,8 +11,8 @@ import pytest
 
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
-from calibrail.guardrail.decision_log.lines import json_fields, seal_line, to_utf8
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
+from calibrail.guardrail.decision_log.writer import json_fields, seal_line, to_utf8
 from tests.guardrail.decision_log.logs import decision, entry, files
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from calibrail.errors import DataError
 from calibrail.guardrail.decision_log import DecisionLog
-from calibrail.guardrail.decision_log import lines as line_format
+from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.guardrail.decision_log.verify import LogCheck, verify
 from tests.guardrail.decision_log.logs import entry, files, lines
 

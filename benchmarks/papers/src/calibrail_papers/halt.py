@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.batching import shared
-from calibrail.models.pairs import EntailmentModel, Judgement
+from calibrail.models.classifiers import EntailmentModel, Judgement
 from calibrail.scores import ensemble, entailment
 from calibrail.scores.base import (
     JSON,

@@ -15,7 +15,7 @@ from scipy.special import expit, logit, ndtri
 from calibrail.conformal import validation
 from calibrail.conformal.power import Assumption, plan
 from calibrail.conformal.sequential import betting
-from calibrail.conformal.sequential.active import informative, limits, truth_values
+from calibrail.conformal.sequential.importance_weighted import informative, limits, truth_values
 from calibrail.conformal.sequential.test import UnsureTest, goals, share_so_far
 from calibrail.conformal.threshold import first_where
 from calibrail.conformal.validation import Bools, Floats, Ints

@@ -17,7 +17,11 @@ from calibrail.conformal import validation
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.sequential import betting
-from calibrail.conformal.sequential.active import labelling_probability, limits, truth_values
+from calibrail.conformal.sequential.importance_weighted import (
+    labelling_probability,
+    limits,
+    truth_values,
+)
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Self
 
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.guardrail.decision_log import lines as line_format
+from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.options import fields
 from calibrail.serialization import Record
 

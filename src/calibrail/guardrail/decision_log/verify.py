@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from calibrail.atomic_files import whole_file
 from calibrail.errors import DataError
-from calibrail.guardrail.decision_log import lines as line_format
+from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.serialization import Record
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from calibrail.data.labels import LabelReader, TieError, label_key, label_remedy
 from calibrail.data.rows import RowProblem
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError
-from calibrail.labelling.progress import Task
+from calibrail.labelling.session import Task
 from calibrail.labelling.store import Span, json_line
 from calibrail.options.data import SKIP
 

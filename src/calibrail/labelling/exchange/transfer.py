@@ -15,9 +15,8 @@ from calibrail.data.labels import LabelReader
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.exchange import formats
 from calibrail.labelling.exchange.formats import ImportedLabel, LabelWords, changed_text, spans_of
-from calibrail.labelling.plan import Balance, Lots
-from calibrail.labelling.progress import Task
-from calibrail.labelling.session import Session
+from calibrail.labelling.ledger import Balance, Lots
+from calibrail.labelling.session import Session, Task
 from calibrail.options import ReadOptions, fields
 from calibrail.options.data import SKIP
 from calibrail.options.fields import cli_or_python, one_of, optional

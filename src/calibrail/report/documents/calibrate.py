@@ -7,7 +7,7 @@ from calibrail.formatting import Scale, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
-from calibrail.report.documents import calibrate_messages as messages
+from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures, sentence_removal
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import error_examples

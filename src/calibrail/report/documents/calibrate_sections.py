@@ -1,17 +1,450 @@
-"""Groups, clusters, risks, review, confounds."""
+"""Sections of a run's document, and the warnings and sentences in them."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.formatting import Scale, percent
+from calibrail.formatting import Scale, count, listed, percent
+from calibrail.guardrail.decision_rule import TEARS
+from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit
+from calibrail.options.fields import spellings
+from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_messages import UnitWords, unit_words
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import MOST_GROUPS, groups_svg
-from calibrail.report.messages import say
+from calibrail.report.messages import is_known, say, say_each, spell_reasons
+from calibrail.report.text import capital
+
+if TYPE_CHECKING:
+    from calibrail.evaluation import Report
+
+
+#: Options that name detectors.
+_DETECTORS: Final = spellings(Detectors, without=("baselines",))
+#: Options of calibrate that compare does not take.
+ONE_ONLY: Final = (
+    spellings(Promise, without=OF_ONE_THRESHOLD)
+    | spellings(Requirement, only=OF_ONE_DETECTOR)
+    | spellings(Beyond)
+)
+#: Options of shift that calibrate does not take.
+SIDES: Final = spellings(ShiftSplit, without=("by",))
+
+
+def for_one(content: Json, name: str) -> str:
+    """Return the command that calibrates one detector of a comparison, as it was compared.
+
+    Its folder stands beside that of the comparison, ``RUN``. Nothing is returned for a comparison
+    that no command made, or that did not name the detector.
+    """
+    words = _words(content, "compare")
+    # A column that bears a score's name is known by its kind, too.
+    column = name.removeprefix("column:")
+    if column in _values(words, "--score-column"):
+        chosen = ["--score-column", column, "--higher", *_values(words, "--higher")[-1:]]
+    elif name in _values(words, "--score"):
+        chosen = ["--score", name]
+    else:
+        return ""
+    rest = shlex.join([*without_options(words, _DETECTORS)[2:], *chosen])
+    return f"calibrail calibrate {rest} -o RUN-{_in_a_path(name)}"
+
+
+def for_several(content: Json) -> str:
+    """Return the command that compares a run's detector with others, on the same data and split.
+
+    NAME stands for these others; DATA where no command made the run.
+    """
+    if not (words := _words(content, "calibrate")):
+        return "calibrail compare DATA --score NAME --score NAME"
+    without_texts = (content["data"].get("baselines") or {}).get("none") == "no texts"
+    other = "--score-column COL" if without_texts else "--score NAME"
+    kept = shlex.join(without_options(words, ONE_ONLY)[2:])
+    return f"calibrail compare {kept} {other} -o RUN-compared"
+
+
+def for_groups(content: Json) -> str:
+    """Return the command that gives each group of a drift audit a threshold of its own."""
+    words = _words(content, "shift")
+    if not (by := _values(words, "--by")):
+        return ""
+    kept = shlex.join(without_options(words, SIDES)[2:])
+    return f"calibrail calibrate {kept} -o RUN-by-{_in_a_path(by[-1])}"
+
+
+def turned(content: Json) -> str:
+    """Return a run's command with the other direction of its column; nothing without one."""
+    words = _words(content, "calibrate")
+    other = {"hallucinated": "faithful", "faithful": "hallucinated"}
+    given = _values(words, "--higher")
+    if not given or given[-1] not in other:
+        return ""
+    kept = without_options(words, {"--higher="})
+    return f"{shlex.join([*kept, '--higher', other[given[-1]]])} -o RUN"
+
+
+def _words(content: Json, command: str) -> list[str]:
+    """Return the words of the command that made a result; none where another one did."""
+    words = shlex.split(content["reproduce"].get("command") or "")
+    return words if words[1:2] == [command] else []
+
+
+def _in_a_path(name: str) -> str:
+    return re.sub(r"[\W_]", "-", name)[:40].strip("-")
+
+
+def _options(words: Sequence[str], names: Collection[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield where each of some options stands, how many words it takes, and its value."""
+    for place, word in enumerate(words):
+        name, given, value = word.partition("=")
+        if f"{name}=" in names:
+            yield place, 1 if given else 2, value if given else "".join(words[place + 1 :][:1])
+        elif word in names:
+            yield place, 1, ""
+
+
+def _values(words: Sequence[str], option: str) -> list[str]:
+    return [value for _, _, value in _options(words, {f"{option}="})]
+
+
+def without_options(words: Sequence[str], names: Collection[str]) -> list[str]:
+    """Return the words without some options and their values."""
+    gone = {place + i for place, length, _ in _options(words, names) for i in range(length)}
+    return [word for place, word in enumerate(words) if place not in gone]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWords:
+    """How a report names its classes, and what a threshold does to them.
+
+    Attributes
+    ----------
+    classes : pair of str
+        What the score is to tell apart: those to be caught first.
+    caught, catch, catches : str
+        What is wanted of hallucinated answers.
+    by_score : str
+        The same of the score alone, before answers are trimmed or sent to review.
+    alarms, harm, flags, wrongly : str
+        What faithful ones suffer, and the same in one word.
+    acts, acted : str
+        What is done from the threshold on.
+    """
+
+    classes: tuple[str, str]
+    caught: str
+    catch: str
+    catches: str
+    by_score: str
+    alarms: str
+    harm: str
+    flags: str
+    wrongly: str
+    acts: str
+    acted: str
+
+
+#: Each of them for answers, and for sentences.
+_WORDS: Final[dict[str, tuple[Any, Any]]] = {
+    "classes": (("hallucinated", "faithful"), ("unsupported", "supported")),
+    "caught": ("caught", "freed"),
+    "catch": ("catch", "free"),
+    "catches": ("catches", "frees"),
+    "by_score": ("caught", "freed by the score alone"),
+    "alarms": ("false alarms", "touched"),
+    "harm": ("alarms", "touched"),
+    "flags": ("flags", "touches"),
+    "wrongly": ("wrongly flagged", "touched though it is faithful"),
+    "acts": ("flags", "removes"),
+    "acted": ("flagged", "removed"),
+}
+
+
+def by_sentence(content: Json) -> bool:
+    """Return whether a report, a certificate or a guardrail is about removing sentences."""
+    return "sentence" in (content.get("unit"), (content.get("promise") or {}).get("unit"))
+
+
+def unit_words(content: Json) -> UnitWords:
+    """Return the words for a report, a certificate or a guardrail."""
+    return UnitWords(**{name: both[by_sentence(content)] for name, both in _WORDS.items()})
+
+
+def reason(report: Json, n_assumed: int = 0) -> str:
+    """Return why a report has its verdict, in words.
+
+    ``n_assumed`` answers were taken as independent although they share groups.
+    """
+    code, data = report["reason_code"], report["data"]
+    parts = [report["certificate"]["reason"]]
+    if code == "risks":
+        parts = [risks_reason(report["verdict"], report["risks"]["measured"])]
+    elif code == "looked_before":
+        parts = [looked_before(report["looks"])]
+    elif code in ("caught_too_few", "rows_alike"):
+        about = {"n_alike": data.get("n_alike"), "unit": unit_words(report)}
+        parts = [say(f"verdict.{code}", report, about)]
+    elif code == "aims_at_the_requirement":
+        parts.append(say("verdict.aims_at_the_requirement", report))
+    if report["verdict"] == "certified":
+        parts.append(few_looked_before(report["looks"]))
+    parts.append(assumed(n_assumed))
+    if report["requirement"]["assume_independent"]:
+        parts.append(assumed_apart(data.get("n_alike", 0)))
+    text = " ".join(filter(None, parts))
+    # A bound on answers that are not passed is one on flags, and with a review on both.
+    return text.replace("flags", "withholds") if report["three_way"] else text
+
+
+def looked_before(looks: Sequence[Json]) -> str:
+    """Return why a further look at the same data is no certificate."""
+    same = any(look.get("same_traces") for look in looks)
+    return say("verdict.looked_before", **_looks(looks), same_traces=same)
+
+
+def few_looked_before(looks: Sequence[Json]) -> str:
+    """Return how few of the answers were looked at before; empty where none were."""
+    return say("verdict.few_looked_before", **_looks(looks)) if looks else ""
+
+
+def _looks(looks: Sequence[Json]) -> dict[str, Any]:
+    """Return earlier looks by size, place, seed and verdict, and which share they saw."""
+    named = [say("verdict.look", look={"folder": "", **look}) for look in looks]
+    return {"looks": listed(named), "shared": sum(look["shared"] for look in looks)}
+
+
+def assumed(n: int) -> str:
+    """Return that answers were taken as independent that are not; empty where none were."""
+    return say("verdict.assumed", n=n) if n else ""
+
+
+def assumed_apart(n: int) -> str:
+    """Return that equal rows were taken as answers of their own; empty without any."""
+    return say("verdict.assumed_apart", n=n) if n else ""
+
+
+def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
+    """Return what the bounds of several risks show: those that decide the verdict."""
+    state = {"rejected": "exceeded", "inconclusive": "open", "certified": "within"}[verdict]
+    shown = [say("verdict.risk", item) for item in measured if item["shown"] == state]
+    return f"{capital(('; ' if verdict == 'certified' else ' and ').join(shown))}."
+
+
+def add_messages(report: Report) -> Report:
+    """Return a report with the words of its codes: reasons, warnings, and its baselines."""
+    content = report.to_dict()
+    n_assumed = sum(item.values.get("n_sharing", 0) for item in report.warnings)
+    why, confounds = reason(content, n_assumed), report.confounds
+    return spell_reasons(
+        replace(
+            report,
+            reason=why,
+            certificate={**report.certificate, "reason": why},
+            warnings=tuple(
+                replace(item, message=message(item.code, content, item.values))
+                for item in report.warnings
+            ),
+            confounds=confounds and {**confounds, "finding": baselines_finding(confounds)},
+        )
+    )
+
+
+def message(code: str, report: Json, values: Json) -> str:
+    """Return what a warning says; ``values`` are the numbers that the report does not hold."""
+    topic = "warning"
+    if by_sentence(report) and is_known(f"sentence_warning.{code}"):
+        topic = "sentence_warning"
+    parameters = {"scale": Scale.of(report["score"]), "unit": unit_words(report), "values": values}
+    if code == "labels_look_inverted":
+        words = (report["data"].get("reading") or {}).get("turned")
+        parameters["areas"] = ", ".join(f"{name} {area:.3f}" for name, area in values.items())
+        parameters["turned"] = words and shlex.join(words)
+    elif code == "baseline_beats_detector":
+        parameters |= _better_baselines(report)
+    elif code == "not_shown_to_beat_baseline":
+        parameters["unclear"] = [
+            row["name"]
+            for row in report["baselines"]
+            if not (row["beats_detector"] or row["detector_beats"])
+        ]
+    elif code == "few_distinct_scores":
+        parameters["shares"] = [percent(k / report["n_calibration"]) for k in values["caught"]]
+        parameters["instead"] = _attainable_instead(report["attainable"], parameters)
+    return say(f"{topic}.{code}", report, **parameters)
+
+
+def _better_baselines(report: Json) -> dict[str, Any]:
+    """Return the baseline that beats the detector most, and the names of the others that do."""
+    better, measure = [row for row in report["baselines"] if row["beats_detector"]], "auroc"
+    names = [row["name"] for row in better]
+    if by_sentence(report):
+        measure = "kept_supported"
+        better = [row for row in report["sentences"]["baselines"] if row["name"] in names]
+    best = max(better, key=lambda row: (row[measure]["estimate"], row["name"]))
+    return {"best": best, "others": [name for name in names if name != best["name"]]}
+
+
+def _attainable_instead(offered: Json, parameters: Json) -> str:
+    """Return that the target itself cannot be had, where that is so, and what can."""
+    if offered["is_attainable"]:
+        return ""
+    lower = [
+        step
+        for step in offered["steps"]
+        if 0.0 < step["promise"] < offered["target"] and step["fpr"]["estimate"] is not None
+    ]
+    used = [step for step in offered["steps"] if step["is_used"]]
+    about = {"attainable": offered, "used_steps": used, "lower": lower[:3]}
+    return say("warning.target_not_attainable", parameters, about) + " "
+
+
+def baselines_finding(confounds: Json) -> str:
+    """Return which baselines rank as well, and with which one the score goes together most."""
+    rows = confounds["rows"]
+    better, alike = (
+        [row["name"] for row in rows if row["ranks"] == ranks] for ranks in ("better", "as well")
+    )
+    known = [row for row in rows if row["spearman"]["estimate"] is not None]
+    closest = max(known, key=lambda row: abs(row["spearman"]["estimate"]), default=None)
+    return say("verdict.baselines", confounds, better=better, alike=alike, closest=closest)
+
+
+def verdict_summary(result: Json) -> str:
+    """Return what the verdict of a report or a certificate means, and why it is what it is."""
+    return f"{say('verdict.' + result['verdict'])} {result['reason']}"
+
+
+#: Advice to label asks for at most this many times the answers of a class, or so many.
+MOST_TIMES: Final = 20
+MOST_NEW: Final = 2_000
+
+
+def how_sure(report: Json, of_this: str) -> str:
+    """Return on what level a promise holds: on average, or for one threshold, which is named."""
+    if report["guarantee"] not in OF_THIS_THRESHOLD:
+        return say("verdict.on_average", report)
+    return say("verdict.with_confidence", report, threshold=of_this)
+
+
+def next_step(report: Json) -> str:
+    """Return what to do now."""
+    code, parameters = _next_step(report)
+    return say(f"verdict.{code}", **parameters)
+
+
+def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
+    """Return the code of what to do now, with its parameters."""
+    verdict, sentences, code = report["verdict"], by_sentence(report), report.get("reason_code")
+    codes = {item["code"] for item in report["warnings"]}
+    if verdict == "certified":
+        return "export", {}
+    if code in ("looked_before", "rows_alike"):
+        return {"looked_before": "certify_anew", "rows_alike": "name_rows"}[code], {}
+    if "reversed_direction" in codes and not sentences:
+        if report["score"]["name"] == "column":
+            return "check_direction", {"command": turned(report)}
+        return "use_another", {"command": for_several(report)}
+    if verdict == "rejected":
+        return ("keep_less", {}) if sentences else ("accept_more", {"command": for_several(report)})
+    if report["risks"] and not sentences:
+        return "certify_risks", {}
+    if sentences and report["requirement"].get("min_kept") is None:
+        return "state_kept", {}
+    if not sentences and report["max_fpr"] is None:
+        return "state_limit", {}
+    certificate, required = report["certificate"], report["min_coverage"]
+    loose = report["guarantee"] not in OF_THIS_THRESHOLD
+    if loose and certificate["coverage"]["lower"] < required:
+        if sentences:
+            return "use_pac_sentences", {}
+        if not report["by_group"]:
+            return "use_pac", {}
+        if required >= 1.0 - report["alpha"] - 1e-12:
+            # It aims at what is required: more labels do not change that.
+            return "use_pac_by_group", {}
+    once = "clustered" in codes and not sentences
+    return label_anew(certificate, once=once) or ("too_close", {})
+
+
+def label_anew(certificate: Json, *, once: bool = False) -> tuple[str, dict[str, Any]] | None:
+    """Return how many new answers of each class would settle an inconclusive verdict.
+
+    Another look at the same answers with some more would be a second chance; new ones alone, of as
+    many as both together, are not. Where a group counts ``once``, so many groups are needed. None
+    where no number would, or one that nobody labels.
+    """
+    needed, sentences = certificate["needed"], bool(certificate.get("kept"))
+    if None in needed.values() or not any(needed.values()):
+        return None
+    sizes = {"hallucinated": certificate["coverage"]["n"], "faithful": certificate["fpr"]["n"]}
+    nouns = {label: (f"{label} answer", f"{label} answers") for label in sizes}
+    if sentences:
+        sizes["answers"] = certificate["kept"]["n"]
+        nouns["answers"] = "answer of either kind", "answers of either kind"
+    if any(n > max(MOST_TIMES * sizes[label], MOST_NEW) for label, n in needed.items()):
+        return None
+    wanted = [
+        count(sizes[label] + n, *nouns[label]) for label, n in needed.items() if n or not sentences
+    ]
+    if sentences:
+        return "label_sentences_anew", {"wanted": wanted}
+    missed = certificate["coverage"]["estimate"] < certificate["min_coverage"]
+    alarms = certificate["fpr"]["estimate"] > certificate["max_fpr"]
+    verdict = "rejected" if missed or alarms else "certified"
+    return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
+
+
+def assumptions(report: Json) -> list[str]:
+    """Return what the promise and the intervals rest on."""
+    if by_sentence(report):
+        codes = ["same_answers", "about_removed", "marks", "up_to_there", "tears"]
+        codes += ["undefined_sentence", "intervals_by_betting"]
+        return [say(f"assumption.{code}", report) for code in codes]
+    policy, three_way = report["undefined"]["policy"], report["three_way"]
+    applies = {
+        "assumption.same_source": True,
+        "assumption.same_proportion": report["risks"],
+        "assumption.labels": True,
+        "assumption.intervals": True,
+        "assumption.undefined": True,
+        "assumption.refusable": policy == "pass" or (three_way and policy == "flag"),
+    }
+    promised = "misses" if policy == "pass" else "false alarms"
+    return [line for _, line in say_each(applies, report, promised=promised)]
+
+
+def review_reasons() -> dict[str, str]:
+    """Return by code why an answer that would lose sentences goes to a person instead."""
+    tears = {str(code): words for code, words in TEARS.items()}
+    return {**tears, "undefined": say("removal.undefined")}
+
+
+def removal_summary(measured: Json) -> str:
+    """Return what removing sentences does: of ``test`` of a report, or of a certificate."""
+    return say("removal.in_short", {"failed": None}, measured)
+
+
+def reviewed_for(counts: Json) -> str:
+    """Return why answers go to review; empty where none do."""
+    reasons = review_reasons().items()
+    why = [f"{words} ({counts[code]:,})" for code, words in reasons if counts[code]]
+    return say("removal.reviewed_for", reasons=why) if why else ""
+
+
+def needed_auroc(report: Json) -> str:
+    """Return how well a score would have to rank sentences; empty where that is not known."""
+    needed, area = report["sentences"].get("needed_auroc"), report["test"]["auroc"]["estimate"]
+    if needed is None or area is None:
+        return ""
+    return say("removal.needed_auroc", needed=needed, area=area)
 
 
 def of_report(report: Json) -> Iterator[parts.Block]:

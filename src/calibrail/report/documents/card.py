@@ -9,7 +9,7 @@ from calibrail.formatting import Scale, number, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_messages import by_sentence, verdict_summary
+from calibrail.report.documents.calibrate_sections import by_sentence, verdict_summary
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
 from calibrail.report.text import capital, group_label, group_of, plain, short
 

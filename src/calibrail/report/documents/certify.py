@@ -4,7 +4,7 @@ import shlex
 
 from calibrail.report import document as parts
 from calibrail.report.document import Json
-from calibrail.report.documents import calibrate_messages as messages
+from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import label, measures
 from calibrail.report.documents.data import known_as_copies
 from calibrail.report.messages import say, say_each

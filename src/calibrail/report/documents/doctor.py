@@ -7,7 +7,7 @@ from typing import Final
 from calibrail.formatting import percent
 from calibrail.report import document as parts
 from calibrail.report.document import Json
-from calibrail.report.documents.calibrate_messages import without_options
+from calibrail.report.documents.calibrate_sections import without_options
 from calibrail.report.documents.data import export_facts
 from calibrail.report.messages import say, say_each
 

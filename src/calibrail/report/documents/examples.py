@@ -7,7 +7,7 @@ from typing import Final
 from calibrail.formatting import Scale, count, listed
 from calibrail.report import document as parts
 from calibrail.report.document import Json, note
-from calibrail.report.documents.calibrate_messages import review_reasons
+from calibrail.report.documents.calibrate_sections import review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
 from calibrail.report.messages import say
 from calibrail.report.text import excerpt, group_label, merged, parted, short

@@ -10,7 +10,7 @@ from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Facts, Json, Text
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_messages import by_sentence, unit_words
+from calibrail.report.documents.calibrate_sections import by_sentence, unit_words
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
 from calibrail.report.text import capital, clean, estimate, plain, short
 

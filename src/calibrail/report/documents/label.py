@@ -11,7 +11,7 @@ from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_messages import verdict_summary
+from calibrail.report.documents.calibrate_sections import verdict_summary
 from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
 from calibrail.report.messages import facts, remarks, say, say_first
 from calibrail.report.text import capital, count_of

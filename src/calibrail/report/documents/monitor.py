@@ -1,19 +1,248 @@
-"""Document of monitor: log, labels, prevalence, traffic and promise."""
+"""Document of `calibrail monitor`: the promise, the traffic, and what each alarm says."""
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from math import exp
 from typing import Any, Final
 
-from calibrail.formatting import count, listed, number, percent
+from calibrail.formatting import Scale, count, listed, number, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Verdict
 from calibrail.report.documents import guardrail as log_document
-from calibrail.report.documents import monitor_messages as words
 from calibrail.report.figures import sequential as figures
 from calibrail.report.messages import facts, is_known, say, say_first, word
 from calibrail.report.text import capital, excerpt, group_label, interval, plain, share, short
+
+#: The two rates of a promise: what each is called, of which answers, and which end is asked.
+RATES: Final = {
+    "coverage": ("caught", "hallucinated", "at least"),
+    "fpr": ("flagged", "faithful", "at most"),
+}
+
+#: What is wrong where a rate is beyond its limit.
+WRONG: Final = {"coverage": "too little is caught", "fpr": "too many false alarms"}
+
+#: Length below which an interval is shown to the minute.
+_MINUTES_BELOW: Final = timedelta(days=3)
+#: New languages, or groups, that a sentence names.
+_MOST_NAMED: Final = 3
+#: Times of a log are in UTC.
+_ZONE: Final = " UTC"
+#: Share of a batch above which a draw is no small part of what it is drawn from.
+_LARGE_SHARE: Final = 0.5
+
+
+def day(time: str | None) -> str:
+    """Return the day of a time, as logs write it."""
+    return "an unknown time" if time is None else time[:10]
+
+
+def minute(time: str | None) -> str:
+    """Return a time to the minute, in UTC."""
+    return "" if time is None else f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M}{_ZONE}"
+
+
+def place(at: Json) -> str:
+    """Return where a row stands: its time, or its number where no line has one."""
+    return minute(at["time"]) or f"answer {at['row']:,}"
+
+
+def since(alarm: Json) -> str:
+    """Return since when traffic has differed, with the interval."""
+    found = alarm["since"]
+    ends = found["lower"], found["upper"]
+    low, high, when = (place(at).removesuffix(_ZONE) for at in (*ends, found))
+    if found["time"] is None:
+        return f"{when} ({low.removeprefix('answer ')} to {high.removeprefix('answer ')})"
+    if low[:10] == high[:10]:
+        return f"{when} ({low[11:]} to {high[11:]}{_ZONE})"
+    if all(at["time"] for at in ends):
+        first, last = (datetime.fromisoformat(at["time"]) for at in ends)
+        if last - first < _MINUTES_BELOW:
+            return f"{when} ({low} to {high}{_ZONE})"
+    return f"{when[:10]} ({low[:10]} to {high[:10]})"
+
+
+def moved(alarm: Json, timeline: Sequence[Json] = (), scale: Scale | None = None) -> str:
+    """Return what became of a feature, and by how much.
+
+    Parameters
+    ----------
+    alarm : mapping
+        As it stands in the file.
+    timeline : sequence of mapping
+        Periods, which name languages that the reference lacks.
+    scale : Scale, optional
+        In which numbers the user knows the score.
+    """
+    scale = scale or Scale()
+    feature, before, after = alarm["feature"], alarm["before"], alarm["after"]
+    named = word("monitor.features", feature)
+    if "shares" in before:
+        most, shares = _most_changed(before["shares"], after["shares"])
+        known = is_known(f"monitor.language_{most}")
+        named = say(f"monitor.language_{most}") if known else f"answers in {plain(most)}"
+        old, new = map(percent, shares)
+        if most == "other" and (came := _new_languages(alarm, timeline)):
+            named += f" ({listed(came)})"
+    elif "share" in before:
+        known_shares = (part["share"] for part in (before, after))
+        old, new = ("none" if share is None else percent(share) for share in known_shares)
+    else:
+        # Medians are those of bins, which end where the reference does.
+        of_feature = scale if feature == "score" else Scale()
+        old, new = (of_feature.text(part["mean"]) for part in (before, after))
+        named = f"the mean {of_feature.column or word('monitor.values', feature, named)}"
+        unit = word("monitor.units", feature, "")
+        new = f"{new} {unit}".rstrip() + _beyond(alarm["histogram"], of_feature)
+    return f"{named} went from {old} to {new}"
+
+
+def _most_changed(before: Json, after: Json) -> tuple[str, tuple[float, float]]:
+    """Return the name whose share changed most, with both; of two, the one that grew."""
+    shares = {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
+    changes = {name: (round(abs(new - old), 9), new > old) for name, (old, new) in shares.items()}
+    most = max(shares, key=changes.__getitem__)
+    return most, shares[most]
+
+
+def _new_languages(alarm: Json, timeline: Sequence[Json]) -> list[str]:
+    """Return the languages between the change and its alarm that the reference lacks."""
+    if "rarer" in {**alarm["before"]["shares"], **alarm["after"]["shares"]}:
+        return []  # Rarer ones of the reference are not known by name.
+    known, counts = {*alarm["histogram"]["names"]}, Counter[str]()
+    for period in timeline:
+        if period["row"] <= alarm["row"] and period["row"] + period["n"] > alarm["since"]["row"]:
+            counts.update(period["languages"])
+    came = [name for name, _ in counts.most_common() if name not in known]
+    more = ["others"] if len(came) > _MOST_NAMED else []
+    return [*map(plain, came[:_MOST_NAMED]), *more]
+
+
+def _beyond(histogram: Json, scale: Scale) -> str:
+    """Say what share lies beyond the edge at which both distributions differ most."""
+    edges, parts = histogram["edges"], (histogram["before"], histogram["after"])
+    if not edges or not all(map(sum, parts)):
+        return ""
+    above = [[1.0 - sum(part[: at + 1]) / sum(part) for part in parts] for at in range(len(edges))]
+    at = max(range(len(edges)), key=lambda place: abs(above[place][1] - above[place][0]))
+    old, new = (percent(max(0.0, share)) for share in above[at])
+    if old == new:  # What was always the same ends the one bin that lower values lie in, too.
+        return ""
+    return f" ({scale.suspicious} {scale.text(edges[at])}: from {old} to {new} of answers)"
+
+
+def scale_of(status: Json) -> Scale:
+    """Return in which numbers the user knows the scores of the guardrail."""
+    return Scale.of(status["score"])
+
+
+def lead(status: Json) -> list[Bullet]:
+    """Return the three answers that everybody looks for first."""
+    texts = (
+        _traffic(status),
+        _promise_status(status["promise"]),
+        _prevalence(status["prevalence"]),
+    )
+    titles = ("Traffic", "Promise", "Hallucinations")
+    return [Bullet(capital(text), title) for text, title in zip(texts, titles, strict=True)]
+
+
+def _traffic(status: Json) -> str:
+    traffic, reference = status["traffic"], status["traffic"]["reference"]
+    if traffic["alarms"]:
+        latest = traffic["alarms"][-1]
+        change = moved(latest, status["timeline"], scale_of(status))
+        return say("monitor.changed", traffic, since=since(latest), change=change)
+    seen = status["n"] - (0 if reference["given"] else reference["n"])
+    cases = {"monitor.too_early": not reference["complete"], "monitor.no_change": True}
+    return say_first(cases, reference, seen=seen)
+
+
+def _promise_status(promise: Json) -> str:
+    decided, n, until = promise["decided"] or {}, promise["n_labels"], promise["until"]
+    # Where each group has to be shown, those that are not are named.
+    names = [item["group"] for item in promise["groups"] if item["state"] != "kept"]
+    more = ["others"] if len(names) > _MOST_NAMED else []
+    groups = [*map(group_label, names[:_MOST_NAMED]), *more]
+    not_shown = say("monitor.groups_not_shown", groups=groups) if promise.get("each") else ""
+    later, up_to = promise.get("n_later", 0), ""
+    if until is not None and later > 0:
+        # Labels reach up to then, where answers drawn later wait for theirs.
+        up_to = say("monitor.up_to", day=day(until["time"]), n_later=later)
+    return say_first(
+        {
+            "monitor.no_limits": not any(promise["limits"].values()),
+            "monitor.broken": decided,
+            "monitor.drawn_without_labels": not n and promise["n_drawn"],
+            "monitor.no_labels": not n,
+            "monitor.kept": promise["state"] == "kept",
+            "monitor.undecided": True,
+        },
+        promise,
+        decided,
+        wrong=WRONG.get(decided.get("rate", "")),
+        day=day(decided.get("time")),
+        rates=rates(promise) if n else "",
+        up_to=up_to,
+        groups=f" {not_shown}" if names and not_shown else "",
+    )
+
+
+def fallen_groups(promise: Json) -> Iterator[str]:
+    """Name the groups that are broken where the state of all answers does not."""
+    decided = promise["decided"]
+    for group in promise["groups"]:
+        at, name = group["decided"], group["group"]
+        if at is not None and (decided is None or decided["group"] != name):
+            wrong, when = WRONG[at["rate"]], day(at["time"])
+            yield say("monitor.group_broken", group=name, wrong=wrong, day=when)
+
+
+def alike(promise: Json, clustered: bool) -> Iterator[str]:
+    """Say that answers which belong together make errors more frequent than stated."""
+    repeated = promise.get("repeated", 0)
+    if promise["n_labels"] and (clustered or repeated):
+        yield say("monitor.shared_questions", repeated=repeated)
+
+
+def rates(promise: Json) -> str:
+    """Return both rates beside what was promised."""
+    return listed(
+        [
+            say(
+                "monitor.rate",
+                verb=verb,
+                whom=whom,
+                end=end,
+                value=promise[name],
+                limit=promise["limits"][name],
+            )
+            for name, (verb, whom, end) in RATES.items()
+            if promise[name]["estimate"] is not None
+        ]
+    )
+
+
+def _prevalence(prevalence: Json) -> str:
+    if prevalence["lower"] is None or (prevalence["lower"] <= 0.0 and prevalence["upper"] >= 1.0):
+        return say("monitor.unknown_prevalence")
+    until = (prevalence["labels"] or {}).get("until")
+    assumption = say(f"monitor.assumes_{prevalence['assumption']}")
+    when = day(until["time"]) if until else ""
+    return say("monitor.prevalence", prevalence=prevalence, day=when, assumption=assumption)
+
+
+def drawn_share(promise: Json) -> str:
+    """Say what is only about right where most of a small log was drawn."""
+    drawn = promise.get("largest_share")
+    if drawn is None or drawn <= _LARGE_SHARE:
+        return ""
+    return say("monitor.drawn_share", drawn=drawn)
+
 
 #: Findings that are shown in a terminal; the page shows all that the file names.
 _MOST: Final = 3
@@ -43,8 +272,8 @@ def log_section(found: Json) -> parts.Section:
         *((capital(log_document.skipped(code)), f"{n:,}") for code, n in found["skipped"].items()),
         ("Missing", f"{found['missing']:,}" if found["missing"] else ""),
         *((f"Of {plain(key)[:19]}...", f"{n:,}") for key, n in found["other_guardrails"].items()),
-        ("From", words.minute(found["from"])),
-        ("Until", words.minute(found["to"])),
+        ("From", minute(found["from"])),
+        ("Until", minute(found["to"])),
     ]
     sentences = [log_document.sentence(finding, of_watch=True) for finding in found["findings"]]
     return parts.section(
@@ -134,15 +363,15 @@ def _message(code: str, otherwise: str) -> str:
 
 def traffic_section(status: Json) -> parts.Section:
     """Return whether traffic has changed: alarms, figures, and the answers behind them."""
-    traffic, timeline, scale = status["traffic"], status["timeline"], words.scale_of(status)
+    traffic, timeline, scale = status["traffic"], status["timeline"], scale_of(status)
     title, promise, table = "Changes of the traffic", "", None
     if alarms := traffic["alarms"]:
         heads = parts.texts("Alarm", "What moved", "Since (95% interval)")
         rows = [
             (
-                words.place(alarm),
-                capital(words.moved(alarm, timeline, scale)),
-                words.since(alarm),
+                place(alarm),
+                capital(moved(alarm, timeline, scale)),
+                since(alarm),
                 number(alarm["e_value"], 3),
             )
             for alarm in alarms
@@ -196,8 +425,8 @@ def _answers(alarm: Json) -> parts.Folded:
     if rows:
         table = parts.Table("Answers behind the alarm", parts.texts("Answer", "In the log"), rows)
         blocks += [table, parts.note(say("monitor.texts_missing"))]
-    n, place = len(alarm["examples"]), words.place(alarm)
-    return parts.folded(say("monitor.answers_behind", n=n, place=place), *blocks)
+    behind = say("monitor.answers_behind", n=len(alarm["examples"]), place=place(alarm))
+    return parts.folded(behind, *blocks)
 
 
 def _quote(about: str, text: Any) -> Iterator[parts.QuotedText]:
@@ -235,7 +464,7 @@ def document(
         subject=plain(guardrail),
         headline=f"{state}{', traffic has changed' if traffic['alarm'] else ''}",
         verdict=verdict,
-        lead=words.lead(status),
+        lead=lead(status),
         tiles=tuple(_tiles(status)),
         blocks=(
             parts.section("What was flagged", flags, where="page"),
@@ -265,7 +494,7 @@ def _tiles(status: Json) -> Iterator[parts.Tile]:
     value = share(prevalence) if known else "unknown"
     yield parts.Tile("Hallucinated", value, interval(prevalence) if known or bounded else "")
     if status["from"]:
-        span = " to ".join(dict.fromkeys(words.day(status[end]) for end in ("from", "to")))
+        span = " to ".join(dict.fromkeys(day(status[end]) for end in ("from", "to")))
     yield parts.Tile("Answers", f"{status['n']:,}", span)
     waiting = f"{promise['n_pending']:,} waiting" if promise["n_pending"] else ""
     yield parts.Tile("Labels", f"{promise['n_labels']:,}", waiting)
@@ -293,7 +522,7 @@ def _promise(status: Json) -> parts.Section:
     for name, called, sign in (("coverage", "Caught", ">="), ("fpr", "False alarms (FPR)", "<=")):
         value, limit = promise[name], limits[name]
         asked = "no limit" if limit is None else f"{sign} {percent(limit)}"
-        of = "" if value.get("n") is None else f"{value['n']:,} {words.RATES[name][1]}"
+        of = "" if value.get("n") is None else f"{value['n']:,} {RATES[name][1]}"
         rows.append((called, share(value), interval(value), asked, parts.Cell(of, style="muted")))
     columns = (
         parts.TableColumn("Rate", brief=""),
@@ -305,7 +534,7 @@ def _promise(status: Json) -> parts.Section:
         title,
         parts.Table(title, columns, rows),
         parts.Text(_evidence(promise)),
-        parts.Text(words.drawn_share(promise)),
+        parts.Text(drawn_share(promise)),
         parts.note(say("monitor.intervals", promise)),
         *(_figure(*item, status) for item in drawn if len(promise["course"]["draw"]) > 1),
     )
@@ -324,15 +553,15 @@ def _evidence(promise: Json) -> str:
         return say(
             "monitor.evidence_broken",
             decided,
-            wrong=words.WRONG[decided["rate"]],
+            wrong=WRONG[decided["rate"]],
             won=exp(min(50.0, decided["log_wealth"])),
             goal=exp(decided["at"]),
-            day=words.day(decided["time"]),
-            restart_day=words.day(again["time"]) if again else "",
+            day=day(decided["time"]),
+            restart_day=day(again["time"]) if again else "",
         )
     if promise["state"] == "kept":
         since = promise["since"]
-        return say("monitor.evidence_kept", since, day=words.day(since["time"]))
+        return say("monitor.evidence_kept", since, day=day(since["time"]))
     return say("monitor.evidence_undecided")
 
 
@@ -360,19 +589,19 @@ def _warnings(status: Json) -> Iterator[str]:
     promise, flags = status["promise"], status["prevalence"]["flags"]
     if not status["log"]["whole"]:
         yield say("monitor.log_not_whole")
-    yield from words.fallen_groups(promise)
-    yield from words.alike(promise, "clustered" in flags.get("notes", ()))
+    yield from fallen_groups(promise)
+    yield from alike(promise, "clustered" in flags.get("notes", ()))
     # Whether the latest labels differ from the promise is a warning, and no verdict.
     lately = promise["lately"]
     if lately and lately["alarm"]:
-        day, wrong = words.day(lately["since"]["time"]), words.WRONG[lately["rate"]]
-        yield say("monitor.lately", lately, day=day, wrong=wrong)
+        since = day(lately["since"]["time"])
+        yield say("monitor.lately", lately, day=since, wrong=WRONG[lately["rate"]])
     yield from unread(status)
 
 
 def _next_step(status: Json) -> str:
     promise, traffic = status["promise"], status["traffic"]
-    since = traffic["since"] and words.day(traffic["since"])
+    since = traffic["since"] and day(traffic["since"])
     return say_first(
         {
             "monitor.make_anew": promise["state"] == "broken",

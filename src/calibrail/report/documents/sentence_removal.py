@@ -10,7 +10,7 @@ from calibrail.formatting import Scale, count, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json, Section, Text, section
-from calibrail.report.documents import calibrate_messages as messages
+from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import trimmed_examples, trimmed_in_terminal

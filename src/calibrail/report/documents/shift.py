@@ -8,7 +8,7 @@ from calibrail.formatting import Scale, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
-from calibrail.report.documents import calibrate_messages
+from calibrail.report.documents import calibrate_sections
 from calibrail.report.documents.measures import part_note
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import shift_svg
@@ -109,7 +109,7 @@ def _at_cost(what: str, fpr: Json) -> str:
 def _next_step(content: Json) -> str:
     findings = {item["finding"] for item in content["tests"]}
     if BROKEN in findings:
-        return say("shift.calibrate_again", groups=calibrate_messages.for_groups(content))
+        return say("shift.calibrate_again", groups=calibrate_sections.for_groups(content))
     return say("shift.label_more" if findings == {UNTESTED} else "shift.watch")
 
 
