@@ -403,16 +403,12 @@ def test_what_failed_is_asked_again_by_the_next_decision(answers: Path) -> None:
     assert second.score is not None
 
 
-@pytest.mark.parametrize(
-    ("fault", "why"), [("400", "refused the last"), ("500", "answered none of the last")]
-)
-def test_an_endpoint_that_fails_every_time_ends_the_run(
-    answers: Path, fault: str, why: str
-) -> None:
+@pytest.mark.parametrize("fault", ["400", "500"])
+def test_an_endpoint_that_fails_every_time_ends_the_run(answers: Path, fault: str) -> None:
     with (
         ChatServer(faults=always(fault)) as server,
         limit_calls(CallLimits(attempts=2)),
-        pytest.raises(ModelError, match=why),
+        pytest.raises(ModelError, match="answered none of the last"),
     ):
         calibrate(answers, spec(server), alpha=0.2)
     assert len(server.seen) < 160

@@ -128,7 +128,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_begins(tmp_p
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="nothing can be written there"):
         require_writable(tmp_path / "file" / "watch")
-    with pytest.raises(InputError, match="reads the decision log; name its folder"):
+    with pytest.raises(InputError, match="is about the decision log; name its folder"):
         ServeOptions(monitor=tmp_path)
 
 

@@ -361,7 +361,8 @@ class Guardrail(Shown):
         self, examples: Source, block: int = 256, alone: bool = False
     ) -> Iterator[decision.Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
-        iterator = iter(self._examples(examples))
+        # A generator, since what reads a source refuses to be begun again.
+        iterator = (example for example in self._examples(examples))
         while batch := list(islice(iterator, block)):
             yield from self._decided(batch, alone)
 

@@ -271,6 +271,8 @@ def _decided(content: Json) -> str:
         held = f" {say('label.behind_an_open_one', counts)}"
     if counts["exhausted"]:
         drawn = f" {say('label.drawn')}"
+    if needed is None and not (watches or certifies):
+        return drawn.strip()
     # How far thresholds from so many labels differ, and those from more.
     spans = dict(
         zip(("now", "twice", "four"), content.get("coverage_to_expect") or (), strict=False)
@@ -285,7 +287,7 @@ def _decided(content: Json) -> str:
             "label.undecided": certifies,
             "label.enough": counts["decided"],
             "label.few_faithful_to_test": counts["missing"] == 0,
-            "label.enough_if_settled": not certifies and not watches and counts["found"] >= needed,
+            "label.enough_if_settled": needed is not None and counts["found"] >= needed,
             "label.more_needed": True,
         },
         counts,
