@@ -39,9 +39,9 @@ from calibrail.conformal import (
     three_way,
 )
 from calibrail.conformal.bounds import local_level
+from calibrail.conformal.false_discovery import shared_level
 from calibrail.conformal.power import Assumption, plan
 from calibrail.conformal.risk_control import control_risks
-from calibrail.conformal.selection import shared_level
 from calibrail.options import Promise, Requirement
 
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)

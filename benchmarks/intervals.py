@@ -26,7 +26,7 @@ from calibrail.evaluation.judge_agreement import (
     rogan_gladen,
     trusted,
 )
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_test, partial_auroc
 from calibrail.evaluation.stats.tests import overlap, rank_correlation
 from calibrail.evaluation.winner import Candidate, Candidates, FalseAlarms, matched_coverage

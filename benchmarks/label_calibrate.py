@@ -24,8 +24,8 @@ from scipy.special import expit, ndtri
 from scipy.stats import binom, nbinom, norm
 
 from calibrail.conformal import rank
+from calibrail.conformal.sequential.audited_calibration import informative
 from calibrail.conformal.sequential.betting import FRACTIONS, largest_bets, mixture
-from calibrail.conformal.sequential.importance_weighted import informative
 from calibrail.data.reading import read_all
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.options import Drawing, Guarantee

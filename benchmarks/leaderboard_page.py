@@ -27,7 +27,7 @@ from results import write
 
 import calibrail
 from calibrail.data import Example, read
-from calibrail.data.formats import digest_files, open_source
+from calibrail.data.sources import digest_files, open_source
 from calibrail.engine import score_examples
 from calibrail.models.embeddings import load_encoder
 from calibrail.options import ReadOptions

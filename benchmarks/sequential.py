@@ -20,8 +20,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from calibrail.conformal import Assumption, plan
+from calibrail.conformal.sequential.audited_calibration import features, fitted
 from calibrail.conformal.sequential.forecast import Draw, Learner, Units, follow, gaussian
-from calibrail.conformal.sequential.importance_weighted import features, fitted
 from calibrail.options import Drawing, Promise, Requirement
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal.rule import Rule, fit_rule
+from calibrail.conformal.threshold_rule import Rule, fit_rule
 from calibrail.evaluation import (
     Comparison,
     Others,

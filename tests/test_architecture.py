@@ -18,7 +18,7 @@ MOST_PARAMETERS = 9
 COLLECTED = "options_from_keywords"
 FEWEST_WORDS = 5
 #: Private to users, not to the rooms above: checks of arrays.
-SHARED = ("calibrail.conformal.validation",)
+SHARED = ("calibrail.conformal.argument_checks",)
 #: Rooms in which a module has the name of its command or framework.
 OWN_NAMES = ("cli", "pipelines", "report/documents", "integrations")
 #: Modules whose names still occur in two rooms; this list only shrinks.

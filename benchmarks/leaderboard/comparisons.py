@@ -18,7 +18,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Bound
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation.compare import SCHEMA as COMPARE_SCHEMA
-from calibrail.evaluation.sample import CLASSES
+from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.options import fields
 from calibrail.pipelines.run import read_json, write_run
 from calibrail.scores.table import RESERVED

@@ -29,9 +29,9 @@ from calibrail.conformal import (
     rank,
     storey_share,
 )
+from calibrail.conformal.argument_checks import Bools, Ints
 from calibrail.conformal.bounds import interval, proof_level
 from calibrail.conformal.risk_control import CandidateSearch, Method, control_risks
-from calibrail.conformal.validation import Bools, Ints
 from calibrail.options import Requirement
 
 from .check import CONFIDENCE, DELTA, Check, Floats, Observation, Setting, below, draw, quantile

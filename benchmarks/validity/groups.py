@@ -26,8 +26,8 @@ from calibrail.conformal import (
     p_values,
     storey_share,
 )
-from calibrail.conformal.groups import joined
-from calibrail.conformal.validation import Ints
+from calibrail.conformal.argument_checks import Ints
+from calibrail.conformal.group_thresholds import joined
 
 from .check import DELTA, Check, Floats, Observation, Setting, as_score, below, draw
 

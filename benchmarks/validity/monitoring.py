@@ -17,9 +17,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import labelling_probability
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.change_point import N_BETS, alarm_threshold, shiryaev_roberts, stream_ranks
 from calibrail.conformal.sequential.forecast import gaussian
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.labelling.log_sampling import LabelledSample
 from calibrail.monitoring.history import FEATURES, Bins, learn_bins, rows_for_bins
 from calibrail.monitoring.promise import LabelledBets, Rate

@@ -16,15 +16,15 @@ from typing import Final
 import numpy as np
 from scipy.special import expit, ndtri
 
-from calibrail.conformal.sequential.forecast import Draw, Units, follow, gaussian
-from calibrail.conformal.sequential.importance_weighted import (
+from calibrail.conformal.argument_checks import Bools
+from calibrail.conformal.sequential.audited_calibration import (
     AuditedScores,
     calibrate_audited,
     grid_of,
     labelling_probability,
 )
+from calibrail.conformal.sequential.forecast import Draw, Units, follow, gaussian
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.conformal.validation import Bools
 from calibrail.errors import TooFewExamplesError
 from calibrail.options import Drawing, Promise, Requirement
 from calibrail.options.labelling import LabellingDesign

@@ -6,7 +6,7 @@ are sorted uniform numbers, so the probability that a band fails is known; it is
 another recursion than the one that made the band.
 
 Ceilings: answers are drawn one after another and labelled as
-``calibrail.conformal.sequential.importance_weighted`` says;
+``calibrail.conformal.sequential.audited_calibration`` says;
 what is not labelled is not used.
 
 Covariate shift: a feature x is standard normal in the calibration data and shifted in production;
@@ -33,8 +33,8 @@ from calibrail.conformal import (
     simultaneous_band,
     three_way,
 )
+from calibrail.conformal.argument_checks import Bools
 from calibrail.conformal.bounds import Method
-from calibrail.conformal.validation import Bools
 
 from .check import (
     CONFIDENCE,

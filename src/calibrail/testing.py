@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.data.formats import Source
 from calibrail.data.sentences import sentence_examples
+from calibrail.data.sources import Source
 from calibrail.errors import InputError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Requirement

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from calibrail.conformal.sequential.importance_weighted import learnt_guess
+from calibrail.conformal.sequential.audited_calibration import learnt_guess
 from calibrail.options import Drawing, Requirement
 
 

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 import calibrail
-from calibrail.cli import evaluate as command
+from calibrail.cli import evidence as command
 from calibrail.errors import DataError, InputError
 from calibrail.pipelines.agree import agree
 from calibrail.scores.registry import build_column

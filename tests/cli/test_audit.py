@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from calibrail.cli import evaluate as command
+from calibrail.cli import evidence as command
 from calibrail.errors import DataError, InputError
 from tests.answers import rows, write
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from calibrail.cli import calibrate as command
+from calibrail.cli import start as command
 from calibrail.conformal import Assumption, plan_sequential
 from calibrail.errors import InputError
 from calibrail.options import Requirement
@@ -90,7 +90,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_the_command_imports_no_heavy_library() -> None:
     code = (
-        "import sys; import calibrail.cli.calibrate; "
+        "import sys; import calibrail.cli.start; "
         "sys.exit(bool({'numpy', 'scipy', 'matplotlib', 'rich.console'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

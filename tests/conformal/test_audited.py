@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from calibrail.conformal import Calibration, calibrate_threshold
-from calibrail.conformal.rule import Rule
-from calibrail.conformal.sequential.importance_weighted import (
+from calibrail.conformal.sequential.audited_calibration import (
     AuditedCalibration,
     AuditedScores,
     audited_verdict,
@@ -20,6 +19,7 @@ from calibrail.conformal.sequential.importance_weighted import (
     grid_of,
     labelling_probability,
 )
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options import Drawing, Promise, Requirement
 

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import xlog1py, xlogy
 
 from calibrail.conformal import confidence_sequence, log_wealth
-from calibrail.conformal.validation import Bools, Floats
+from calibrail.conformal.argument_checks import Bools, Floats
 
 DELTA = 0.1
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrail.conformal.sequential.forecast import labels_left
-from calibrail.conformal.sequential.test import SequentialTest, UnsureTest
+from calibrail.conformal.sequential.sequential_test import SequentialTest, UnsureTest
 from calibrail.options import Drawing, Requirement
 
 REQUIRED = Requirement(0.25, 0.8, 0.9)

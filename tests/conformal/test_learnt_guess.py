@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from calibrail.conformal.sequential.importance_weighted import features, fitted, learnt_guess
+from calibrail.conformal.sequential.audited_calibration import features, fitted, learnt_guess
 
 values = st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(float("nan"))), min_size=1, max_size=12)
 

@@ -20,7 +20,7 @@ from calibrail.conformal import (
     fit_rule,
     overlapping_groups,
 )
-from calibrail.conformal.groups import joined
+from calibrail.conformal.group_thresholds import joined
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options import Promise
 

@@ -17,7 +17,7 @@ from calibrail.conformal.sequential.betting import (
     restart_shares,
     weighted_bets,
 )
-from calibrail.conformal.sequential.test import SequentialTest
+from calibrail.conformal.sequential.sequential_test import SequentialTest
 from calibrail.options import Drawing, Requirement
 
 REQUIRED = Requirement(max_fpr=0.2, min_coverage=0.9, confidence=0.95)

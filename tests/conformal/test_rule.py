@@ -23,7 +23,7 @@ from calibrail.conformal import (
     minimum_n,
     three_way,
 )
-from calibrail.conformal.rule import upper_calibration
+from calibrail.conformal.threshold_rule import upper_calibration
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options import Promise
 

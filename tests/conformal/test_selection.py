@@ -13,7 +13,7 @@ from scipy.stats import false_discovery_control
 from statsmodels.stats.multitest import multipletests
 
 from calibrail.conformal import conformal_selection, discoveries, minimum_n_for_selection, p_values
-from calibrail.conformal.selection import _crossed, _limits, _ranks, shared_level
+from calibrail.conformal.false_discovery import _crossed, _limits, _ranks, shared_level
 from calibrail.errors import InputError
 
 CHECK = settings(max_examples=40, deadline=None)

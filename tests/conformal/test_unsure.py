@@ -5,7 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
+from calibrail.conformal.sequential.sequential_test import (
+    SequentialTest,
+    UnsureTest,
+    course_of_intervals,
+)
 from calibrail.errors import InputError
 from calibrail.options import Drawing, Requirement
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import calibrail.data.formats as formats
+import calibrail.data.sources as formats
 from calibrail.data import Example, Filtered, RowProblem, SourceRow, read
 from calibrail.errors import InputError
 from tests.rows import good

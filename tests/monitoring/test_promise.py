@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from calibrail.conformal.sequential.test import SequentialTest, UnsureTest
+from calibrail.conformal.sequential.sequential_test import SequentialTest, UnsureTest
 from calibrail.labelling.log_sampling import LabelledSample
 from calibrail.monitoring import promise
 from calibrail.monitoring import promise as draws

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibrail.data.example import Example
-from calibrail.data.formats import example_path
+from calibrail.data.sources import example_path
 from calibrail.errors import DataError
 from calibrail.options import ReadOptions, SplitOptions
 from calibrail.pipelines.audit import audit

@@ -15,7 +15,7 @@ from scipy.stats import binom, norm
 
 import calibrail
 from calibrail import Example, Guardrail, Requirement
-from calibrail.conformal.sequential.importance_weighted import AuditedCalibration
+from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.options import Drawing, Promise, RecalibrateOptions
 from calibrail.pipelines.recalibrate import Recalibration

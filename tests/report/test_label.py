@@ -9,7 +9,7 @@ import pytest
 
 from calibrail.conformal import SequentialTest
 from calibrail.conformal.sequential.forecast import labels_left
-from calibrail.conformal.sequential.test import UnsureTest
+from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.formatting import percent
 from calibrail.options import Drawing, Requirement
 from calibrail.report.document import Table, Text, all_blocks

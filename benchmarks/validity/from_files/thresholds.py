@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 import calibrail
 from calibrail.conformal import OverlappingCalibration
-from calibrail.conformal.groups import THIRDS, joined, third
+from calibrail.conformal.group_thresholds import THIRDS, joined, third
 
 from ..check import DELTA, Check, MeanCheck, Setting
 from .files import ALONE, LARGE_ARE_HARD, QUESTIONS, SCORE, SEPARATION, folder

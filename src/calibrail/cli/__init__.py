@@ -16,14 +16,12 @@ from calibrail.working_folder import working_folder
 
 #: The panels of the help, and in each the module of this package that holds some commands.
 _PANELS: Final = (
-    ("Start", "calibrate", ("doctor", "score", "calibrate", "compare", "plan")),
-    ("Evidence", "decide", ("certify",)),
-    ("Evidence", "evaluate", ("audit", "shift", "agree")),
-    ("Evidence", "guardrail", ("explain",)),
-    ("Ship", "guardrail", ("export", "keygen", "verify", "card")),
-    ("Operate", "decide", ("check", "select", "serve")),
+    ("Start", "start", ("doctor", "score", "calibrate", "compare", "plan")),
+    ("Evidence", "evidence", ("certify", "audit", "shift", "agree", "explain")),
+    ("Ship", "ship", ("export", "keygen", "verify", "card")),
+    ("Operate", "operate", ("check", "select", "serve")),
     ("Operate", "monitor", ("monitor",)),
-    ("Operate", "decide", ("cache",)),
+    ("Operate", "operate", ("cache",)),
     ("Label", "label", ("label", "audit-sample", "recalibrate")),
 )
 COMMANDS: Final = {name: module for _, module, names in _PANELS for name in names}

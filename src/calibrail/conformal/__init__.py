@@ -17,10 +17,17 @@ from calibrail.conformal.certificate import flip_tolerance as flip_tolerance
 from calibrail.conformal.certificate import holm as holm
 from calibrail.conformal.certificate import joint_certificate as joint_certificate
 from calibrail.conformal.certificate import smallest_limit as smallest_limit
-from calibrail.conformal.groups import ClusteredCalibration as ClusteredCalibration
-from calibrail.conformal.groups import GroupedCalibration as GroupedCalibration
-from calibrail.conformal.groups import calibrate_clusters as calibrate_clusters
-from calibrail.conformal.groups import calibrate_groups as calibrate_groups
+from calibrail.conformal.false_discovery import Discoveries as Discoveries
+from calibrail.conformal.false_discovery import Selection as Selection
+from calibrail.conformal.false_discovery import conformal_selection as conformal_selection
+from calibrail.conformal.false_discovery import discoveries as discoveries
+from calibrail.conformal.false_discovery import labelled_share as labelled_share
+from calibrail.conformal.false_discovery import minimum_n_for_selection as minimum_n_for_selection
+from calibrail.conformal.false_discovery import storey_share as storey_share
+from calibrail.conformal.group_thresholds import ClusteredCalibration as ClusteredCalibration
+from calibrail.conformal.group_thresholds import GroupedCalibration as GroupedCalibration
+from calibrail.conformal.group_thresholds import calibrate_clusters as calibrate_clusters
+from calibrail.conformal.group_thresholds import calibrate_groups as calibrate_groups
 from calibrail.conformal.overlapping_groups import OverlappingCalibration as OverlappingCalibration
 from calibrail.conformal.overlapping_groups import calibrate_overlapping as calibrate_overlapping
 from calibrail.conformal.power import Assumption as Assumption
@@ -32,18 +39,9 @@ from calibrail.conformal.risk_control import Risk as Risk
 from calibrail.conformal.risk_control import RiskControl as RiskControl
 from calibrail.conformal.risk_control import control_risks as control_risks
 from calibrail.conformal.risk_control import parse_risk as parse_risk
-from calibrail.conformal.rule import DECISIONS as DECISIONS
-from calibrail.conformal.rule import Rule as Rule
-from calibrail.conformal.rule import fit_rule as fit_rule
-from calibrail.conformal.rule import least_withheld as least_withheld
-from calibrail.conformal.rule import three_way as three_way
-from calibrail.conformal.selection import Discoveries as Discoveries
-from calibrail.conformal.selection import Selection as Selection
-from calibrail.conformal.selection import conformal_selection as conformal_selection
-from calibrail.conformal.selection import discoveries as discoveries
-from calibrail.conformal.selection import labelled_share as labelled_share
-from calibrail.conformal.selection import minimum_n_for_selection as minimum_n_for_selection
-from calibrail.conformal.selection import storey_share as storey_share
+from calibrail.conformal.sequential.audited_calibration import (
+    labelling_probability as labelling_probability,
+)
 from calibrail.conformal.sequential.betting import confidence_sequence as confidence_sequence
 from calibrail.conformal.sequential.betting import estimated_labels as estimated_labels
 from calibrail.conformal.sequential.betting import log_wealth as log_wealth
@@ -52,12 +50,11 @@ from calibrail.conformal.sequential.forecast import LabelsToExpect as LabelsToEx
 from calibrail.conformal.sequential.forecast import SequentialPlan as SequentialPlan
 from calibrail.conformal.sequential.forecast import labels_left as labels_left
 from calibrail.conformal.sequential.forecast import plan_sequential as plan_sequential
-from calibrail.conformal.sequential.importance_weighted import (
-    labelling_probability as labelling_probability,
+from calibrail.conformal.sequential.sequential_test import (
+    SequentialCertificate as SequentialCertificate,
 )
-from calibrail.conformal.sequential.test import SequentialCertificate as SequentialCertificate
-from calibrail.conformal.sequential.test import SequentialTest as SequentialTest
-from calibrail.conformal.sequential.test import UnsureTest as UnsureTest
+from calibrail.conformal.sequential.sequential_test import SequentialTest as SequentialTest
+from calibrail.conformal.sequential.sequential_test import UnsureTest as UnsureTest
 from calibrail.conformal.threshold import GUARANTEES as GUARANTEES
 from calibrail.conformal.threshold import Calibration as Calibration
 from calibrail.conformal.threshold import WeightedCalibration as WeightedCalibration
@@ -67,6 +64,11 @@ from calibrail.conformal.threshold import flags as flags
 from calibrail.conformal.threshold import minimum_n as minimum_n
 from calibrail.conformal.threshold import p_values as p_values
 from calibrail.conformal.threshold import rank as rank
+from calibrail.conformal.threshold_rule import DECISIONS as DECISIONS
+from calibrail.conformal.threshold_rule import Rule as Rule
+from calibrail.conformal.threshold_rule import fit_rule as fit_rule
+from calibrail.conformal.threshold_rule import least_withheld as least_withheld
+from calibrail.conformal.threshold_rule import three_way as three_way
 from calibrail.options.guarantee import Guarantee as Guarantee
 from calibrail.options.guarantee import Promise as Promise
 from calibrail.options.guarantee import Undefined as Undefined

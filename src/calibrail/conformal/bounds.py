@@ -38,10 +38,10 @@ from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import betainccinv, betaincinv, betaln, gammaln, xlogy
 
-from calibrail.conformal import validation
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.betting import FRACTIONS, lowest_limit, mixture
 from calibrail.conformal.threshold import Calibration, first_where
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.fields import one_of
 from calibrail.serialization import Record
@@ -105,7 +105,7 @@ class ClassCounts:
 
     def __post_init__(self) -> None:
         for part, n in (("caught", "n_hallucinated"), ("false_alarms", "n_faithful")):
-            checked = validation.counts(getattr(self, part), getattr(self, n), (part, n))
+            checked = argument_checks.counts(getattr(self, part), getattr(self, n), (part, n))
             for name, value in zip((part, n), checked, strict=True):
                 object.__setattr__(self, name, value)
 
@@ -139,8 +139,8 @@ def clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float
     >>> [round(end, 4) for end in clopper_pearson(7, 100, 0.95)]
     [0.0286, 0.1389]
     """
-    count, n = validation.counts(count, n)
-    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
+    count, n = argument_checks.counts(count, n)
+    tail = (1.0 - argument_checks.share(confidence, "confidence")) / 2.0
     lower = 0.0 if count == 0 else float(betaincinv(count, n - count + 1, tail))
     upper = 1.0 if count == n else float(betainccinv(count + 1, n - count, tail))
     return lower, upper
@@ -168,7 +168,7 @@ def proof_level(confidence: float) -> float:
 
 def exact_bound(count: int, n: int, confidence: float) -> Bound:
     """Return the Clopper-Pearson interval with its estimate and counts."""
-    count, n = validation.counts(count, n)
+    count, n = argument_checks.counts(count, n)
     lower, upper = clopper_pearson(count, n, confidence)
     return Bound(count / n if n else None, lower, upper, count, n, "clopper-pearson", confidence)
 
@@ -292,8 +292,8 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
     >>> bound.estimate, round(bound.lower, 3), round(bound.upper, 3)
     (0.8125, 0.753, 0.866)
     """
-    level = validation.share(confidence, "confidence")
-    shares = validation.rates(values, "values", "value")
+    level = argument_checks.share(confidence, "confidence")
+    shares = argument_checks.rates(values, "values", "value")
     n, tail, total = len(shares), (1.0 - level) / 2.0, math.fsum(shares.tolist())
     if not n:
         return MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", level)
@@ -305,8 +305,8 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
 
 def mean_at_least(values: ArrayLike, confidence: float) -> float:
     """Return the lower end alone, which errs with at most 1 - ``confidence``."""
-    level = validation.share(confidence, "confidence")
-    shares = validation.rates(values, "values", "value")
+    level = argument_checks.share(confidence, "confidence")
+    shares = argument_checks.rates(values, "values", "value")
     if not len(shares):
         return 0.0
     return min(_lower(shares, 1.0 - level), math.fsum(shares.tolist()) / len(shares))
@@ -339,13 +339,16 @@ def further_values(
     >>> [further_values(seen, limit, 0.05, 0.025) for limit in (0.7, 0.75, 0.8125, 0.85)]
     [0, 33, None, 166]
     """
-    shares, edge = validation.rates(values, "values", "value"), validation.rate(limit, "limit")
+    shares, edge = (
+        argument_checks.rates(values, "values", "value"),
+        argument_checks.rate(limit, "limit"),
+    )
     mean = math.fsum(shares.tolist()) / max(1, len(shares))
     if not len(shares) or mean == edge:
         return None
     above = mean > edge
     name = "above_error" if above else "below_error"
-    tail = validation.share(above_error if above else below_error, name)
+    tail = argument_checks.share(above_error if above else below_error, name)
 
     def shown(extra: int) -> bool:
         again = np.resize(shares, len(shares) + extra)
@@ -415,9 +418,9 @@ def coverage_band(
     (178, 198)
     """
     k, n = calibration if isinstance(calibration, tuple) else (calibration.rank, calibration.n)
-    k, n = validation.counts(k, n, ("rank", "n"))
-    m = validation.whole(m, "m")
-    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
+    k, n = argument_checks.counts(k, n, ("rank", "n"))
+    m = argument_checks.whole(m, "m")
+    tail = (1.0 - argument_checks.share(confidence, "confidence")) / 2.0
     if k == 0:
         if isinstance(calibration, tuple):
             raise InputError("rank must be at least 1; got 0")
@@ -539,7 +542,7 @@ class SimultaneousBand(Record):
         thresholds : array-like of float, shape (m,)
             No NaN; above every score the share is 0, and the band there is that of no score.
         """
-        edges = validation.defined(thresholds, "thresholds")
+        edges = argument_checks.defined(thresholds, "thresholds")
         place = np.searchsorted(self.thresholds, edges, side="left")
         none = simultaneous_bounds(np.zeros(1, np.int64), self.n, self.confidence, self.method)
         share = np.append(self.share, 0.0)
@@ -582,7 +585,7 @@ def simultaneous_band(
     >>> [round(float(x[5]), 3) for x in (band.lower, band.share, band.upper)]
     [0.814, 0.95, 1.0]
     """
-    level = validation.share(confidence, "confidence")
+    level = argument_checks.share(confidence, "confidence")
     one_of(method, METHODS, "method")
     thresholds, share = attainable_coverages(scores)
     n = np.size(scores)
@@ -611,7 +614,7 @@ def attainable_coverages(scores: ArrayLike) -> tuple[Floats, Floats]:
     >>> thresholds.tolist(), coverages.round(3).tolist()
     ([0.0, 1.0], [1.0, 0.667])
     """
-    values = validation.finite(scores)
+    values = argument_checks.finite(scores)
     thresholds, repeats = np.unique(values, return_counts=True)
     below = np.cumsum(repeats) - repeats
     return thresholds, (len(values) - below) / len(values)

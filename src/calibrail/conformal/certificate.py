@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincc
 
-from calibrail.conformal import bounds, validation
+from calibrail.conformal import argument_checks, bounds
+from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
-from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError
 from calibrail.formatting import listed, percent
 from calibrail.options.guarantee import Requirement
@@ -70,7 +70,7 @@ def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipToleran
     >>> flip_tolerance(ClassCounts(290, 300, 20, 400), Requirement(min_coverage=0.9, max_fpr=0.1))
     FlipTolerance(flips=10, n=700, share=0.014285714285714285, weakest='fpr')
     """
-    required = validation.rate(requirement.min_coverage, "min_coverage")
+    required = argument_checks.rate(requirement.min_coverage, "min_coverage")
     level = bounds.proof_level(requirement.confidence)
     missed, passed = counts.n_hallucinated - counts.caught, counts.n_faithful - counts.false_alarms
 
@@ -127,7 +127,7 @@ def _weaker(
     requirement: Requirement,
     level: float,
 ) -> FlipTolerance | None:
-    limit, alarms = validation.rate(requirement.max_fpr, "max_fpr"), counts.false_alarms
+    limit, alarms = argument_checks.rate(requirement.max_fpr, "max_fpr"), counts.false_alarms
     total = counts.n_hallucinated + counts.n_faithful
 
     def fpr_holds(flips: int) -> bool:
@@ -319,12 +319,12 @@ def smallest_limit(
     >>> smallest_limit(ClassCounts(240, 300, 20, 400), 0.9, 0.95, delta=0.05)[0] is None
     True
     """
-    required = validation.rate(min_coverage, "min_coverage")
-    level = validation.share(confidence, "confidence")
+    required = argument_checks.rate(min_coverage, "min_coverage")
+    level = argument_checks.share(confidence, "confidence")
     refuted = float(bounds.interval(counts.caught, counts.n_hallucinated, level)[1]) < required
     proof = bounds.proof_level(level)
     if delta is not None:
-        proof, level = level, joint_confidence(validation.share(delta, "delta"), level)
+        proof, level = level, joint_confidence(argument_checks.share(delta, "delta"), level)
     elif float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
         return None, level
     limit = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
@@ -350,9 +350,13 @@ def joint_confidence(delta: float, confidence: float) -> float:
 
 def checked_limits(requirement: Requirement) -> tuple[float, float | None, float]:
     """Return the required coverage, the limit on the FPR and the confidence, each in its domain."""
-    limit = None if requirement.max_fpr is None else validation.rate(requirement.max_fpr, "max_fpr")
-    required = validation.rate(requirement.min_coverage, "min_coverage")
-    return required, limit, validation.share(requirement.confidence, "confidence")
+    limit = (
+        None
+        if requirement.max_fpr is None
+        else argument_checks.rate(requirement.max_fpr, "max_fpr")
+    )
+    required = argument_checks.rate(requirement.min_coverage, "min_coverage")
+    return required, limit, argument_checks.share(requirement.confidence, "confidence")
 
 
 def _decide(
@@ -584,7 +588,7 @@ def holm(p_values: ArrayLike) -> Floats:
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]
     """
-    p = validation.defined(p_values, "p_values")
+    p = argument_checks.defined(p_values, "p_values")
     if len(p) and not 0.0 <= p.min() <= p.max() <= 1.0:
         raise InputError("p_values must lie in [0, 1]")
     order = np.argsort(p, kind="stable")
@@ -663,12 +667,14 @@ def certify_trimming(
     ('inconclusive', {'hallucinated': 173, 'faithful': 0, 'answers': 0})
     """
     required, limit, level = checked_limits(requirement)
-    least = None if requirement.min_kept is None else validation.rate(requirement.min_kept, "kept")
+    least = (
+        None if requirement.min_kept is None else argument_checks.rate(requirement.min_kept, "kept")
+    )
     confidence, sure = level, level
     if calibration is not None and calibration.delta is not None:
         confidence, sure = joint_confidence(calibration.delta, level), 1.0 - (1.0 - level) / 2.0
     proof = bounds.proof_level(sure)
-    shares: Floats = validation.vector(kept, "kept")
+    shares: Floats = argument_checks.vector(kept, "kept")
     coverage, fpr = counts.bounds(level)
     measured = bounds.mean_bound(shares, level)
     at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])

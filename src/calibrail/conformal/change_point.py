@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.fields import number, whole
 

@@ -46,10 +46,10 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import threshold, validation
-from calibrail.conformal.groups import joined, parted
+from calibrail.conformal import argument_checks, threshold
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
+from calibrail.conformal.group_thresholds import joined, parted
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import CalibrailError, InputError
 from calibrail.options.fields import spell_option
 from calibrail.options.guarantee import Promise
@@ -294,7 +294,7 @@ class OverlappingCalibration(Record):
 
     def flags(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Bools:
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
-        queries = validation.vector(values, "values")
+        queries = argument_checks.vector(values, "values")
         nan = np.isnan(queries)
         known = threshold.add_tolerance(np.where(nan, 0.0, queries), tolerance)
         flagged = known >= self.thresholds(groups)
@@ -307,7 +307,7 @@ class OverlappingCalibration(Record):
         In every group with a promise of its own P(p <= u) <= u for a hallucinated answer. It is at
         most alpha where the answer is passed, and nowhere else.
         """
-        queries = threshold.add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = threshold.add_tolerance(argument_checks.defined(values, "values"), tolerance)
         reached = self.thresholds_[self._vectors(groups)] <= queries[:, np.newaxis]
         return np.asarray(np.array([*self.levels, 1.0])[reached.sum(axis=1)])
 
@@ -411,7 +411,7 @@ def calibrate_overlapping(
         Scores of hallucinated calibration examples, higher = more likely hallucinated; NaN where
         undefined.
     groups : sequence of str, length n
-        The groups of each example, as ``calibrail.conformal.groups`` joins them.
+        The groups of each example, as ``calibrail.conformal.group_thresholds`` joins them.
     promise : Promise
         ``marginal``, with the columns in ``by``. A group below ``min_n``, or the least that the
         promise needs, is pooled with the other small ones of its column; where these together are
@@ -432,8 +432,8 @@ def calibrate_overlapping(
     >>> made.thresholds(['["a","x"]', '["b","y"]', '["c","x"]']).tolist()
     [9.0, 109.0, 9.0]
     """
-    values = validation.scores(scores)
-    validation.paired(groups, len(values), "groups")
+    values = argument_checks.scores(scores)
+    argument_checks.paired(groups, len(values), "groups")
     if not isinstance(promise.by, tuple):
         raise InputError(f"by must name several columns; got {promise.by!r}")
     columns = promise.by

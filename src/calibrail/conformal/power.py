@@ -15,11 +15,11 @@ import numpy as np
 from scipy import special
 from scipy.special import ndtr, ndtri
 
-from calibrail.conformal import validation
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.bounds import interval, proof_level
 from calibrail.conformal.certificate import joint_confidence
 from calibrail.conformal.threshold import decimal, minimum_n, rank
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.formatting import Shown
 from calibrail.options import Requirement
@@ -454,9 +454,9 @@ class Assumption:
                 "auroc, separation, and coverage with fpr exclude each other: give one assumption"
             )
         if self.auroc is not None:
-            validation.share(self.auroc, "auroc")
+            argument_checks.share(self.auroc, "auroc")
         if self.separation is not None:
-            distance = float(validation.vector([self.separation], "separation")[0])
+            distance = float(argument_checks.vector([self.separation], "separation")[0])
             if not math.isfinite(distance):
                 raise InputError(f"separation must be finite; got {self.separation!r}")
         if (self.coverage is None) != (self.fpr is None):
@@ -464,7 +464,7 @@ class Assumption:
             raise InputError(f"{missing} must be given too: fixed true rates are a pair")
         for name in ("coverage", "fpr"):
             if getattr(self, name) is not None:
-                validation.rate(getattr(self, name), name)
+                argument_checks.rate(getattr(self, name), name)
 
     @property
     def rates(self) -> tuple[float, float] | None:
@@ -594,7 +594,7 @@ def plan(
         promise, required, float(limit), level, base, share, rates, separation, withhold
     )
     joint = joint_confidence(delta, level) if design.constructed else level
-    target = validation.share(power, "power")
+    target = argument_checks.share(power, "power")
     if target < 0.5:
         raise InputError(f"power must lie in [0.5, 1); got {power!r}")
     sizes = None if n is None else _checked_sizes(n)
@@ -650,7 +650,7 @@ def _checked_sizes(n: Sequence[int]) -> list[int]:
     """Return numbers of labelled answers in ascending order."""
     if not isinstance(n, Sequence | np.ndarray) or not len(n):
         raise InputError(f"n must be a sequence of numbers of labelled answers; got {n!r}")
-    sizes = sorted({validation.whole(size, "n", least=1) for size in n})
+    sizes = sorted({argument_checks.whole(size, "n", least=1) for size in n})
     if sizes[-1] > MOST:
         raise InputError(f"n must be at most {MOST:,}; got {sizes[-1]:,}")
     return sizes
@@ -658,7 +658,7 @@ def _checked_sizes(n: Sequence[int]) -> list[int]:
 
 def _share_of(value: float, name: str) -> float:
     """Return a share of the answers, not too small for a whole number of them."""
-    share = validation.share(value, name)
+    share = argument_checks.share(value, name)
     if share < _LEAST_SHARE:
         raise InputError(f"{name} must be at least {_LEAST_SHARE:g}; got {value!r}")
     return share

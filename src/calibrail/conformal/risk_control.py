@@ -62,9 +62,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
-from calibrail.conformal import validation
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import decimal
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import CalibrailError, InputError
 from calibrail.options.fields import one_of
 from calibrail.options.guarantee import Undefined
@@ -125,7 +125,7 @@ class Risk(Record):
                 f"risk {self.name} takes {RISKS[self.name]}, as in "
                 f"'{self.name}{RISKS[self.name]}{self.level}'; got {self.relation!r}"
             )
-        level = validation.share(self.level, f"the level of {self.name}")
+        level = argument_checks.share(self.level, f"the level of {self.name}")
         object.__setattr__(self, "level", level)
 
     @property
@@ -418,7 +418,7 @@ def control_risks(
     {'precision': 0.97, 'recall': 0.9}
     """
     promised, search = parse_risks(risks), search or CandidateSearch()
-    level = validation.share(confidence, "confidence")
+    level = argument_checks.share(confidence, "confidence")
     delta = float(1 - decimal(level))
     values, truth = _examples(scores, labels)
     one_of(undefined, Undefined, "undefined")
@@ -477,8 +477,8 @@ def control_risks(
 
 def _learn(groups: ArrayLike | None, n: int, search: CandidateSearch, *, draws: bool) -> Bools:
     """Return who chooses: whole groups until about the share of the examples is reached."""
-    share = validation.share(search.learn_share, "learn_share")
-    seed = validation.whole(search.seed, "seed")
+    share = argument_checks.share(search.learn_share, "learn_share")
+    seed = argument_checks.whole(search.seed, "seed")
     if not draws:
         return np.zeros(n, dtype=bool)
     codes = np.arange(n) if groups is None else np.asarray(groups)
@@ -539,7 +539,7 @@ def _method(method: str, risks: tuple[Risk, ...], given: bool) -> Method:
 
 
 def _examples(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
-    values, truth = validation.scores(scores), validation.vector(labels, "labels")
+    values, truth = argument_checks.scores(scores), argument_checks.vector(labels, "labels")
     if len(values) != len(truth):
         raise InputError(
             f"scores and labels must have one length; got {len(values)} and {len(truth)}"
@@ -556,11 +556,11 @@ def _examples(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
 def _candidates(values: Floats, search: CandidateSearch) -> Floats:
     """Return the thresholds given, or at most ``grid`` of the scores, evenly spaced in rank."""
     if search.candidates is not None:
-        thresholds = np.unique(validation.defined(search.candidates, "candidates"))
+        thresholds = np.unique(argument_checks.defined(search.candidates, "candidates"))
         if not len(thresholds) or not np.isfinite(thresholds).all():
             raise InputError("candidates must hold at least one threshold, all finite")
         return thresholds
-    size = validation.whole(search.grid, "grid", least=1)
+    size = argument_checks.whole(search.grid, "grid", least=1)
     defined = np.sort(values[~np.isnan(values)])
     if not len(defined):
         raise InputError(

@@ -36,9 +36,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtrik, betaincc
 
-from calibrail.conformal import validation
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.betting import wealth_of_counts
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options.fields import one_of, spell_option
 from calibrail.options.guarantee import OF_THIS_THRESHOLD, Guarantee, Promise, Undefined
@@ -90,8 +90,8 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     >>> rank(100, 0.05, "anytime"), rank(1000, 0.05, "anytime"), rank(1000, 0.05, "pac")
     (1, 33, 41)
     """
-    n = validation.whole(n, "n")
-    alpha = validation.share(alpha, "alpha")
+    n = argument_checks.whole(n, "n")
+    alpha = argument_checks.share(alpha, "alpha")
     if guarantee == "marginal":
         numerator, denominator = Decimal(repr(alpha)).as_integer_ratio()
         k = numerator * (n + 1) // denominator
@@ -99,7 +99,7 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     if guarantee == "paper":
         return min(math.ceil(decimal(alpha) * (n + 1)), n)
     one_of(guarantee, GUARANTEES, "guarantee")
-    alpha, delta = _not_tiny(alpha, guarantee), validation.share(delta, "delta")
+    alpha, delta = _not_tiny(alpha, guarantee), argument_checks.share(delta, "delta")
     if n == 0:
         return 0
     # From where the CDF, made continuous, meets delta: under ``pac`` right but for a rounding
@@ -118,14 +118,14 @@ def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.
     >>> minimum_n(0.05), minimum_n(0.05, "pac", delta=0.1)
     (19, 45)
     """
-    alpha = validation.share(alpha, "alpha")
+    alpha = argument_checks.share(alpha, "alpha")
     if guarantee == "paper":
         return 1
     if guarantee == "marginal":
         n = max(1, math.ceil(1 / decimal(alpha)) - 1)
         return n - 1 if n > 1 and 1 / n <= alpha else n
     one_of(guarantee, GUARANTEES, "guarantee")
-    alpha, delta = _not_tiny(alpha, guarantee), validation.share(delta, "delta")
+    alpha, delta = _not_tiny(alpha, guarantee), argument_checks.share(delta, "delta")
     # k = 1 needs (1 - alpha)^n <= delta, and ``anytime`` somewhat more.
     n = max(1, math.ceil(math.log(delta) / math.log1p(-alpha)))
     if guarantee == "anytime":
@@ -220,10 +220,10 @@ def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> Floats:
     >>> p_values([1.0, 2.0, 3.0], [0.0, 2.0, 9.0]).tolist()
     [0.25, 0.75, 1.0]
     """
-    scores = validation.defined(calibration_scores, "calibration_scores")
+    scores = argument_checks.defined(calibration_scores, "calibration_scores")
     if (scores[1:] < scores[:-1]).any():
         raise InputError("calibration_scores must be sorted ascending")
-    counts = count_at_most(scores, validation.defined(values, "values"))
+    counts = count_at_most(scores, argument_checks.defined(values, "values"))
     return np.asarray((1.0 + counts) / (len(scores) + 1.0))
 
 
@@ -232,7 +232,7 @@ def add_tolerance(values: Floats, tolerance: float) -> Floats:
 
     One sum serves both, so that no rounding can make them disagree.
     """
-    slack = validation.tolerance(tolerance)
+    slack = argument_checks.tolerance(tolerance)
     if slack == 0.0:
         return values
     with np.errstate(over="ignore"):
@@ -319,7 +319,7 @@ class Calibration(Record):
 
         Under ``marginal``, ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(argument_checks.defined(values, "values"), tolerance)
         below = self.n_undefined if self.undefined == "pass" else 0
         counts = count_at_most(self.scores, queries)
         return np.asarray((1.0 + below + counts) / (self.n + 1.0))
@@ -345,7 +345,7 @@ class Calibration(Record):
             threshold,
             k,
             len(defined) + missing,
-            validation.share(promise.alpha, "alpha"),
+            argument_checks.share(promise.alpha, "alpha"),
             promise.guarantee,
             float(promise.delta) if promise.of_this_threshold else None,
             missing,
@@ -365,8 +365,8 @@ class Calibration(Record):
             If a field is missing, or the threshold is not the score that the rank names.
         """
         try:
-            defined = validation.vector(content["scores"], "scores")
-            n_undefined = validation.whole(content["n_undefined"], "n_undefined")
+            defined = argument_checks.vector(content["scores"], "scores")
+            n_undefined = argument_checks.whole(content["n_undefined"], "n_undefined")
             promise = Promise(
                 content["alpha"],
                 content["guarantee"],
@@ -435,7 +435,7 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     >>> calibration.flags([0.3, 0.4]).tolist()
     [False, True]
     """
-    ordered = np.sort(validation.scores(scores))
+    ordered = np.sort(argument_checks.scores(scores))
     # NaN sorts to the end.
     defined = ordered[: int(np.searchsorted(ordered, np.nan))]
     n_undefined = len(ordered) - len(defined)
@@ -458,8 +458,8 @@ def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> Bools:
     tolerance : float
         Near-ties this far below the threshold are flagged too.
     """
-    queries = validation.defined(values, "values")
-    edge = validation.number(threshold, "threshold")
+    queries = argument_checks.defined(values, "values")
+    edge = argument_checks.number(threshold, "threshold")
     if math.isnan(edge):
         raise InputError("threshold must be a number; got nan")
     return np.asarray(add_tolerance(queries, tolerance) >= edge)
@@ -477,7 +477,7 @@ def flags_under(
     values, threshold, tolerance
         As for ``flags``, NaN where undefined.
     """
-    queries = validation.vector(values, "values")
+    queries = argument_checks.vector(values, "values")
     defined = ~np.isnan(queries)
     result = np.full(queries.shape, policy != "pass")
     result[defined] = flags(queries[defined], threshold, tolerance)
@@ -562,7 +562,7 @@ class WeightedCalibration(Record):
         tolerance : float
             Numerical tolerance of the score.
         """
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(argument_checks.defined(values, "values"), tolerance)
         ratio = _weights(weights, len(queries), "weights")
         ladder = np.append(0.0, np.cumsum(np.ldexp(self.weights, -self._exponent)))
         below = ladder[count_at_most(self.scores, queries)]
@@ -584,7 +584,7 @@ class WeightedCalibration(Record):
         """
         exponent = self._exponent
         mean = float(np.ldexp(np.ldexp(self.weights, -exponent).mean(), exponent))
-        ratio = mean if weight is None else validation.number(weight, "weight")
+        ratio = mean if weight is None else argument_checks.number(weight, "weight")
         ratio = float(_weights([ratio], 1, "weight")[0])
         candidates = np.append(-np.inf, self.scores)
         flagged = self.flags(candidates, np.full(len(candidates), ratio))
@@ -622,19 +622,19 @@ def calibrate_weighted(scores: ArrayLike, weights: ArrayLike, alpha: float) -> W
     >>> uneven.threshold(1.0), round(uneven.effective_n, 2)
     (4.0, 1.92)
     """
-    values = validation.finite(scores)
+    values = argument_checks.finite(scores)
     given = _weights(weights, len(values), "weights")
     if not given.max() > 0.0:
         raise InputError(
             "weights must not all be 0: production has nothing in common with the data"
         )
     order = np.argsort(values, kind="stable")
-    return WeightedCalibration(values[order], given[order], validation.share(alpha, "alpha"))
+    return WeightedCalibration(values[order], given[order], argument_checks.share(alpha, "alpha"))
 
 
 def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
-    array = validation.vector(weights, name)
-    validation.paired(array, n, name)
+    array = argument_checks.vector(weights, name)
+    argument_checks.paired(array, n, name)
     if len(array) and not (np.isfinite(array).all() and array.min() >= 0.0):
         raise InputError(f"{name} must be finite and at least 0")
     return array

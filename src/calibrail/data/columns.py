@@ -16,11 +16,11 @@ from calibrail.data.aliases import (
     tools_named,
 )
 from calibrail.data.example import FIELDS, TEXT_FIELDS
-from calibrail.data.formats import PEEKED, Opened
 from calibrail.data.labels import LabelReader, beside_labels, is_of_truth, meaning_of_one
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
+from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked
-from calibrail.data.traces._export import ANNOTATION, SCORE
+from calibrail.data.traces._base import ANNOTATION, SCORE
 from calibrail.data.values import nested_names, parse_cell, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions

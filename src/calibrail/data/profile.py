@@ -21,7 +21,7 @@ from calibrail.data.sentences import (
 )
 from calibrail.data.spans import MarkLook, Support, WideMarks
 from calibrail.data.splits import group_numbers
-from calibrail.data.suggestions import ColumnLook
+from calibrail.data.suggested_options import ColumnLook
 from calibrail.formatting import Shown
 from calibrail.serialization import Record
 

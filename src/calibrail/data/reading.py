@@ -17,7 +17,18 @@ from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
-from calibrail.data.formats import (
+from calibrail.data.labels import another_column
+from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
+from calibrail.data.row_types import (
+    Filtered,
+    ParsedItem,
+    Quarantine,
+    RowBatch,
+    RowProblem,
+    SourceRow,
+)
+from calibrail.data.sentences import UNMARKED
+from calibrail.data.sources import (
     Opened,
     Source,
     digest_files,
@@ -26,12 +37,8 @@ from calibrail.data.formats import (
     peek,
     spoken,
 )
-from calibrail.data.labels import another_column
-from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
-from calibrail.data.rows import Filtered, ParsedItem, Quarantine, RowBatch, RowProblem, SourceRow
-from calibrail.data.sentences import UNMARKED
 from calibrail.data.tables import batch_rows
-from calibrail.data.traces._export import ANNOTATION
+from calibrail.data.traces._base import ANNOTATION
 from calibrail.data.values import value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.files import SUFFIXES, open_bytes, seekable, suffix_of
-from calibrail.data.rows import (
+from calibrail.data.row_types import (
     WHOLE_ROW,
     RowBatch,
     RowProblem,

@@ -2,7 +2,7 @@
 
 from calibrail.evaluation.compare import Comparison, compare_detectors
 from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 
 __all__ = [
     "Comparison",

@@ -14,7 +14,7 @@ from calibrail.evaluation import audit_answers
 from calibrail.evaluation import confounds as surface
 from calibrail.evaluation.audit_answers import AuditAnswers, components
 from calibrail.evaluation.confounds import Confound, Division, Reliability, Stratification
-from calibrail.evaluation.sample import CLASSES
+from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import CLUSTERED
 from calibrail.evaluation.stats.tests import ClassMoments

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from calibrail.evaluation.sample import CLASSES
+from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import (
     CLUSTERED,

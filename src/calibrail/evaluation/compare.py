@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calibrail.conformal.rule import Rule
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.errors import InputError
 from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import LEAST_COVERAGE, partial_auroc
 from calibrail.evaluation.stats.intervals import Measure, ranked_values
 from calibrail.evaluation.stats.tests import overlap

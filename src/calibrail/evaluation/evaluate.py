@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail.conformal import Calibration, ClusteredCalibration, OverlappingCalibration
-from calibrail.conformal.groups import spelled
+from calibrail.conformal.group_thresholds import spelled
 from calibrail.conformal.risk_control import RiskControl
-from calibrail.conformal.rule import Rule
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import CALIBRATION, SPLIT_NAMES, TEST
 from calibrail.evaluation import sections, sentence_removal
 from calibrail.evaluation.measures import (
@@ -19,7 +19,7 @@ from calibrail.evaluation.measures import (
     TestMetrics,
     baseline_result,
 )
-from calibrail.evaluation.sample import CLASSES, Sample
+from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.evaluation.sections import attainable, clustering, confounds
 from calibrail.evaluation.shift import measured_shift
 from calibrail.evaluation.stats.intervals import Floats, Measure

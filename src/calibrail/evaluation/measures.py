@@ -16,11 +16,11 @@ from calibrail.conformal import (
     exact_bound,
 )
 from calibrail.conformal.bounds import MeanBound, mean_bound
-from calibrail.conformal.rule import Rule
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.example import mix64
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import InputError
-from calibrail.evaluation.sample import CLASSES, Sample
+from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.evaluation.stats import intervals, tests
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference, clustered_auroc
 from calibrail.evaluation.stats.intervals import Mask, Measure, ranked_values, wilson

@@ -11,10 +11,10 @@ from calibrail import conformal
 from calibrail.conformal.bounds import interval, proof_level, simultaneous_bounds
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_control import Risk
-from calibrail.conformal.rule import Rule
 from calibrail.conformal.sequential.betting import lowest_limit
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
-from calibrail.evaluation.sample import CLASSES, Sample
+from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.intervals import Floats, ranked_values, wilson
 from calibrail.evaluation.stats.tests import rank_correlation

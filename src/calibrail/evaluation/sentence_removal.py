@@ -19,7 +19,7 @@ from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import InputError
 from calibrail.evaluation.measures import BaselineResult, RemovalOutcome, Rows
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.intervals import Ints, Mask, Measure
 from calibrail.options.guarantee import Undefined

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from calibrail import conformal
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import Codes, Floats, Mask, Measure, wilson
 from calibrail.options import Promise

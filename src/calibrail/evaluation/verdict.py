@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from calibrail import conformal
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
-from calibrail.conformal.groups import joined, parted
-from calibrail.conformal.rule import Rule
+from calibrail.conformal.group_thresholds import joined, parted
 from calibrail.conformal.threshold import decimal
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.evaluation.measures import RemovalOutcome, TestMetrics, in_order
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.intervals import Mask
 from calibrail.options import Requirement
 

@@ -79,7 +79,7 @@ from calibrail.conformal.threshold import add_tolerance, decimal
 from calibrail.data.splits import CALIBRATION, FIT, TEST, split
 from calibrail.data.splits import CALIBRATION as FIRST
 from calibrail.errors import InputError
-from calibrail.evaluation.sample import Sample, one_of_each
+from calibrail.evaluation.scored_answers import Sample, one_of_each
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc, auroc_test
 from calibrail.evaluation.stats.intervals import Codes, Difference, Floats, Ints, Mask

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS
-from calibrail.conformal.groups import By, group_key
+from calibrail.conformal.group_thresholds import By, group_key
 from calibrail.conformal.overlapping_groups import OverlappingCalibration
-from calibrail.conformal.rule import Decision as Said
-from calibrail.conformal.rule import Groups, Rule
+from calibrail.conformal.threshold_rule import Decision as Said
+from calibrail.conformal.threshold_rule import Groups, Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, ModelError

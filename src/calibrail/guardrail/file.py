@@ -260,7 +260,7 @@ class FrozenConfig(_Frozen):
     Attributes
     ----------
     calibration, groups, upper, chosen
-        The thresholds, as ``calibrail.conformal.rule.Rule`` holds them.
+        The thresholds, as ``calibrail.conformal.threshold_rule.Rule`` holds them.
     promise : Promise
         What the thresholds keep; its ``by`` names the column that holds each answer's group, where
         ``groups`` have their own.

@@ -9,12 +9,12 @@ from os import PathLike
 from typing import Any, Final, Self, cast
 
 from calibrail.conformal import Calibration
-from calibrail.conformal.groups import columns_of_groups, reads_length
+from calibrail.conformal.group_thresholds import columns_of_groups, reads_length
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.formats import Source, is_named
 from calibrail.data.reading import read
 from calibrail.data.sentences import sentences_of
+from calibrail.data.sources import Source, is_named
 from calibrail.data.tables import MemoryRows
 from calibrail.errors import GuardrailError, InputError
 from calibrail.formatting import Scale, Shown

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from calibrail.conformal.groups import LENGTH, reads_length
+from calibrail.conformal.group_thresholds import LENGTH, reads_length
 from calibrail.data.example import Example, GivenSentence
-from calibrail.data.rows import FieldError
+from calibrail.data.row_types import FieldError
 from calibrail.data.sentences import (
     require_judgeable,
     sentence_example,

@@ -224,7 +224,7 @@ _DECIDED: Final[Mapping[str, DataType]] = {
 
 
 def _signature(guardrail: Guardrail) -> ModelSignature:
-    from calibrail.conformal.groups import columns_of_groups
+    from calibrail.conformal.group_thresholds import columns_of_groups
 
     groups = columns_of_groups(guardrail.config.promise.by)
     columns = {

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from calibrail.conformal.sequential.test import SequentialTest, UnsureTest
-from calibrail.conformal.validation import Floats, Ints
+from calibrail.conformal.argument_checks import Floats, Ints
+from calibrail.conformal.sequential.sequential_test import SequentialTest, UnsureTest
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.labelling.store import Draw, Label, Span

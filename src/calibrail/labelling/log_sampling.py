@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.atomic_files import write_atomically
-from calibrail.conformal.sequential.importance_weighted import labelling_probability
-from calibrail.conformal.sequential.test import share_so_far
-from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
+from calibrail.conformal.sequential.audited_calibration import labelling_probability
+from calibrail.conformal.sequential.sequential_test import share_so_far
 from calibrail.data.duplicates import normalise
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError, file_errors

@@ -11,9 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.bounds import Bound
-from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
+from calibrail.conformal.sequential.sequential_test import (
+    SequentialTest,
+    UnsureTest,
+    course_of_intervals,
+)
 from calibrail.data.example import Example
-from calibrail.data.rows import Filtered, LabelOrigin, SourceRow
+from calibrail.data.row_types import Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import LabelLedger, LedgerAnswer, Order, SessionPlan

@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibrail.conformal.sequential.importance_weighted import LearntGuess
-from calibrail.conformal.sequential.test import UnsureTest
-from calibrail.conformal.validation import Floats
+from calibrail.conformal.argument_checks import Floats
+from calibrail.conformal.sequential.audited_calibration import LearntGuess
+from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader

@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.change_point import (
     N_BETS,
     alarm_threshold,
@@ -24,7 +25,6 @@ from calibrail.conformal.change_point import (
     shiryaev_roberts,
     stream_ranks,
 )
-from calibrail.conformal.validation import Floats, Ints
 from calibrail.monitoring import history
 from calibrail.monitoring.history import (
     FEATURES,

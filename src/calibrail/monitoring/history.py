@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import validation
-from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision
@@ -98,7 +98,7 @@ class Rows:
         if unknown := sorted(set(columns) - {item.name for item in fields(cls)}):
             known = ", ".join(item.name for item in fields(cls))
             raise InputError(f"unknown column {unknown[0]!r} of rows; known are {known}")
-        values = validation.scores(score, "score")
+        values = argument_checks.scores(score, "score")
         n = len(values)
         failed = _flags(columns.get("failed"), "failed", n)
         nothing = np.isnan(values)
@@ -114,7 +114,7 @@ class Rows:
         language = _languages(columns.get("language"), n)
         ref = columns.get("ref")
         if ref is not None:
-            validation.paired(ref, n, "ref", "row")
+            argument_checks.paired(ref, n, "ref", "row")
             ref = tuple((str(chain), int(seq), str(name)) for chain, seq, name in ref)
         stopped = _flags(flagged, "flagged", n)
         return cls(values, undefined, failed, stopped, **numbers, language=language, ref=ref)
@@ -134,7 +134,7 @@ class Rows:
             raise InputError(f"a watch takes in Rows or decisions; got {wrong[0]!r:.80}")
         columns: dict[str, Any] = {"failed": [item.failed for item in decisions]}
         if examples is not None:
-            validation.paired(examples, len(decisions), "examples", "decision")
+            argument_checks.paired(examples, len(decisions), "examples", "decision")
             columns["question_length"] = [len(item.question) for item in examples]
             columns["response_length"] = [len(item.response) for item in examples]
             columns["chunks"] = [len(item.contexts) for item in examples]
@@ -163,8 +163,8 @@ def _flags(given: Any, name: str, n: int, default: Any = False) -> Bools:
 def _numbers(given: Any, name: str, n: int) -> Floats:
     if given is None:
         return np.full(n, np.nan)
-    values = validation.vector(given, name)
-    validation.paired(values, n, name, "row")
+    values = argument_checks.vector(given, name)
+    argument_checks.paired(values, n, name, "row")
     if len(wrong := np.flatnonzero(np.isinf(values) | (values < 0.0))):
         row = int(wrong[0])
         raise InputError(
@@ -177,7 +177,7 @@ def _numbers(given: Any, name: str, n: int) -> Floats:
 def _languages(given: Sequence[str | None] | None, n: int) -> NDArray[np.object_]:
     values = np.full(n, None, object)
     if given is not None:
-        validation.paired(given, n, "language", "row")
+        argument_checks.paired(given, n, "language", "row")
         values[:] = list(given)
     for code in set(values):
         if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):

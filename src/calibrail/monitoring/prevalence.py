@@ -27,9 +27,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from calibrail.conformal import argument_checks, clopper_pearson, confidence_sequence
 from calibrail.conformal import bounds as intervals
-from calibrail.conformal import clopper_pearson, confidence_sequence, validation
-from calibrail.conformal.validation import Bools, Floats
+from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.guardrail.file import Headline
 from calibrail.labelling.log_sampling import LabelledSample, seconds
@@ -269,7 +269,7 @@ class JudgeSample:
                 )
         for side in ("flagged", "passed"):
             count, n = getattr(self, side)
-            validation.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
+            argument_checks.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
 
 
 def judge_status(
@@ -437,7 +437,7 @@ def prevalence_status(
     InputError
         If delta is no share, or a judge's labels are given without drawn answers.
     """
-    error = validation.share(delta, "delta")
+    error = argument_checks.share(delta, "delta")
     if judged is not None and sample is None:
         raise InputError(
             "a judge's labels count only beside labels of people; name a folder of drawn answers"

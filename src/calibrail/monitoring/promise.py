@@ -37,11 +37,15 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from calibrail.conformal import estimated_labels, validation
+from calibrail.conformal import argument_checks, estimated_labels
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.bounds import Bound, exact_bound
 from calibrail.conformal.sequential import betting
-from calibrail.conformal.sequential.test import SequentialTest, UnsureTest, course_of_intervals
-from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.conformal.sequential.sequential_test import (
+    SequentialTest,
+    UnsureTest,
+    course_of_intervals,
+)
 from calibrail.errors import InputError
 from calibrail.labelling.log_sampling import LabelledSample, sample_of
 from calibrail.monitoring.history import moment
@@ -418,7 +422,7 @@ def promise_status(
     InputError
         If delta is no share, or answers were drawn as whole groups.
     """
-    sample, error = watchable(sample), validation.share(delta, "delta")
+    sample, error = watchable(sample), argument_checks.share(delta, "delta")
     first_asked = is_first_asked(sample)
     asked = {
         rate: float(limit)

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.data.formats import Source, spoken
 from calibrail.data.labels import LabelReader, TieError, another_column, label_remedy
-from calibrail.data.rows import shorten
+from calibrail.data.row_types import shorten
+from calibrail.data.sources import Source, spoken
 from calibrail.data.values import parse_cell
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import judge_agreement

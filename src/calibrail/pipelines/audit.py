@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data import duplicates, example, formats, splits
+from calibrail.data import duplicates, example, sources, splits
 from calibrail.errors import ModelError
 from calibrail.evaluation import audit as measures
 from calibrail.evaluation.audit_answers import AuditAnswers
@@ -221,7 +221,7 @@ class AuditRun(Shown):
 
 
 def audit(
-    source: formats.Source,
+    source: sources.Source,
     scores: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
     *,
     by: Sequence[str] = (),

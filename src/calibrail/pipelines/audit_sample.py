@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from calibrail.atomic_files import write_atomically
 from calibrail.data.example import Example
-from calibrail.data.formats import Source
 from calibrail.data.reading import read
+from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.guardrail.file import FrozenConfig

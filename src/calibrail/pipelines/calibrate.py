@@ -15,14 +15,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal.groups import LENGTH, THIRDS, columns_of_groups, group_key, reads_length
+from calibrail.conformal.argument_checks import Floats
+from calibrail.conformal.group_thresholds import (
+    LENGTH,
+    THIRDS,
+    columns_of_groups,
+    group_key,
+    reads_length,
+)
 from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
-from calibrail.conformal.rule import Rule, fit_rule
-from calibrail.conformal.validation import Floats
+from calibrail.conformal.threshold_rule import Rule, fit_rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
-from calibrail.data.formats import Source
 from calibrail.data.sentences import sentence_labels, sentences_of
+from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.atomic_files import write_atomically
-from calibrail.conformal.groups import columns_of_groups, reads_length
+from calibrail.conformal.group_thresholds import columns_of_groups, reads_length
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.errors import CalibrailError, InputError, file_errors
 from calibrail.formatting import Shown

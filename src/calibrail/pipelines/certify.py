@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from calibrail import conformal
 from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
-from calibrail.conformal.groups import group_name
+from calibrail.conformal.group_thresholds import group_name
 from calibrail.data.dataset import Dataset
 from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
-from calibrail.data.formats import Source
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
+from calibrail.data.sources import Source
 from calibrail.data.splits import group_numbers
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.measures import Outcomes, shuffled

@@ -16,7 +16,7 @@ from calibrail.conformal import Bound, Certificate, GroupVerdict
 from calibrail.conformal.bounds import exact_bound
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.sequential.forecast import LabelsLeft, labels_left
-from calibrail.conformal.sequential.test import SequentialCertificate
+from calibrail.conformal.sequential.sequential_test import SequentialCertificate
 from calibrail.errors import InputError, file_errors
 from calibrail.evaluation.judge_agreement import kappa
 from calibrail.evaluation.measures import Delivered

@@ -24,8 +24,8 @@ import pyarrow as pa
 from calibrail.atomic_files import whole_file
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
-from calibrail.data.formats import Source
 from calibrail.data.reading import Reading
+from calibrail.data.sources import Source
 from calibrail.data.tables import byte_array, native, number_array, string_array
 from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.formats import Source
+from calibrail.data.sources import Source
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, ReportOrigin, compare_detectors
 from calibrail.formatting import Shown

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from calibrail.data import duplicates, profile
 from calibrail.data.columns import Needs
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.formats import Source, names_of, reusable
 from calibrail.data.reading import Reading, holds_others, map_to_fill, read, read_needed
 from calibrail.data.sentences import SentenceColumns, cells_of_sentences
+from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.spans import MarkLook, SentenceColumn, Support
 from calibrail.data.splits import CALIBRATION, group_numbers, split
-from calibrail.data.suggestions import looks, suggest
+from calibrail.data.suggested_options import looks, suggest
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted

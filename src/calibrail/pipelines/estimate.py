@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-from calibrail.data import dataset, example, formats
+from calibrail.data import dataset, example, sources
 from calibrail.data.sentences import sentence_examples
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.models.llm.transport import account
@@ -79,7 +79,7 @@ class PlannedCalls(Record):
 
 
 def plan_calls(
-    source: formats.Source,
+    source: sources.Source,
     scores: custom.ScoreLike | Sequence[custom.ScoreLike],
     *,
     reading: data.ReadOptions | None = None,

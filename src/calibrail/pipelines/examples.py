@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal.rule import DECISIONS, Rule
+from calibrail.conformal.threshold_rule import DECISIONS, Rule
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.sentences import sentence_examples, sentences_of
 from calibrail.data.splits import TEST

@@ -12,8 +12,8 @@ from calibrail.conformal import parse_risk
 from calibrail.conformal.sequential.forecast import fewest_drawn
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
-from calibrail.data.formats import Source, is_named, names_of, open_source, reusable, spoken
 from calibrail.data.reading import Reading, read
+from calibrail.data.sources import Source, is_named, names_of, open_source, reusable, spoken
 from calibrail.errors import DataError, InputError, ModelError, file_errors
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from calibrail.data.example import TEXT_FIELDS
-from calibrail.data.formats import Source, spoken
 from calibrail.data.reading import Reading, read
+from calibrail.data.sources import Source, spoken
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.errors import InputError
 from calibrail.guardrail.runtime import Guardrail

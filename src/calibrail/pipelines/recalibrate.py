@@ -11,10 +11,10 @@ import numpy as np
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Calibration
-from calibrail.conformal.rule import Rule
-from calibrail.conformal.sequential import importance_weighted
-from calibrail.conformal.sequential.importance_weighted import AuditedScores
-from calibrail.conformal.validation import Bools
+from calibrail.conformal.argument_checks import Bools
+from calibrail.conformal.sequential import audited_calibration
+from calibrail.conformal.sequential.audited_calibration import AuditedScores
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Shown
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
@@ -198,9 +198,9 @@ def recalibrate(
     )
     delta = config.promise.delta if choices.delta is None else choices.delta
     promise = Promise(config.promise.alpha, "anytime", delta, config.promise.undefined)
-    grid = importance_weighted.grid_of(rule.calibration)
-    calibration = importance_weighted.calibrate_audited(answers, promise, grid)
-    verdict = importance_weighted.audited_verdict(answers, calibration, required, grid)
+    grid = audited_calibration.grid_of(rule.calibration)
+    calibration = audited_calibration.calibrate_audited(answers, promise, grid)
+    verdict = audited_calibration.audited_verdict(answers, calibration, required, grid)
     level = float(required.confidence)
     content = {
         "schema": SCHEMA,
@@ -318,10 +318,10 @@ def _comparison(
     ids, scores = sample.id[taken], sample.score[taken]
     old, new = answers.flagged, _decided(answers, calibration.threshold)
     changed = old != new
-    rated = importance_weighted.audited_rates
+    rated = audited_calibration.audited_rates
     rates = {
         "old": rated(answers, old, level, answers.drawing.floors),
-        "new": importance_weighted.threshold_rates(answers, calibration.threshold, level),
+        "new": audited_calibration.threshold_rates(answers, calibration.threshold, level),
         "changed": rated(answers, changed, level, answers.floors()),
     }
     sides = {

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
-from calibrail.conformal.rule import Rule
-from calibrail.conformal.validation import Bools, Floats
-from calibrail.data import dataset, example, formats, splits
+from calibrail.conformal.argument_checks import Bools, Floats
+from calibrail.conformal.threshold_rule import Rule
+from calibrail.data import dataset, example, sources, splits
 from calibrail.data.reading import read
 from calibrail.errors import CalibrailError, DataError, file_errors
 from calibrail.evaluation import Report
@@ -154,7 +154,7 @@ def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def inherited_reading(
     reading: ReadOptions | None,
     guardrail: runtime.Guardrail,
-    source: formats.Source,
+    source: sources.Source,
     *,
     labelled: bool,
 ) -> ReadOptions:
@@ -200,7 +200,7 @@ def inherited_reading(
 
 
 def inherited_reading_with_flags(
-    reading: ReadOptions, guardrail: runtime.Guardrail, source: formats.Source
+    reading: ReadOptions, guardrail: runtime.Guardrail, source: sources.Source
 ) -> tuple[ReadOptions, tuple[str, ...]]:
     """Return what `inherited_reading` does without labels, and the same as words of a command."""
     used = inherited_reading(reading, guardrail, source, labelled=False)

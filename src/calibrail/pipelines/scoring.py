@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from calibrail.data import dataset, duplicates, example, formats, splits
+from calibrail.data import dataset, duplicates, example, sources, splits
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.tables import number_array, string_array
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.local import concat_tables, table_of_columns
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.guardrail.file import plain
 from calibrail.models.llm.transport import account
 from calibrail.options import ReadOptions, SplitOptions
@@ -281,7 +281,7 @@ def resolve_unlearnt(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ..
 
 
 def score_source(
-    source: formats.Source,
+    source: sources.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     *,
     reading: ReadOptions | None = None,
@@ -458,7 +458,7 @@ def _calibrating(labels: NDArray[np.int8], codes: NDArray[np.int8]) -> dict[str,
 
 
 def score_only(
-    source: formats.Source,
+    source: sources.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     *,
     reading: ReadOptions | None = None,
@@ -471,7 +471,7 @@ def score_only(
 
 
 def score_by_parts(
-    source: formats.Source,
+    source: sources.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     take: Callable[[ScoreTable], None],
     *,
@@ -500,7 +500,7 @@ _Place = tuple[str, int, int, int]
 
 @options_from_keywords(reading=ReadOptions, override=True)
 def score_sentences(
-    source: formats.Source,
+    source: sources.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     reading: ReadOptions | None = None,
     *,
@@ -560,7 +560,7 @@ def score_sentences(
 
 
 def score_sentences_by_parts(
-    source: formats.Source,
+    source: sources.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     take: Take,
     *,

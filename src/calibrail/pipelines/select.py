@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from calibrail import conformal
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import p_values
-from calibrail.conformal.sequential.importance_weighted import AuditedCalibration
+from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.example import Example
-from calibrail.data.formats import Source, spoken
 from calibrail.data.reading import Reading
+from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
 from calibrail.formatting import Shown
 from calibrail.guardrail.decision import Decision

@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.formats import Source
+from calibrail.data.sources import Source
 from calibrail.data.splits import FIT
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.evaluation import shift as drifts
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.formatting import Scale, Shown
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fields, keywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers

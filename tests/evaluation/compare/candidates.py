@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.data.splits import CALIBRATION
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.winner import Candidate, Candidates
 from calibrail.options import Promise
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.evaluation import Comparison, compare_detectors
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.options import Guarantee, Promise, Requirement, Undefined
 from calibrail.report.documents.compare import finding
 from tests.evaluation.compare.candidates import Field

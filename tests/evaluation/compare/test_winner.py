@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from calibrail.data.splits import CALIBRATION, TEST, split
 from calibrail.evaluation import winner as candidates
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.tests import mcnemar
 from calibrail.evaluation.winner import (
     CHOOSING,

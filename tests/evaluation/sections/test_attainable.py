@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import calibrate_threshold
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.sections import attainable
 from calibrail.options import Promise
 

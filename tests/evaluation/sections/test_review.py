@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import calibrate_groups, exact_bound
-from calibrail.conformal.rule import Rule, upper_calibration
-from calibrail.evaluation.sample import Sample
+from calibrail.conformal.threshold_rule import Rule, upper_calibration
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.sections import three_way_review
 from calibrail.options import Promise
 

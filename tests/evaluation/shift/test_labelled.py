@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import betabinom
 
 from calibrail.data.splits import CALIBRATION, TEST
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.shift import drift, judge_drift
 from calibrail.options import Promise
 

@@ -5,7 +5,7 @@ import pytest
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.data.splits import CALIBRATION
-from calibrail.evaluation.sample import Sample
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.shift import density_ratio, measured_shift
 from calibrail.formatting import Scale
 from calibrail.options import Promise

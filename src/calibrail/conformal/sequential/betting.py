@@ -48,8 +48,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betaln, roots_legendre, xlog1py, xlogy
 
-from calibrail.conformal import validation
-from calibrail.conformal.validation import Floats, Ints
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.fields import yes_or_no
 
@@ -88,10 +88,10 @@ def estimated_labels(hallucinated: ArrayLike, probability: ArrayLike, guess: Arr
     >>> estimated_labels([True, False, None], [0.5, 1.0, 0.2], [0.25, 0.5, 0.125]).tolist()
     [1.75, 0.0, 0.125]
     """
-    labels = validation.vector(hallucinated, "hallucinated")
-    q, g = validation.vector(probability, "probability"), validation.rates(guess, "guess")
+    labels = argument_checks.vector(hallucinated, "hallucinated")
+    q, g = argument_checks.vector(probability, "probability"), argument_checks.rates(guess, "guess")
     for name, values in (("probability", q), ("guess", g)):
-        validation.paired(values, len(labels), name, "answer")
+        argument_checks.paired(values, len(labels), name, "answer")
     known = ~np.isnan(labels)
     if not np.isin(labels[known], (0.0, 1.0)).all():
         raise InputError("hallucinated must hold true, false, or None where there is no label")
@@ -169,7 +169,7 @@ def log_wealth(count: ArrayLike, n: ArrayLike, limit: float, *, above: bool = Tr
     """
     hits, trials = _counts(count, n)
     yes_or_no(above, "above")
-    return wealth_of_counts(hits, trials - hits, validation.share(limit, "limit"), above=above)
+    return wealth_of_counts(hits, trials - hits, argument_checks.share(limit, "limit"), above=above)
 
 
 def confidence_sequence(
@@ -205,7 +205,7 @@ def confidence_sequence(
     [0.855, 0.994]
     """
     hits, trials = _counts(count, n)
-    error = 1.0 - validation.share(confidence, "confidence")
+    error = 1.0 - argument_checks.share(confidence, "confidence")
     misses, goal = trials - hits, np.log(2.0 / error)
     return lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, ndtri
 
-from calibrail.conformal import validation
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.power import Assumption, plan
 from calibrail.conformal.sequential import betting
-from calibrail.conformal.sequential.importance_weighted import informative, limits, truth_values
-from calibrail.conformal.sequential.test import UnsureTest, goals, share_so_far
+from calibrail.conformal.sequential.audited_calibration import informative, limits, truth_values
+from calibrail.conformal.sequential.sequential_test import UnsureTest, goals, share_so_far
 from calibrail.conformal.threshold import first_where
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Promise, Requirement
 from calibrail.options.labelling import Drawing, LabellingDesign
@@ -362,7 +362,7 @@ def labels_left(
 
     Examples
     --------
-    >>> from calibrail.conformal.sequential.test import SequentialTest
+    >>> from calibrail.conformal.sequential.sequential_test import SequentialTest
     >>> from calibrail.options import Requirement
     >>> flagged, labels = [True] * 18 + [False] * 22, [1] * 18 + [0] * 22
     >>> start = UnsureTest.of(SequentialTest(Requirement(0.3, 0.8, 0.95)))
@@ -372,12 +372,12 @@ def labels_left(
     """
     known, drawing = test.known, test.certifying.drawing
     drawn = truth_values(flagged, "flagged")
-    guesses = np.full(len(drawn), 0.5) if guess is None else validation.rates(guess, "guess")
-    validation.paired(guesses, len(drawn), "guess", "answer")
-    each = validation.number(per_unit, "per_unit")
+    guesses = np.full(len(drawn), 0.5) if guess is None else argument_checks.rates(guess, "guess")
+    argument_checks.paired(guesses, len(drawn), "guess", "answer")
+    each = argument_checks.number(per_unit, "per_unit")
     if not 1.0 <= each < np.inf:
         raise InputError(f"per_unit must be at least 1; got {per_unit!r}")
-    seed = validation.whole(seed, "seed")
+    seed = argument_checks.whole(seed, "seed")
     reason: Unforeseeable | None = None
     if test.verdict != "inconclusive":
         reason = "decided"
@@ -593,19 +593,19 @@ def plan_sequential(
     >>> made.designs["active"].median < made.fixed
     True
     """
-    edges, base = limits(requirement), validation.share(base_rate, "base_rate")
+    edges, base = limits(requirement), argument_checks.share(base_rate, "base_rate")
     rates = assumption.rates
     if rates is None:
         raise InputError(
             "coverage and fpr must be assumed: a verdict while labelling is about a threshold "
             "that exists"
         )
-    repeated = validation.whole(runs, "runs", least=1)
-    lot = validation.whole(seed, "seed")
+    repeated = argument_checks.whole(runs, "runs", least=1)
+    lot = argument_checks.whole(seed, "seed")
     fixed = plan(Promise(), requirement, assumption, base_rate=base, power=power).n
     most = min(_MOST, _TIMES * fixed) if fixed else _WITHOUT
     if budget is not None:
-        most = validation.whole(budget, "budget", least=1)
+        most = argument_checks.whole(budget, "budget", least=1)
         if most > _MOST:
             raise InputError(f"budget must be at most {_MOST:,}; got {budget:,}")
     designs = {}
@@ -632,7 +632,7 @@ def plan_sequential(
         *edges,
         float(requirement.confidence),
         fixed,
-        validation.share(power, "power"),
+        argument_checks.share(power, "power"),
         most,
         repeated,
         lot,

@@ -22,7 +22,7 @@ import numpy as np
 
 from calibrail.data.benchmarks._base import Convert, Made, Native, missing_field, whole_number
 from calibrail.data.example import FAITHFUL, HALLUCINATED
-from calibrail.data.rows import Filtered, OpenTable, RowProblem, SourceRow, shorten
+from calibrail.data.row_types import Filtered, OpenTable, RowProblem, SourceRow, shorten
 
 #: Columns of the context, the question, the right and the hallucinated text, by subset.
 _PAIRED: Final = {

@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from calibrail.data.aliases import aliases_of
-from calibrail.data.rows import ParsedItem, RowProblem, SourceRow, TableItem
-from calibrail.data.traces._export import (
+from calibrail.data.row_types import ParsedItem, RowProblem, SourceRow, TableItem
+from calibrail.data.traces._base import (
     ANNOTATION,
     SCORE,
     Convert,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from calibrail.data.traces import _spans
-from calibrail.data.traces._export import (
+from calibrail.data.traces._base import (
     ANNOTATION,
     SCORE,
     Convert,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.data.labels import LabelReader, TieError, label_key, label_remedy
-from calibrail.data.rows import RowProblem
+from calibrail.data.row_types import RowProblem
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError
 from calibrail.labelling.session import Task

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import replace
 from typing import Any, Final
 
-from calibrail.conformal.groups import spelled
+from calibrail.conformal.group_thresholds import spelled
 from calibrail.formatting import Scale, number, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section

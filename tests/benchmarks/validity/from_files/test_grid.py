@@ -139,7 +139,9 @@ def test_a_path_that_breaks_a_promise_is_noticed(
 def test_a_verdict_that_falls_too_soon_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(production, "DESIGNS", production.DESIGNS[:1])
     at = Setting("continuous", 20, 0.05, 8, seed=7)
-    monkeypatch.setattr("calibrail.conformal.sequential.test.goals", lambda _: (0.01, 0.01))
+    monkeypatch.setattr(
+        "calibrail.conformal.sequential.sequential_test.goals", lambda _: (0.01, 0.01)
+    )
     assert failures(tuple(production.session_verdicts(at)), ERROR)
 
 

@@ -18,7 +18,7 @@ from calibrail.data.benchmarks._base import Folder
 from calibrail.data.example import Example
 from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
 from calibrail.data.json_files import find_list, json_rows
-from calibrail.data.rows import (
+from calibrail.data.row_types import (
     Filtered,
     Item,
     LabelOrigin,
@@ -33,7 +33,7 @@ from calibrail.data.rows import (
 )
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
-from calibrail.data.traces._export import Export, ExportNotes
+from calibrail.data.traces._base import Export, ExportNotes
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option

@@ -39,7 +39,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri
 
-from calibrail.conformal import validation
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict, joint_confidence
 from calibrail.conformal.sequential import betting
@@ -52,7 +53,6 @@ from calibrail.conformal.threshold import (
     flags_under,
     minimum_n,
 )
-from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options.guarantee import Promise, Requirement
 from calibrail.options.labelling import Drawing
@@ -76,7 +76,7 @@ def limits(requirement: Requirement) -> tuple[float, float]:
         value = getattr(requirement, name)
         if value is None:
             raise InputError(f"{name} must be given: a verdict at any time is about both limits")
-        checked.append(validation.share(value, name))
+        checked.append(argument_checks.share(value, name))
     return checked[0], checked[1]
 
 
@@ -126,9 +126,9 @@ def labelling_probability(
     >>> labelling_probability(flagged, guess, required, Drawing("active")).round(2).tolist()
     [0.44, 0.88, 0.2]
     """
-    decided, chances = truth_values(flagged, "flagged"), validation.rates(guess, "guess")
-    validation.paired(chances, len(decided), "guess", "answer")
-    share = validation.share(base_rate, "base_rate")
+    decided, chances = truth_values(flagged, "flagged"), argument_checks.rates(guess, "guess")
+    argument_checks.paired(chances, len(decided), "guess", "answer")
+    share = argument_checks.share(base_rate, "base_rate")
     edges = limits(requirement)
     if drawing.design == "uniform":
         return np.ones(len(decided))
@@ -169,7 +169,7 @@ def truth_values(values: ArrayLike, name: str) -> Bools:
     InputError
         If anything else is there.
     """
-    array = validation.vector(values, name)
+    array = argument_checks.vector(values, name)
     if not np.isin(array, (0.0, 1.0)).all():
         raise InputError(f"{name} must hold true or false for every answer")
     return np.asarray(array == 1.0)
@@ -230,9 +230,9 @@ class LearntGuess:
     @classmethod
     def of(cls, scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike) -> "LearntGuess":
         """Learn from answers labelled so far, as ``learnt_guess`` takes them."""
-        truth = validation.vector(labels, "labels")
+        truth = argument_checks.vector(labels, "labels")
         known, every = _clues(scores, "scores"), _clues(drawn, "drawn")
-        validation.paired(truth, len(known[0]), "labels", "answer")
+        argument_checks.paired(truth, len(known[0]), "labels", "answer")
         order = tuple(np.sort(clue[~np.isnan(clue)]) for clue in every)
         halves = ((truth == 1.0)[None].astype(float), (truth == 0.0)[None].astype(float))
         return cls(order, fitted(_rows(known, order)[None], *halves)[0])
@@ -245,7 +245,7 @@ class LearntGuess:
 def _clues(values: ArrayLike, name: str) -> list[Floats]:
     """Return the columns of values of shape (n,) or (n, clues)."""
     columns = np.atleast_2d(np.asarray(values, np.float64).T)
-    return [validation.vector(column, name) for column in columns]
+    return [argument_checks.vector(column, name) for column in columns]
 
 
 def _rows(clues: list[Floats], orders: tuple[Floats, ...]) -> Floats:
@@ -335,7 +335,7 @@ class AuditedCalibration(Calibration):
         (Tibshirani, Foygel Barber, Candes and Ramdas, 2019). The new answer's own weight is not
         known, and is at most W but for chance; no decision rests on these.
         """
-        queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(argument_checks.defined(values, "values"), tolerance)
         n = len(self.scores)
         more = float(self.weights[n:].sum()) if self.undefined == "pass" else 0.0
         sums = np.append(0.0, np.cumsum(self.weights[:n]))
@@ -346,12 +346,12 @@ class AuditedCalibration(Calibration):
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         defined = np.sort(scores[~np.isnan(scores)])
-        weights = validation.finite(content["weights"], "weights")
-        validation.paired(weights, len(scores), "weights", "score")
-        threshold = validation.number(content["threshold"], "threshold")
+        weights = argument_checks.finite(content["weights"], "weights")
+        argument_checks.paired(weights, len(scores), "weights", "score")
+        threshold = argument_checks.number(content["threshold"], "threshold")
         if (len(weights) and weights.min() < 1.0) or not math.isfinite(threshold):
             raise InputError("the calibration contradicts itself; calibrate again")
-        n_open = validation.whole(content["n_open"], "n_open")
+        n_open = argument_checks.whole(content["n_open"], "n_open")
         return cast(Self, _built(defined, len(scores), promise, threshold, weights, n_open))
 
 
@@ -483,7 +483,7 @@ def calibrate_audited(
     if answers.weighted:
         if grid is None:
             raise InputError("grid must be given where answers were labelled with probabilities")
-        threshold = _walk(answers, promise, validation.finite(grid, "grid"))
+        threshold = _walk(answers, promise, argument_checks.finite(grid, "grid"))
     else:
         threshold = _highest(answers, scores, promise)
         plain = calibrate_threshold(scores, promise)

@@ -42,10 +42,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, gammaln
 
-from calibrail.conformal import validation
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.bounds import controlled_ranks, largest_level, lower_bounds, stays_below
 from calibrail.conformal.threshold import decimal
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.serialization import Record
 
@@ -132,9 +132,9 @@ def conformal_selection(p_values: ArrayLike, fdr: float, share: float = 1.0) -> 
     >>> conformal_selection([0.2, 0.3], fdr=0.1, share=0.25).n_released
     2
     """
-    q, part = validation.share(fdr, "fdr"), _share(share)
-    p = validation.p_values(p_values, zero=True)
-    undefined, m = np.isnan(validation.vector(p_values, "p_values")), len(p)
+    q, part = argument_checks.share(fdr, "fdr"), _share(share)
+    p = argument_checks.p_values(p_values, zero=True)
+    undefined, m = np.isnan(argument_checks.vector(p_values, "p_values")), len(p)
     ordered = np.sort(p[~undefined])
     # A quotient of counts equals its limit in decimal arithmetic more often than in binary.
     limits = q / part * np.arange(1, len(ordered) + 1) / max(1, m) * (1.0 + 1e-12)
@@ -167,12 +167,12 @@ def minimum_n_for_selection(fdr: float, m: int, share: float = 1.0) -> int:
     >>> minimum_n_for_selection(0.1, 1), minimum_n_for_selection(0.1, 50)
     (9, 499)
     """
-    answers = validation.whole(m, "m", least=1) * decimal(_share(share))
-    return max(1, -int(-(answers / decimal(validation.share(fdr, "fdr")) - 1) // 1))
+    answers = argument_checks.whole(m, "m", least=1) * decimal(_share(share))
+    return max(1, -int(-(answers / decimal(argument_checks.share(fdr, "fdr")) - 1) // 1))
 
 
 def _share(value: float) -> float:
-    share = validation.number(value, "share")
+    share = argument_checks.number(value, "share")
     if not 0.0 < share < math.inf:
         raise InputError(f"share must be finite and above 0; got {value!r}")
     return share
@@ -207,7 +207,7 @@ class Discoveries(Record):
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return released answers, and the most hallucinated among them, up to a cut-off."""
-        (limit,) = validation.defined([cutoff], "cutoff")
+        (limit,) = argument_checks.defined([cutoff], "cutoff")
         place = int(np.searchsorted(self.cutoffs, limit, side="right")) - 1
         return (int(self.released[place]), int(self.most[place])) if place >= 0 else (0, 0)
 
@@ -246,9 +246,9 @@ def discoveries(p_values: ArrayLike, n: int, confidence: float = 0.95) -> Discov
     >>> released, most < 20
     (305, True)
     """
-    level = validation.share(confidence, "confidence")
-    size = validation.whole(n, "n", least=1)
-    p = validation.p_values(p_values, zero=False)
+    level = argument_checks.share(confidence, "confidence")
+    size = argument_checks.whole(n, "n", least=1)
+    p = argument_checks.p_values(p_values, zero=False)
     m = len(p)
     cutoffs, repeats = np.unique(p, return_counts=True)
     released = np.cumsum(repeats)
@@ -398,8 +398,8 @@ def storey_share(p_values: ArrayLike, n: int) -> float:
     >>> storey_share([0.1] * 8 + [0.6, 1.0], 9)
     0.6
     """
-    size = validation.whole(n, "n", least=1)
-    p = validation.p_values(p_values, zero=True)
+    size = argument_checks.whole(n, "n", least=1)
+    p = argument_checks.p_values(p_values, zero=True)
     if not len(p):
         return 1.0
     k = (size + 2) // 2
@@ -427,5 +427,5 @@ def labelled_share(n_hallucinated: int, n: int) -> float:
     >>> labelled_share(9, 99)
     0.1
     """
-    part, total = validation.counts(n_hallucinated, n, ("n_hallucinated", "n"))
+    part, total = argument_checks.counts(n_hallucinated, n, ("n_hallucinated", "n"))
     return (part + 1) / (total + 1)

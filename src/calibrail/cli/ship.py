@@ -1,9 +1,8 @@
-"""Export, keygen, verify, card, explain."""
+"""Commands that ship a guardrail: export, keygen, verify, card."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
@@ -53,7 +52,7 @@ def export_command(
     says so. The detector scores 16 probe answers, so that another machine can show that it
     computes the same.
     """
-    from calibrail.conformal.groups import spelled
+    from calibrail.conformal.group_thresholds import spelled
     from calibrail.guardrail.probes import not_computed, other_versions
     from calibrail.models.hardware import installed_versions
     from calibrail.models.llm.transport import limit_calls
@@ -253,36 +252,3 @@ def card_command(
         show.finish("card", made.to_dict())
     made.save(output)
     show.finish([f"{output}: the card of {guardrail}"], made.to_dict())
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerArguments:
-    """The answer, and what is known of it."""
-
-    response: str = setting("The answer.", metavar="TEXT")
-    question: str = setting("The question.", "", metavar="TEXT")
-    contexts: tuple[str, ...] = setting(
-        "A retrieved chunk. Repeatable, in their order.", (), flag="context", metavar="TEXT"
-    )
-    samples: tuple[str, ...] = setting(
-        "A further answer to the question. Repeatable.", (), flag="sample", metavar="TEXT"
-    )
-    columns: Mapping[str, str] | None = setting(
-        "A cell that the guardrail reads. Repeatable.", None, flag="column", metavar="COL=VALUE"
-    )
-
-
-@opt.takes_settings
-def explain_command(
-    guardrail: opt.Guardrail, answer: AnswerArguments, trust: opt.TrustArguments, show: opt.Show
-) -> None:
-    """Decide about one answer and show why: which sentence, which chunk, with which weight.
-
-    Exit code 0 whatever the decision is, and 1 where the detector failed.
-    """
-    loaded = trust.load(guardrail)
-    example = calibrail.Example(**asdict(answer) | {"columns": dict(answer.columns or {})})
-    (decision,) = loaded.decide([example], alone=True)
-    code = FAILURE if decision.outcome == "error" else DONE
-    content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
-    show.finish("explain", content, code=code, score=loaded.scale.column or loaded.score.name)

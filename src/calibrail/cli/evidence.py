@@ -1,17 +1,19 @@
-"""Audit, shift, agree."""
+"""Commands of evidence: certify, audit, shift, agree, explain."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import Showing, counting, spent, unusable
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, counting, spent, unusable
 from calibrail.errors import InputError
 from calibrail.options import ScoreThreshold, ShiftSplit
-from calibrail.options.fields import setting
+from calibrail.options.fields import changed, setting
+from calibrail.report.messages import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +167,123 @@ def agree_command(
         unusable(result.n_quarantined, quarantine),
         names={"GUARDRAIL": guardrail, "DATA": data},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CertifyArguments:
+    """Which answers get a verdict."""
+
+    labels: Path | None = setting(
+        "Folder of `calibrail label`, in place of HELDOUT.", None, metavar="LABELS"
+    )
+    by: str | None = setting("Column of groups that get a verdict each, too.", None, metavar="COL")
+    fresh: bool = setting("These answers are new, where the rows cannot tell.", False)
+
+
+@opt.takes_settings
+def certify_command(
+    guardrail: opt.Guardrail,
+    heldout: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="HELDOUT...", help="Fresh labelled answers, not seen before."),
+    ] = None,
+    *,
+    requirement: Annotated[
+        opt.Requirement,
+        opt.Pick(
+            without=("risks",),
+            help={
+                "max_fpr": "Share of faithful answers that may be held back; needed without risks.",
+                "min_coverage": "Share of hallucinations that must be caught (default: 1 - alpha).",
+                "confidence": "Joint confidence of the certificate.",
+            },
+        ),
+    ],
+    reading: opt.Reading,
+    calls: opt.FreeCalls,
+    trust: opt.TrustArguments,
+    answers: CertifyArguments,
+    show: opt.Show,
+) -> None:
+    """Certify, reject or leave open, with exact bounds on coverage and false alarms.
+
+    Exit code 0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many more
+    labelled answers of which class would settle it. With --labels the verdict is recomputed from
+    the files of the folder, and written into it as verdict.json and index.html.
+    """
+    from calibrail.guardrail.file import read_file
+    from calibrail.labelling.folder import read_plan
+    from calibrail.pipelines.certify_labels import write_verdict
+    from calibrail.pipelines.data_reuse import looks_beside, looks_of
+
+    labels = answers.labels
+    about: dict[str, Any] = {"by": answers.by, "fresh": answers.fresh}
+    if labels is not None:
+        result = calibrail.certify(
+            # The detector, which may be a large model, is not built.
+            read_file(guardrail, trust.keys).config,
+            heldout or None,
+            requirement,
+            reading=reading if changed(reading) else None,
+            looks=looks_beside(read_plan(labels), guardrail),
+            labels=labels,
+            **about,
+        )
+        page = write_verdict(result, labels)
+        notes = [*(say("command.torn", name=name) for name in result.torn), f"wrote {page}"]
+    elif not heldout:
+        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
+    else:
+        quarantine = Path("quarantine.jsonl")
+        with counting("checking", calls) as context:
+            result = calibrail.certify(
+                trust.load(guardrail),
+                heldout,
+                requirement,
+                reading=replace(reading, quarantine=quarantine),
+                progress=context.progress,
+                looks=looks_of(guardrail),
+                **about,
+            )
+        notes = [unusable(result.n_quarantined, quarantine)]
+    show.finish(
+        "certify",
+        result.to_dict(),
+        *notes,
+        code=OF_VERDICT[result.verdict],
+        names={"GUARDRAIL": guardrail} | ({} if labels is None else {"LABELS": labels}),
+        guardrail=str(guardrail),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerArguments:
+    """The answer, and what is known of it."""
+
+    response: str = setting("The answer.", metavar="TEXT")
+    question: str = setting("The question.", "", metavar="TEXT")
+    contexts: tuple[str, ...] = setting(
+        "A retrieved chunk. Repeatable, in their order.", (), flag="context", metavar="TEXT"
+    )
+    samples: tuple[str, ...] = setting(
+        "A further answer to the question. Repeatable.", (), flag="sample", metavar="TEXT"
+    )
+    columns: Mapping[str, str] | None = setting(
+        "A cell that the guardrail reads. Repeatable.", None, flag="column", metavar="COL=VALUE"
+    )
+
+
+@opt.takes_settings
+def explain_command(
+    guardrail: opt.Guardrail, answer: AnswerArguments, trust: opt.TrustArguments, show: opt.Show
+) -> None:
+    """Decide about one answer and show why: which sentence, which chunk, with which weight.
+
+    Exit code 0 whatever the decision is, and 1 where the detector failed.
+    """
+    loaded = trust.load(guardrail)
+    example = calibrail.Example(**asdict(answer) | {"columns": dict(answer.columns or {})})
+    (decision,) = loaded.decide([example], alone=True)
+    code = FAILURE if decision.outcome == "error" else DONE
+    content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
+    show.finish("explain", content, code=code, score=loaded.scale.column or loaded.score.name)

@@ -7,17 +7,17 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import validation
-from calibrail.conformal.groups import (
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
+from calibrail.conformal.group_thresholds import (
     ClusteredCalibration,
     GroupedCalibration,
     calibrate_clusters,
     calibrate_groups,
 )
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
-from calibrail.conformal.sequential.importance_weighted import AuditedCalibration
+from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags_under, minimum_n
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
@@ -81,7 +81,7 @@ class Rule(Record):
 
     def flags(self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0) -> Bools:
         """Return which answers are not passed; an undefined score (NaN) follows the policy."""
-        queries = validation.vector(values, "values")
+        queries = argument_checks.vector(values, "values")
         if self.groups is None:
             return flags_under(self.undefined, queries, self._threshold, tolerance)
         return self.groups.flags(queries, self._named(len(queries), groups), tolerance)
@@ -93,7 +93,7 @@ class Rule(Record):
 
         A near tie within ``tolerance`` neither passes nor is flagged where there is a review.
         """
-        queries = validation.vector(values, "values")
+        queries = argument_checks.vector(values, "values")
         stopped = self.flags(queries, groups, tolerance)
         codes = np.where(stopped, 2, 0).astype(np.int8)
         nan = np.isnan(queries)
@@ -107,7 +107,7 @@ class Rule(Record):
         """Return p-values of "this answer is hallucinated"; no NaN is accepted."""
         if self.groups is None:
             return self.calibration.p_value(values, tolerance)
-        queries = validation.vector(values, "values")
+        queries = argument_checks.vector(values, "values")
         return self.groups.p_value(queries, self._named(len(queries), groups), tolerance)
 
     @classmethod
@@ -158,8 +158,8 @@ def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
     InputError
         If an argument is outside its domain.
     """
-    beta = validation.share(promise.beta, "beta")
-    values = validation.scores(faithful, "faithful")
+    beta = argument_checks.share(promise.beta, "beta")
+    values = argument_checks.scores(faithful, "faithful")
     least = minimum_n(beta, promise.guarantee, promise.delta)
     if len(values) < least:
         raise TooFewExamplesError(
@@ -293,5 +293,8 @@ def least_withheld(base_rate: float, share: float) -> float:
     >>> least_withheld(0.03, 0.05)
     0.0
     """
-    rate, allowed = validation.rate(base_rate, "base_rate"), validation.share(share, "share")
+    rate, allowed = (
+        argument_checks.rate(base_rate, "base_rate"),
+        argument_checks.share(share, "share"),
+    )
     return max(0.0, (rate - allowed) / (1.0 - allowed))

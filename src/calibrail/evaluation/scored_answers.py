@@ -72,7 +72,7 @@ class Sample(Record):
         if np.isinf(self.values).any():
             raise InputError("values must be finite, or NaN where undefined; got an infinite value")
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
-        object.__setattr__(self, "tolerance", conformal.validation.tolerance(self.tolerance))
+        object.__setattr__(self, "tolerance", conformal.argument_checks.tolerance(self.tolerance))
 
     def __len__(self) -> int:
         return len(self.values)

@@ -33,9 +33,9 @@ from typing import Any, ClassVar, Final, Literal, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import threshold, validation
+from calibrail.conformal import argument_checks, threshold
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.formatting import count, listed
 from calibrail.options.fields import spell_option
@@ -300,10 +300,10 @@ def calibrate_groups(
 
 
 def _paired(values: ArrayLike, groups: Sequence[str]) -> Floats:
-    array = validation.vector(values, "scores")
+    array = argument_checks.vector(values, "scores")
     if isinstance(groups, str):
         raise InputError("groups must hold strings, one per score; got one string")
-    validation.paired(groups, len(array), "groups")
+    argument_checks.paired(groups, len(array), "groups")
     return array
 
 
@@ -365,7 +365,7 @@ class ClusteredCalibration(Calibration):
         (1 + sum of the weights of the calibration scores <= S) / (K + 1). Under ``marginal``,
         ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = threshold.add_tolerance(validation.defined(values, "values"), tolerance)
+        queries = threshold.add_tolerance(argument_checks.defined(values, "values"), tolerance)
         ladder = _ladder(self.clusters, len(self.scores), self.undefined)
         return np.asarray(ladder[threshold.count_at_most(self.scores, queries)])
 
@@ -446,8 +446,8 @@ def calibrate_clusters(
     >>> calibrate_threshold(scores, Promise(alpha=0.2)).threshold
     0.0
     """
-    values, codes = validation.scores(scores), _codes(clusters)
-    validation.paired(codes, len(values), "clusters")
+    values, codes = argument_checks.scores(scores), _codes(clusters)
+    argument_checks.paired(codes, len(values), "clusters")
     guarantee, undefined = promise.guarantee, promise.undefined
     if guarantee not in ("marginal", "pac"):
         raise InputError(f"guarantee must be marginal or pac for clusters; got {guarantee!r}")

@@ -1,4 +1,4 @@
-"""Check, select, certify, serve, cache."""
+"""Commands of operation: check, select, serve, cache."""
 
 import contextlib
 import os
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import calibrail
 from calibrail import options
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, counting, note, say, unusable
+from calibrail.cli.output import DONE, FAILURE, Showing, counting, note, say
 from calibrail.errors import InputError
 from calibrail.formatting import count
-from calibrail.options.fields import changed, setting
+from calibrail.options.fields import setting
 from calibrail.serve import exit_on_signal
 
 
@@ -47,8 +47,8 @@ def check_command(
     Streams: memory does not grow with the file. Labels are not needed and not read. A row that
     cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
     """
-    from calibrail.data.formats import spoken
     from calibrail.data.reading import Reading
+    from calibrail.data.sources import spoken
     from calibrail.models.llm.chat import RemoteModel
     from calibrail.pipelines.check import check_source
     from calibrail.pipelines.run import inherited_reading_with_flags
@@ -135,93 +135,6 @@ def select_command(
         say("command.not_released", n=result.n_errors) if result.n_errors else "",
         names={"GUARDRAIL": guardrail, "DATA": traces, "OUTPUT": output},
         is_written=output is not None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class CertifyArguments:
-    """Which answers get a verdict."""
-
-    labels: Path | None = setting(
-        "Folder of `calibrail label`, in place of HELDOUT.", None, metavar="LABELS"
-    )
-    by: str | None = setting("Column of groups that get a verdict each, too.", None, metavar="COL")
-    fresh: bool = setting("These answers are new, where the rows cannot tell.", False)
-
-
-@opt.takes_settings
-def certify_command(
-    guardrail: opt.Guardrail,
-    heldout: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="HELDOUT...", help="Fresh labelled answers, not seen before."),
-    ] = None,
-    *,
-    requirement: Annotated[
-        opt.Requirement,
-        opt.Pick(
-            without=("risks",),
-            help={
-                "max_fpr": "Share of faithful answers that may be held back; needed without risks.",
-                "min_coverage": "Share of hallucinations that must be caught (default: 1 - alpha).",
-                "confidence": "Joint confidence of the certificate.",
-            },
-        ),
-    ],
-    reading: opt.Reading,
-    calls: opt.FreeCalls,
-    trust: opt.TrustArguments,
-    answers: CertifyArguments,
-    show: opt.Show,
-) -> None:
-    """Certify, reject or leave open, with exact bounds on coverage and false alarms.
-
-    Exit code 0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many more
-    labelled answers of which class would settle it. With --labels the verdict is recomputed from
-    the files of the folder, and written into it as verdict.json and index.html.
-    """
-    from calibrail.guardrail.file import read_file
-    from calibrail.labelling.folder import read_plan
-    from calibrail.pipelines.certify_labels import write_verdict
-    from calibrail.pipelines.data_reuse import looks_beside, looks_of
-
-    labels = answers.labels
-    about: dict[str, Any] = {"by": answers.by, "fresh": answers.fresh}
-    if labels is not None:
-        result = calibrail.certify(
-            # The detector, which may be a large model, is not built.
-            read_file(guardrail, trust.keys).config,
-            heldout or None,
-            requirement,
-            reading=reading if changed(reading) else None,
-            looks=looks_beside(read_plan(labels), guardrail),
-            labels=labels,
-            **about,
-        )
-        page = write_verdict(result, labels)
-        notes = [*(say("command.torn", name=name) for name in result.torn), f"wrote {page}"]
-    elif not heldout:
-        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
-    else:
-        quarantine = Path("quarantine.jsonl")
-        with counting("checking", calls) as context:
-            result = calibrail.certify(
-                trust.load(guardrail),
-                heldout,
-                requirement,
-                reading=replace(reading, quarantine=quarantine),
-                progress=context.progress,
-                looks=looks_of(guardrail),
-                **about,
-            )
-        notes = [unusable(result.n_quarantined, quarantine)]
-    show.finish(
-        "certify",
-        result.to_dict(),
-        *notes,
-        code=OF_VERDICT[result.verdict],
-        names={"GUARDRAIL": guardrail} | ({} if labels is None else {"LABELS": labels}),
-        guardrail=str(guardrail),
     )
 
 

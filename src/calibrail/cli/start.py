@@ -1,4 +1,4 @@
-"""Doctor, score, plan, calibrate, compare."""
+"""Commands to begin with: doctor, score, calibrate, compare, plan."""
 
 import sys
 from dataclasses import dataclass, replace
@@ -165,7 +165,7 @@ def score_command(
     is empty and the column NAME__reason says why. With --unit sentence there is a row a sentence:
     its answer's id, its number, and where it starts and ends.
     """
-    from calibrail.data.formats import spoken
+    from calibrail.data.sources import spoken
     from calibrail.pipelines import scoring
     from calibrail.scores.table import score_file
 

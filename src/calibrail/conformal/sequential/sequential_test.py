@@ -13,16 +13,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrail.conformal import validation
+from calibrail.conformal import argument_checks
+from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.sequential import betting
-from calibrail.conformal.sequential.importance_weighted import (
+from calibrail.conformal.sequential.audited_calibration import (
     labelling_probability,
     limits,
     truth_values,
 )
-from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
@@ -102,7 +102,7 @@ def verdicts(highest: Floats, confidence: float) -> tuple[Bools, Bools]:
 
 def goals(confidence: float) -> tuple[float, float]:
     """Return what logarithms have to reach to show that a claim is kept, and that it is broken."""
-    error = 1.0 - validation.share(confidence, "confidence")
+    error = 1.0 - argument_checks.share(confidence, "confidence")
     return float(np.log(1.0 / error)), float(np.log(2.0 / error))
 
 
@@ -208,8 +208,8 @@ class SequentialTest(Record):
         ('certified', Decided(drawn=50, labelled=50))
         """
         decided = truth_values(np.atleast_1d(np.asarray(flagged)), "flagged")
-        labels = validation.vector(np.atleast_1d(np.asarray(hallucinated)), "hallucinated")
-        validation.paired(labels, len(decided), "hallucinated", "answer")
+        labels = argument_checks.vector(np.atleast_1d(np.asarray(hallucinated)), "hallucinated")
+        argument_checks.paired(labels, len(decided), "hallucinated", "answer")
         if not np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all():
             raise InputError("hallucinated must hold true, false, or None where there is no label")
         weights = self._weights(decided, labels, probability, guess)
@@ -312,8 +312,8 @@ class SequentialTest(Record):
                     "the groups that are not drawn"
                 )
             return labels
-        q = validation.vector(np.atleast_1d(np.asarray(probability)), "probability")
-        g = validation.vector(np.atleast_1d(np.asarray(guess)), "guess")
+        q = argument_checks.vector(np.atleast_1d(np.asarray(probability)), "probability")
+        g = argument_checks.vector(np.atleast_1d(np.asarray(guess)), "guess")
         weights = betting.estimated_labels(labels, q, g)
         least = np.where(flagged, *self.drawing.floors)
         if np.any(low := q < least - 1e-12):
@@ -325,7 +325,7 @@ class SequentialTest(Record):
             )
         return weights
 
-    def units(self, groups: ArrayLike | None, n: int) -> validation.Ints:
+    def units(self, groups: ArrayLike | None, n: int) -> argument_checks.Ints:
         """Return the number of each answer's unit, from 0, in the order they first appear."""
         if (groups is not None) != self.drawing.whole_groups:
             needed = "is needed" if self.drawing.whole_groups else "must be left out"
@@ -335,7 +335,7 @@ class SequentialTest(Record):
         codes = np.atleast_1d(np.asarray(groups))
         if codes.dtype.kind not in "iu" or codes.ndim != 1:
             raise InputError(f"groups must hold whole numbers; got {codes.dtype}")
-        validation.paired(codes, n, "groups", "answer")
+        argument_checks.paired(codes, n, "groups", "answer")
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         return np.argsort(np.argsort(first))[inverse].astype(np.int64)
 
@@ -374,7 +374,7 @@ class SequentialTest(Record):
         drawn = self.drawn + 1 + np.arange(len(labels))
         return after._judged(np.stack(wealth, axis=1), drawn, n_labelled)
 
-    def _bet(self, rows: Floats, n_labelled: validation.Ints) -> "SequentialTest":
+    def _bet(self, rows: Floats, n_labelled: argument_checks.Ints) -> "SequentialTest":
         """Return the state after units with their masses and hits, shape (n, 4)."""
         sums = np.add.accumulate(np.vstack([[*self.mass, *self.hits], rows]))[-1].tolist()
         after = replace(self, mass=(sums[0], sums[1]), hits=(sums[2], sums[3]))
@@ -393,7 +393,7 @@ class SequentialTest(Record):
         return empty if self.log_wealth is None else np.array(self.log_wealth).reshape(empty.shape)
 
     def _judged(
-        self, wealth: Floats, drawn: validation.Ints, labelled: validation.Ints
+        self, wealth: Floats, drawn: argument_checks.Ints, labelled: argument_checks.Ints
     ) -> "SequentialTest":
         """Return the state after the logarithms of the four wealths, shape (n, 4)."""
         best = np.maximum.accumulate(np.vstack([self.highest, wealth]))[1:]
@@ -487,13 +487,13 @@ class UnsureTest(Record):
         """
         rows = {
             "flagged": truth_values(np.atleast_1d(np.asarray(flagged)), "flagged"),
-            "hallucinated": validation.vector(np.atleast_1d(hallucinated), "hallucinated"),
+            "hallucinated": argument_checks.vector(np.atleast_1d(hallucinated), "hallucinated"),
         }
         given = {"unsure": unsure, "probability": probability, "guess": guess, "groups": groups}
         rows |= {key: np.atleast_1d(item) for key, item in given.items() if item is not None}
         n = len(rows["flagged"])
         for name, values in rows.items():
-            validation.paired(values, n, name, "answer")
+            argument_checks.paired(values, n, name, "answer")
         doubtful = truth_values(rows.pop("unsure", np.zeros(n)), "unsure")
         if np.any(both := doubtful & ~np.isnan(rows["hallucinated"])):
             raise InputError(
