@@ -89,7 +89,7 @@ def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def spells_options_out(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether the keywords of a public function are the fields of option objects."""
     called = (item.func for item in function.decorator_list if isinstance(item, ast.Call))
-    return any(isinstance(item, ast.Name) and item.id == COLLECTED for item in called)
+    return any(ast.unparse(item).rpartition(".")[2] == COLLECTED for item in called)
 
 
 def docstrings(tree: ast.Module) -> set[ast.AST]:

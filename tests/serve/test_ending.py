@@ -21,12 +21,12 @@ with exit_on_signal():
 def test_the_command_ends_before_it_has_imported_what_serves() -> None:
     program = """
 import os, signal, sys
-from calibrail.cli import app, decide
+from calibrail.cli import app, operate
 def begin(*_):
     assert "calibrail.serve.process" not in sys.modules
     os.kill(os.getpid(), signal.SIGTERM)
     raise SystemExit(3)
-decide._run = begin
+operate._run = begin
 app(["serve", "guardrail.json"])
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

@@ -99,7 +99,7 @@ def test_a_model_that_does_not_load_or_fails_is_no_error(
 def test_only_who_tells_languages_loads_the_model(tmp_path: Path) -> None:
     code = """
 import sys, calibrail, calibrail.cli, calibrail.guardrail.decision_log
-from calibrail.guardrail.decision_log import lines, verify
+from calibrail.guardrail.decision_log import verify, writer
 assert not [name for name in sys.modules if "langid" in name]
 calibrail.guardrail.decision_log.DecisionLog(sys.argv[1])
 assert "py3langid" in sys.modules
