@@ -47,14 +47,19 @@ from calibrail.conformal.selection import storey_share as storey_share
 from calibrail.conformal.sequential.betting import confidence_sequence as confidence_sequence
 from calibrail.conformal.sequential.betting import estimated_labels as estimated_labels
 from calibrail.conformal.sequential.betting import log_wealth as log_wealth
+from calibrail.conformal.sequential.betting import weighted_log_wealth as weighted_log_wealth
 from calibrail.conformal.sequential.forecast import LabelsLeft as LabelsLeft
 from calibrail.conformal.sequential.forecast import LabelsToExpect as LabelsToExpect
 from calibrail.conformal.sequential.forecast import SequentialPlan as SequentialPlan
 from calibrail.conformal.sequential.forecast import labels_left as labels_left
 from calibrail.conformal.sequential.forecast import plan_sequential as plan_sequential
+from calibrail.conformal.sequential.importance_weighted import ceiling as ceiling
+from calibrail.conformal.sequential.importance_weighted import ceiling_minimum as ceiling_minimum
+from calibrail.conformal.sequential.importance_weighted import ceiling_rank as ceiling_rank
 from calibrail.conformal.sequential.importance_weighted import (
     labelling_probability as labelling_probability,
 )
+from calibrail.conformal.sequential.importance_weighted import to_label as to_label
 from calibrail.conformal.sequential.test import SequentialCertificate as SequentialCertificate
 from calibrail.conformal.sequential.test import SequentialTest as SequentialTest
 from calibrail.conformal.sequential.test import UnsureTest as UnsureTest
