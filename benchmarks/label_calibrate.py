@@ -1,9 +1,9 @@
 """How many labels does a threshold need that costs the same, drawn uniformly or by a cheap score?
 
 Three ways to the same promise: the rank among hallucinated answers that are labelled as they come;
-the ceiling (the k-th smallest score of the hallucinated answers found so far), above which only a
-share of the answers is labelled; and bets on weighted answers at every threshold, from the lowest
-up, whose guess is the true
+the ceiling, above which only a share of the answers is labelled
+(``calibrail.conformal.sequential.importance_weighted``);
+and bets on weighted answers at every threshold, from the lowest up, whose guess is the true
 P(hallucinated) and whose probabilities are made for the best threshold: an upper limit.
 Some minutes on one core.
 """
@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from results import write
 from scipy.special import expit, ndtri
-from scipy.stats import binom, nbinom, norm
+from scipy.stats import norm
 
-from calibrail.conformal import rank
+from calibrail.conformal import ceiling_rank
 from calibrail.conformal.sequential.audited_calibration import informative
 from calibrail.conformal.sequential.betting import FRACTIONS, largest_bets, mixture
 from calibrail.data.reading import read_all
@@ -32,7 +32,6 @@ from calibrail.options import Drawing, Guarantee
 from calibrail.scores.registry import build, parse_spec
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DATA = Path(os.environ.get("CALIBRAIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RUNS, COST_RUNS, BET_RUNS = 1000, 200_000, 150
@@ -49,60 +48,6 @@ PROMISES: tuple[tuple[Guarantee, float], ...] = (
     ("pac", 0.05),
     ("pac", 0.1),
 )
-
-
-#: Probability of more answers than are summed over, which count as if they were no more.
-_REST = 1e-13
-#: A sum of probabilities may be rounded by this much, relatively, and is taken as larger.
-_ROUNDING = 1e-9
-
-
-def ceiling_rank(
-    n: int,
-    share: float,
-    alpha: float,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
-) -> int:
-    """Return the rank of the threshold among all hallucinated answers drawn, 0 where none does.
-
-    ``n`` of them have a lot below the share, and drawing ends with the last of these; T, all that
-    are drawn, is n + NegativeBinomial(n, share) and independent of their scores. The rank keeps
-    the promise on average over T: k E[1 / (T + 1)] <= alpha, or E[BinomCDF(k - 1; T, alpha)] <=
-    delta.
-    """
-    known = rank(n, alpha, guarantee, delta)
-    if share == 1.0 or n == 0:
-        return known
-    total, chance = _drawn(n, share)
-
-    def keeps(k: int) -> bool:
-        if guarantee == "marginal":
-            return k * float(np.sum(chance / (total + 1.0))) <= alpha * (1.0 - _ROUNDING)
-        error = float(np.sum(chance * binom.cdf(k - 1, total, alpha)))
-        return error <= delta * (1.0 - _ROUNDING)
-
-    # At least the n known ones were drawn, so their own rank always keeps the promise.
-    low, high = known, known + 1
-    while high <= n and keeps(high):
-        low, high = high, 2 * high
-    high = min(high, n + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-    return low
-
-
-def _drawn(n: int, share: float) -> tuple[Ints, Floats]:
-    """Return how many hallucinated answers may have been drawn, and with which probability.
-
-    The promise is harder to keep with fewer of them, so the rest counts as the most summed over.
-    """
-    more = int(nbinom.isf(_REST, n, share)) + 1
-    unknown = np.arange(more + 1)
-    chance = nbinom.pmf(unknown, n, share)
-    chance[-1] += nbinom.sf(more, n, share)
-    return n + unknown, chance
 
 
 @dataclass(frozen=True)

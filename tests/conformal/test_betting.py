@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import estimated_labels
+from calibrail.conformal import estimated_labels, weighted_log_wealth
 from calibrail.conformal.sequential.betting import (
     FRACTIONS,
     LIMITS,
@@ -19,8 +19,8 @@ from calibrail.conformal.sequential.betting import (
     required_steps,
     zero_wealth,
 )
+from calibrail.errors import InputError
 from tests.conformal.test_eprocess import enumerated
-from tests.conformal.wealth import weighted_log_wealth
 
 DELTA = 0.1
 FLOORS = (0.1, 0.2)
@@ -128,3 +128,10 @@ def test_the_bets_at_all_limits_hold_those_at_the_requirement() -> None:
             units[:, 2 + rate], units[:, rate], edges[rate], floors=FLOORS, above=above
         )
         assert wealth[:, index] == pytest.approx(one, abs=1e-9)
+
+
+def test_a_unit_out_of_range_is_refused() -> None:
+    with pytest.raises(InputError, match="out of the range"):
+        weighted_log_wealth([0.0], [2.0], 0.9)
+    with pytest.raises(InputError, match="out of the range"):
+        weighted_log_wealth([3.0], [1.0], 0.9, above=False)

@@ -271,3 +271,14 @@ def test_every_member_of_a_cluster_is_drawn_as_often_as_it_stands_there() -> Non
         lowest = np.sort(scores.reshape(k, 4)[:, 0])
         ones += int(np.sum(~np.isin(made.one_per_cluster(), lowest)))
     assert binom.ppf(0.001, runs * k, 0.25) <= ones <= binom.ppf(0.999, runs * k, 0.25)
+
+
+def test_the_p_values_are_prepared_once_for_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = calibrate_clusters(np.arange(40.0), np.arange(40) // 2, Promise(0.2))
+    first = made.p_value([-1.0, 3.0, 50.0])
+    # Were they summed up again for this, there would be other values.
+    monkeypatch.setattr("calibrail.conformal.groups._ladder", lambda *_: np.zeros(41))
+    assert made.p_value([-1.0, 3.0, 50.0]).tolist() == first.tolist() == [1 / 21, 3 / 21, 1.0]
+    assert calibrate_clusters(
+        np.arange(20.0), np.arange(20), Promise(0.2, guarantee="pac", delta=0.1)
+    ).p_value([3.0]) == [0.0]

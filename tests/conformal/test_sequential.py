@@ -16,10 +16,10 @@ from calibrail.conformal import (
     estimated_labels,
     labelling_probability,
     log_wealth,
+    weighted_log_wealth,
 )
 from calibrail.errors import InputError
 from calibrail.options import Drawing, Requirement
-from tests.conformal.wealth import weighted_log_wealth
 
 REQUIRED = Requirement(max_fpr=0.2, min_coverage=0.8, confidence=0.9)
 DESIGNS = [

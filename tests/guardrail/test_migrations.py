@@ -128,6 +128,7 @@ def test_a_changed_byte_in_an_older_file_is_refused(path: Path) -> None:
         ("calibrail.guardrail/²", "calibrail export RUN"),
         ("calibrail.guardrail/" + "9" * 5000, "calibrail export RUN"),
         ("calibrail.calibration/1", "calibrail export RUN"),
+        ("calibrail-guardrail/1", "calibrail export RUN"),
         (2, "calibrail export RUN"),
         (None, "calibrail export RUN"),
     ],

@@ -29,6 +29,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -325,7 +326,7 @@ _SPREAD: Final = 0.6
 _LARGEST: Final = 0.95
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ClusteredCalibration(Calibration):
     """A threshold from clustered examples, each cluster counting once.
 
@@ -366,7 +367,10 @@ class ClusteredCalibration(Calibration):
         ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
         queries = threshold.add_tolerance(argument_checks.defined(values, "values"), tolerance)
-        ladder = _ladder(self.clusters, len(self.scores), self.undefined)
+        ladder = _LADDERS.get(self)
+        if ladder is None:
+            ladder = _ladder(self.clusters, len(self.scores), self.undefined)
+            _LADDERS[self] = ladder
         return np.asarray(ladder[threshold.count_at_most(self.scores, queries)])
 
     def least_alpha(self, below: int) -> float:
@@ -411,6 +415,11 @@ class ClusteredCalibration(Calibration):
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         return cast(Self, calibrate_clusters(scores, content["clusters"], promise))
+
+
+#: The p-values of each calibration in use: as many as it has scores, so they are computed once, not
+#: for each answer.
+_LADDERS: Final[WeakKeyDictionary[ClusteredCalibration, Floats]] = WeakKeyDictionary()
 
 
 def calibrate_clusters(

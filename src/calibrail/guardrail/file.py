@@ -50,7 +50,7 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
         If this version reads no such schema.
     """
     given, again = content.get("schema"), "export it again: calibrail export RUN -o guardrail.json"
-    match = re.fullmatch(rf"{_PREFIX}([1-9]\d{{,8}})", str(given), re.ASCII)
+    match = re.fullmatch(rf"{re.escape(_PREFIX)}([1-9]\d{{,8}})", str(given), re.ASCII)
     if match is None:
         raise GuardrailError(
             f"{source} has schema {given!r}; this version reads {SCHEMA!r} and earlier; {again}"

@@ -4,15 +4,16 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
-from calibrail.guardrail.decision_log.writer import json_fields, seal_line, to_utf8
+from calibrail.guardrail.decision_log.writer import files_of, json_fields, seal_line, to_utf8
 from tests.guardrail.decision_log.logs import decision, entry, files
 
 
@@ -72,6 +73,34 @@ def test_a_chain_cut_at_any_byte_is_read_on_as_if_it_had_not_been(
         reading.on(part)
         assert reading.ids == list("012345"), cut
         assert reading.cursor == once.cursor and reading.tally == once.tally, cut
+
+
+def test_a_folder_that_is_named_twice_holds_copies(tmp_path: Path) -> None:
+    written(tmp_path, 3)
+    (path,) = files(tmp_path)
+    reading = Reading()
+    assert reading.on(tmp_path, tmp_path) == list("012")
+    assert reading.tally.skipped["duplicate"] == len(path.read_bytes().splitlines())
+
+
+def test_a_file_that_is_moved_to_the_archive_while_both_are_listed_is_read_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, archive = tmp_path / "log", tmp_path / "archive"
+    written(log, 8, max_bytes=1500)
+    archive.mkdir()
+    first = files(log)[0]
+    shutil.copy(first, archive)
+
+    def listed(folder: Path) -> Iterator[tuple[str, int, Path]]:
+        yield from files_of(folder)
+        if folder == archive:
+            first.unlink(missing_ok=True)
+
+    monkeypatch.setattr(line_format, "files_of", listed)
+    reading = Reading()
+    assert reading.on(log, archive) == list("01234567")
+    assert reading.tally.found == {} and not first.exists()
 
 
 def test_chains_are_merged_by_time(tmp_path: Path) -> None:
@@ -296,7 +325,28 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
             log_sources(wrong)
 
 
-def test_what_is_no_cursor_is_refused() -> None:
-    for wrong in ({}, {"chains": {"a": [1] * 20}, "streams": {}}):
-        with pytest.raises(InputError, match="how far the log was read"):
-            Cursor.from_dict(wrong)
+def test_old_chains_are_forgotten_and_never_read_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrail.guardrail.decision_log.reader._REMEMBERED", 2)
+    for number in range(4):
+        written(tmp_path, 1, start=number)
+    reading = Reading()
+    assert sorted(reading.on(tmp_path)) == list("0123")
+    assert len(reading.cursor.chains) == 2
+    assert reading.on(tmp_path) == []
+    gone = {item.chain for item in reading.lines} - set(reading.cursor.chains)
+    assert len(gone) == 2 and all(reading.cursor.has_read(chain, 1) for chain in gone)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"chains": {"a": [1] * 20}, "streams": {}, "forgotten": ""},
+        {"chains": {}, "streams": {}},
+    ],
+)
+def test_what_is_no_cursor_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="how far the log was read"):
+        Cursor.from_dict(wrong)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import random
 import re
@@ -10,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from calibrail.errors import DataError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.decision_log import writer as line_format
-from calibrail.guardrail.decision_log.verify import LogCheck, verify
+from calibrail.guardrail.decision_log.verify import LogCheck, export, verify
 from tests.guardrail.decision_log.logs import entry, files, lines
 
 
@@ -388,12 +390,39 @@ def test_a_file_under_another_name_is_no_part_of_another_chain(tmp_path: Path) -
     assert ("opening", 1) in codes(checked(tmp_path))
 
 
-def test_problems_are_listed_up_to_a_number_and_all_are_counted(tmp_path: Path) -> None:
+def test_rows_that_fill_their_groups_leave_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrail.guardrail.decision_log.verify._ROWS", 2)
+    written(tmp_path / "log", 4)
+    assert export([tmp_path / "log"], tmp_path / "log.parquet") == (4, 0)
+    assert pq.ParquetFile(tmp_path / "log.parquet").num_row_groups == 2
+
+
+def test_the_last_line_of_a_file_that_became_shorter_is_looked_for_to_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shrunk(io.BytesIO):
+        def seek(self, offset: int, whence: int = 0) -> int:
+            return super().seek(offset, whence) + (100 if whence else 0)
+
+    written(tmp_path, 1)
+    raw = files(tmp_path)[0].read_bytes().splitlines(keepends=True)[-1]
+    monkeypatch.setattr(Path, "open", lambda *_: Shrunk(raw))
+    line = line_format.last_line(tmp_path)
+    assert line is not None and line.kind == line_format.CLOSED
+
+
+def test_problems_are_listed_up_to_a_number_and_all_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with DecisionLog(tmp_path) as log:
         log.write([entry(str(number)) for number in range(200)])
     change(files(tmp_path)[0], lambda a: [line.replace(b"pass", b"flag") for line in a])
+    made, kind = [], line_format.LogFinding
+    monkeypatch.setattr(line_format, "LogFinding", lambda *of: made.append(of) or kind(*of))
     check = checked(tmp_path)
-    assert (check.n_problems, len(check.problems)) == (200, 50)
+    assert (check.n_problems, len(check.problems), len(made)) == (200, 50, 50)
 
 
 def test_damage_by_chance_is_found_wherever_it_falls(tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ from calibrail.serialization import Record
 #: Findings that are listed; all are counted.
 _LISTED: Final = 20
 
+#: Chains and files that are remembered; the oldest that were closed go first.
+_REMEMBERED: Final = 2000
+
 #: What is to be known of a log that nobody changed: clocks are not the log's, and a crash tears.
 _NOTES: Final = {"clock_back", "future", "late", "no_chain"}
 
@@ -107,12 +110,15 @@ class Cursor:
         Each chain by its name.
     streams : dict of str to Stream
         Other files, in the order in which they were met.
+    forgotten : str
+        The newest chain that is not remembered any more; chains that began before it are not read.
     opened : dict of str to str
         Which file is which stream, in this process; an empty name is a copy.
     """
 
     chains: dict[str, ChainPosition] = field(default_factory=dict)
     streams: dict[str, Stream] = field(default_factory=dict)
+    forgotten: str = ""
     opened: dict[str, str] = field(default_factory=dict, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,8 +126,7 @@ class Cursor:
         return {
             "chains": {name: list(astuple(item)) for name, item in self.chains.items()},
             "streams": {name: list(astuple(item)) for name, item in self.streams.items()},
-            # Older versions forgot chains, and read this.
-            "forgotten": "",
+            "forgotten": self.forgotten,
         }
 
     @classmethod
@@ -137,18 +142,34 @@ class Cursor:
             return cls(
                 {name: ChainPosition(*item) for name, item in content["chains"].items()},
                 {name: Stream(*item) for name, item in content["streams"].items()},
+                content["forgotten"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"it does not say how far the log was read: {error!r}") from error
 
     def has_read(self, chain: str, seq: int) -> bool:
-        """Return whether a line lies in what was read."""
+        """Return whether a line lies in what was read; yes for chains not remembered any more."""
         if (place := self.chains.get(chain)) is not None:
             # After a line that nobody can read the number of the next one may not be known.
             end = None if place.next is None else place.next + place.lost
             return (place.begin or 0) <= seq and (end is None or seq < end)
-        stream = self.streams.get(chain)
-        return stream is not None and seq < stream.lines
+        if (stream := self.streams.get(chain)) is not None:
+            return seq < stream.lines
+        return chain <= self.forgotten
+
+    def trim(self) -> None:
+        """Forget the oldest chains where there are too many: the state stays small.
+
+        A chain's name begins with the second in which it began, so one that is not remembered is
+        told from one that is new.
+        """
+        for name in sorted(self.chains, key=lambda item: (not self.chains[item].closed, item)):
+            if len(self.chains) <= _REMEMBERED:
+                break
+            del self.chains[name]
+            self.forgotten = max(self.forgotten, name)
+        while len(self.streams) > _REMEMBERED:
+            del self.streams[next(iter(self.streams))]
 
 
 @dataclass(slots=True)
@@ -573,6 +594,7 @@ def read_on(
         yield from _blocks(map(reader.chained, lines))
         for source in others:
             yield from _blocks(reader.streamed(source, patience))
+    cursor.trim()
 
 
 def _blocks(lines: Iterable[Logged | Literal["quiet"] | None]) -> Iterator[list[Logged]]:
@@ -610,20 +632,33 @@ def _files(
     chains: dict[str, tuple[list[_File], ChainPosition | None]] = {}
     for (chain, number), paths in sorted(named.items()):
         place = cursor.chains.get(chain)
+        if place is None and chain <= cursor.forgotten:
+            continue
         if place is not None and number < place.file:
             if number < place.first:
                 tally.find_once("late", paths[0].name, first=place.first)
             continue
         start = place.offset if place is not None and place.file == number else 0
+        sized = sorted(_sized(paths), key=lambda item: -item[1])
+        for path, size in sized[1:]:
+            tally.skip("duplicate", _n_lines(path, start, size))
+        if sized:
+            chains.setdefault(chain, ([], place))[0].append((number, *sized[0]))
+    return chains, others
+
+
+def _sized(paths: Sequence[Path]) -> Iterator[tuple[Path, int]]:
+    for path in paths:
         # What is moved to an archive just now is read from there, the next time.
         with suppress(FileNotFoundError):
-            size, path = max((path.stat().st_size, path) for path in paths)
-            for copy in (item for item in paths if item != path):
-                tally.skip(
-                    "duplicate", sum(line.ended for line in line_format.file_lines(copy, start))
-                )
-            chains.setdefault(chain, ([], place))[0].append((number, path, size))
-    return chains, others
+            yield path, path.stat().st_size
+
+
+def _n_lines(path: Path, start: int, end: int) -> int:
+    """Return how many lines of a copy stand where its other copy is read."""
+    with path.open("rb") as file:
+        file.seek(start)
+        return sum(1 for raw in file if raw.endswith(b"\n") and (start := start + len(raw)) <= end)
 
 
 def _chain_lines(

@@ -99,13 +99,21 @@ class _End(NamedTuple):
 _LISTED: Final = 50
 
 
-class _Findings(list[line_format.LogFinding]):
+class _Findings:
+    """Findings as they come: all are counted, and the first ones are listed."""
+
+    def __init__(self) -> None:
+        self.listed: list[line_format.LogFinding] = []
+        self.n = 0
+
     def add(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
-        self.append(line_format.LogFinding(code, file, line, values))
+        self.n += 1
+        if len(self.listed) < _LISTED:
+            self.listed.append(line_format.LogFinding(code, file, line, values))
 
 
 def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
-    """Read a log once and say whether it is whole.
+    """Read a log once, in memory that does not grow with it, and say whether it is whole.
 
     Parameters
     ----------
@@ -132,15 +140,15 @@ def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
     for wanted in sorted(log.noted):
         log.problems.add("noted", "", hash=wanted)
     return LogCheck(
-        "broken" if log.problems else "beginning missing" if log.missing else "whole",
+        "broken" if log.problems.n else "beginning missing" if log.missing.n else "whole",
         sum(item.n_decisions for item in checked),
         sum(item.n_lines for item in checked),
         sum(item.n_files for item in checked),
-        len(log.problems),
-        len(log.notes),
-        tuple(log.problems[:_LISTED]),
-        tuple(log.notes[:_LISTED]),
-        tuple(log.missing[:_LISTED]),
+        log.problems.n,
+        log.notes.n,
+        tuple(log.problems.listed),
+        tuple(log.notes.listed),
+        tuple(log.missing.listed),
         tuple(checked),
     )
 
@@ -201,7 +209,7 @@ class _Verification:
     def check_chain(self, chain: str) -> Chain:
         """Read the files of one chain in their order; return what there is of it."""
         files, state, n_lines, n_decisions = self.files[chain], dict[str, Any](), 0, 0
-        back: list[tuple[str, int]] = []
+        back, n_back = None, 0
         # What other chains recorded of this one, until its line is met.
         awaited = {(end.seq, end.hash): end for end in self.recorded.get(chain, ())}
         # What the next line must be; None where that cannot be known.
@@ -236,7 +244,7 @@ class _Verification:
                         problems.add("previous", name, n)
                     seq, previous = line.seq + 1, line.hash
                     if line.time < state.get("ends", ""):
-                        back.append((name, n))
+                        back, n_back = back or (name, n), n_back + 1
                     first = {"first_seq": line.seq, "begins": line.time, **state}
                     last = {"last_seq": line.seq, "hash": line.hash, "ends": line.time}
                     state = {**first, **last, "closed": line.kind == line_format.CLOSED}
@@ -246,7 +254,7 @@ class _Verification:
             if n == 0:
                 problems.add("empty", name)
         if back:
-            self.notes.add("clock", *back[0], n=len(back))
+            self.notes.add("clock", *back, n=n_back)
         ends = state.get("first_seq", 0), state.get("last_seq")
         for end in awaited.values():
             if ends[1] is None or end.seq > ends[1]:
@@ -312,7 +320,8 @@ def export(folders: Sequence[Path], output: Path) -> tuple[int, int]:
                     if len(block) >= _ROWS or size >= _BYTES:
                         writer.write_table(_table(block, schema))
                         block, size = [], 0
-        writer.write_table(_table(block, schema))
+        if block:
+            writer.write_table(_table(block, schema))
     return n, skipped
 
 

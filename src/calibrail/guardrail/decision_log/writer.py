@@ -274,10 +274,11 @@ def first_line(path: Path) -> LogLine | None:
 def last_line(path: Path) -> LogLine | None:
     """Return the last whole line of a file; None where there is none."""
     with suppress(OSError), path.open("rb") as file:
-        size, tail, block = file.seek(0, os.SEEK_END), b"", 1 << 14
-        while tail.count(b"\n") < 2 and len(tail) < size:
-            file.seek(max(0, size - block))
-            tail, block = file.read(), 2 * block
+        position, tail = file.seek(0, os.SEEK_END), b""
+        while tail.count(b"\n") < 2 and position:
+            size = min(position, max(1 << 14, len(tail)))
+            position = file.seek(position - size)
+            tail = file.read(size) + tail
         return parse_line_if_sound(tail.rpartition(b"\n")[0].rpartition(b"\n")[2])
     return None
 
