@@ -15,8 +15,11 @@ import pytest
 
 import calibrail
 from calibrail.errors import DataError
+from calibrail.labelling.sampling import Pool
+from calibrail.labelling.store import Log
 from calibrail.options import Drawing
 from tests.labelling.rows import frozen, label_some, lines, traces, write
+from tests.memory import peak_bytes
 
 ROOT = Path(__file__).parents[2]
 
@@ -146,3 +149,67 @@ def test_a_crash_before_anything_was_agreed_on_begins_anew(tmp_path: Path) -> No
         assert len(label_some(session, "ada", 10)) == 10
     assert (tmp_path / "pool.jsonl").read_bytes() == whole
     assert json.loads((tmp_path / "session.json").read_bytes())["schema"] == "calibrail.labels/1"
+
+
+@pytest.mark.parametrize("name", ["labels.jsonl", "draws.jsonl", "handed.jsonl"])
+def test_a_damaged_line_is_refused_until_it_is_restored(tmp_path: Path, name: str) -> None:
+    session = calibrail.label(traces(10), tmp_path)
+    label_some(session, "ada", 2)
+    other = calibrail.label(None, tmp_path)
+    label_some(session, "ada", 2)
+    path = tmp_path / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-2] + b"?\n")
+    n = len(whole.splitlines())
+    for _ in range(2):
+        with pytest.raises(DataError, match=rf"{name}, line {n} is not JSON"):
+            other.next("ada")
+    assert path.read_bytes() == whole[:-2] + b"?\n"
+    path.write_bytes(whole)
+    assert other.counts("ada").by_you == 4
+    assert label_some(other, "ada", 1) == [lines(tmp_path / "draws.jsonl")[-1]["id"]]
+
+
+def test_a_damaged_answer_set_aside_is_refused_until_it_is_restored(tmp_path: Path) -> None:
+    calibrail.label(traces(5), tmp_path).close()
+    pool = Pool(tmp_path / "pool.jsonl")
+    whole = pool.path.read_bytes()
+    first, second, *rest = whole.splitlines(keepends=True)
+    pool.path.write_bytes(b"".join([first, b"?", second[1:], *rest]))
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"pool\.jsonl, line 2, is damaged"):
+            pool.refresh()
+    pool.path.write_bytes(whole)
+    pool.refresh()
+    assert [pool[at].example.id for at in range(5)] == [row["id"] for row in lines(pool.path)]
+
+
+def test_texts_that_are_set_aside_stay_on_the_disk(tmp_path: Path) -> None:
+    rows = [{**row, "contexts": [f"{row['id']} " * 4_000]} for row in traces(200)]
+    calibrail.label(rows, tmp_path).close()
+    pool = Pool(tmp_path / "pool.jsonl")
+    assert pool.path.stat().st_size > 3_000_000
+    assert peak_bytes(pool.refresh) < 1_000_000
+    assert len(pool) == 200
+
+
+def test_lines_that_were_read_are_not_read_again(tmp_path: Path) -> None:
+    log = Log(tmp_path / "a.jsonl")
+    log.append([{"text": "x" * 1_000}] * 2_000)
+    assert len(log.read_on() or ()) == 2_000
+    log.append([{"text": "y"}])
+    added = []
+    assert peak_bytes(lambda: added.extend(log.read_on() or ())) < 100_000
+    assert [(line.number, line.content) for line in added] == [(2_001, {"text": "y"})]
+    assert peak_bytes(log.read_on) < 100_000
+
+
+def test_a_draw_that_does_not_say_whether_it_was_handed_out_was_not(tmp_path: Path) -> None:
+    with calibrail.label(traces(10), tmp_path) as session:
+        label_some(session, "ada", 3)
+    path = tmp_path / "draws.jsonl"
+    rows = lines(path)
+    rows.append(rows[-1] | {"order": 4, "unit": 4, "handed_out": None})
+    write(path, rows)
+    counts = calibrail.label(None, tmp_path).counts("ada")
+    assert (counts.drawn, counts.labelled) == (4, 3)

@@ -12,8 +12,8 @@ import pytest
 import calibrail
 from calibrail import Guardrail
 from calibrail.conformal import SequentialTest
-from calibrail.errors import InputError
-from calibrail.labelling.exchange.transfer import balance
+from calibrail.errors import DataError, InputError
+from calibrail.labelling.exchange.transfer import balance, read_lots
 from calibrail.labelling.ledger import Lots
 from calibrail.labelling.session import Session
 from calibrail.options import Drawing
@@ -102,7 +102,7 @@ def test_different_probabilities_are_weighed(tmp_path: Path, guardrail: Guardrai
             [{"id": f"t{i}", "label": "so", "probability": 1.0} for i in range(300)],
             r"line \d+: label 'so' says neither",
         ),
-        ([{"label": 1, "probability": 0.5}], "line 1: it cannot be read .it has no id"),
+        ([{"label": 1, "probability": 0.5}], "line 1 has no id"),
         ([{"id": "t1", "label": "", "probability": 0.5}], "holds no label"),
     ],
 )
@@ -182,3 +182,46 @@ def test_another_file_later_and_labels_for_a_threshold_are_refused(
         begun(tmp_path / "labels", guardrail, other)
     with pytest.raises(InputError, match="for the verdict on a guardrail"):
         calibrail.label(traces(300), tmp_path / "more", elsewhere=str(file))
+
+
+ROW = '{"id": "x", "label": 1, "probability": 0.5'
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "id"),
+    [
+        ("a.jsonl", ROW + ', "data": {"a": 1}}', "x"),
+        ("a.jsonl", ROW + ', "fields": {"a": 1}}', "x"),
+        ("a.jsonl", ROW + ', "spans": [{"start": 0, "end": 4}]}', "x"),
+        ("a.jsonl", ROW.replace('"x"', "1.5") + "}", "1.5"),
+        ("a.jsonl", (ROW + ', "note": "\xe4"}').encode("latin-1"), "x"),
+        ("a.csv", "id,label,probability,a;b;c;d;e\nx,1,0.5,\n", "x"),
+        ("a.csv", "id,label,probability\n'007,1,0.5\n", "'007"),
+    ],
+)
+def test_other_fields_of_a_row_and_odd_ids_are_no_hindrance(
+    tmp_path: Path, name: str, raw: str | bytes, id: str
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
+    (row,) = read_lots(file, ACTIVE).rows.items()
+    assert row[0] == id and row[1]["probability"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "said"),
+    [
+        ("a.csv", "id,label,probability\nx,1\n", DataError, "row 2: wrong number of cells"),
+        ("a.jsonl", '{"id": "x"}\n{"id": \n', DataError, "line 2 is not JSON"),
+        ("a.jsonl", '{"id": "x"}\n[1]\n', DataError, "line 2 must hold an object"),
+        ("a.csv", "id,probability\nx,1\n", InputError, "holds no label"),
+        ("none.csv", None, DataError, "cannot read"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_named(
+    tmp_path: Path, name: str, text: str | None, kind: type[Exception], said: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(kind, match=said):
+        read_lots(tmp_path / name, ACTIVE)

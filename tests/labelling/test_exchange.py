@@ -339,3 +339,34 @@ def test_exported_answers_are_nobody_elses(tmp_path: Path) -> None:
     # They stay so when labelling goes on later.
     later = begun(tmp_path / "labels")
     assert later.next("eve").order == 13 and later.next("kim").order == 14
+
+
+def region(value: dict[str, Any] | None = None, to: str = "response") -> dict[str, Any]:
+    """Return a region that Label Studio exports, without its value where none is given."""
+    return {"type": "labels", "to_name": to} | ({} if value is None else {"value": value})
+
+
+@pytest.mark.parametrize(
+    ("region", "spans"),
+    [
+        (region({"text": "has the"}), [[3, 10, "has the"]]),
+        (region({"start": 5, "end": 12, "text": "has the"}), [[3, 10, "has the"]]),
+        (region({"start": 0, "end": 5, "text": "Which"}, to="question"), None),
+        (region(to="question"), None),
+    ],
+    ids=["without offsets", "shifted", "of the question", "of the question, without a value"],
+)
+def test_marks_of_label_studio_are_found_by_their_text_in_the_response(
+    tmp_path: Path, region: dict[str, Any], spans: list[list[Any]] | None
+) -> None:
+    session, path = begun(tmp_path / "labels"), tmp_path / "tasks.json"
+    export_answers(session, path, "ada", 1, export_as="label-studio")
+    (task,) = json.loads(path.read_text(encoding="utf-8"))
+    choice = {"type": "choices", "value": {"choices": ["hallucinated"]}}
+    cancelled = {"was_cancelled": True, "result": [{"type": "labels", "to_name": "response"}]}
+    task["annotations"] = [cancelled, {"completed_by": 7, "result": [choice, region]}]
+    path.write_text(json.dumps([task]), encoding="utf-8")
+    taken = import_labels(session, path, "ada")
+    assert (taken.labelled, taken.problems) == (1, ())
+    (kept,) = lines(tmp_path / "labels" / "labels.jsonl")
+    assert kept.get("spans") == spans

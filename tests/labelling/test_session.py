@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,3 +147,27 @@ def test_texts_and_numbers_of_any_kind_come_back_as_they_were(tmp_path: Path) ->
     assert draws == {item.id: item.flagged for item in now}
     with calibrail.label(None, tmp_path) as session:
         assert session.counts("ada").labelled == 8 and session.undo("ada") is not None
+
+
+def test_a_label_that_is_a_float_is_read_again(tmp_path: Path) -> None:
+    with calibrail.label(traces(5), tmp_path) as session:
+        for label in (1.0, 0.0):
+            task = session.next("ada")
+            assert task is not None
+            session.put("ada", task.order, label)  # type: ignore[arg-type]
+    with calibrail.label(None, tmp_path) as session:
+        counts = session.counts("ada")
+    assert (counts.hallucinated, counts.faithful) == (1, 1)
+
+
+SPANS = ([3, 6, "has"], (0, 2, "It"))
+
+
+@pytest.mark.parametrize("spans", [SPANS, iter(SPANS)], ids=["lists and tuples", "iterator"])
+def test_spans_may_be_any_that_can_be_gone_through_once(tmp_path: Path, spans: Any) -> None:
+    session = calibrail.label(traces(5), tmp_path)
+    task = session.next("ada")
+    assert task is not None
+    session.put("ada", task.order, 1, spans)
+    (line,) = lines(tmp_path / "labels.jsonl")
+    assert line["spans"] == [[0, 2, "It"], [3, 6, "has"]]

@@ -159,6 +159,28 @@ def test_a_call_that_is_cut_off_anywhere_is_whole_after_the_next_one(
         assert step > 6
 
 
+@pytest.mark.parametrize(
+    ("pending", "said"),
+    [
+        ({"draws": [], "before": {"draws": 99}}, r"draws\.jsonl lacks lines .*\(99\); restore it"),
+        (None, r"\.pending\.json is damaged .*remove it"),
+    ],
+)
+def test_an_unfinished_batch_that_does_not_fit_changes_nothing(
+    tmp_path: Path, guardrail: Guardrail, pending: dict[str, Any] | None, said: str
+) -> None:
+    log, audit = tmp_path / "log", tmp_path / "audit"
+    logged(log, guardrail, examples(20), hours=4)
+    calibrail.audit_sample(guardrail, log, audit, per_day=5)
+    before = content(audit)
+    text = json.dumps(pending) if pending else "{"
+    (audit / ".pending.json").write_text(text, encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(DataError, match=said):
+            calibrail.audit_sample(guardrail, log, audit)
+    assert content(audit) == before
+
+
 class Killed(BaseException):
     """The process is gone."""
 

@@ -285,6 +285,14 @@ class LabelFolder:
         DataError
             A line is not what it should be: its file and number are named, and no file is changed.
         """
+        try:
+            self._read_on()
+        except DataError:
+            # What was read and not taken in is met again by the next call.
+            self.draws.distrust()
+            raise
+
+    def _read_on(self) -> None:
         logs = (self.draws, self.labels, self.handed)
         added = [log.read_on() for log in logs]
         if None in added:

@@ -302,7 +302,7 @@ class LabelLedger:
         """Take in one more answer drawn."""
         shared = self._order.lot("shared", draw.digest) < self.plan.shared
         self.answers.append(LedgerAnswer(draw, needs=2 if shared else 1))
-        self.version += draw.handed_out
+        self.version += bool(draw.handed_out)
 
     def add_label(self, label: Label) -> None:
         """Take in one more label."""

@@ -406,11 +406,23 @@ class Batches:
     def _finish(self) -> None:
         """Add what is not there yet of what a call was to add, texts first."""
         with file_errors(f"cannot read {self._pending}"):
-            content = json.loads(self._pending.read_bytes())
+            raw = self._pending.read_bytes()
+        try:
+            content = json.loads(raw)
+        except ValueError as error:
+            raise DataError(
+                f"{self._pending} is damaged ({error}); remove it: what it holds was drawn by a "
+                "call that was cut short, and is drawn again"
+            ) from error
         before, pool = content["before"], self._files.path / POOL_FILE
+        there = len(self._files.ledger.answers) - before["draws"]
+        if there < 0:
+            raise DataError(
+                f"{self._files.draws.path} lacks lines that stood there when answers were drawn "
+                f"last ({before['draws']}); restore it from a copy"
+            )
         if self._n_texts() == before["pool"]:
             Pool(pool).write(map(PooledAnswer.from_dict, content["pool"]))
-        there = len(self._files.ledger.answers) - before["draws"]
         if left := content["draws"][there:]:
             self._files.draws.append(left)
         number = content["batch"]["batch"]
@@ -480,7 +492,7 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
                     f"{getattr(draw, name)!r}; restore the line from a copy"
                 )
         drawn[draw.batch] += 1
-        handed_out[draw.batch] += draw.handed_out
+        handed_out[draw.batch] += bool(draw.handed_out)
     for batch in batches:
         counted = drawn[batch.batch], handed_out[batch.batch]
         if counted != (batch.drawn, batch.handed_out):

@@ -8,8 +8,9 @@ is.
 import heapq
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -184,7 +185,7 @@ def without_copies(waiting: list[PooledAnswer], earlier: Iterable[Example]) -> l
 
 
 class Pool:
-    """The file of answers that have their place in the order of drawing.
+    """The file of answers that have their place, of which only places are kept in memory.
 
     Parameters
     ----------
@@ -197,7 +198,8 @@ class Pool:
         #: Place behind the last answer.
         self.last = ""
         self._read_to, self._number, self._n_copies, self._n_units = 0, 0, 0, 0
-        self._answers: list[PooledAnswer] = []
+        self._starts: list[int] = []
+        self._units: list[str] = []
         self._copies_before: list[int] = []
 
     def write(self, waiting: Iterable[PooledAnswer]) -> None:
@@ -217,45 +219,54 @@ class Pool:
         with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
             stream.seek(self._read_to)
             for raw in stream:
-                self._number, self._read_to = self._number + 1, self._read_to + len(raw)
-                try:
+                with self._named(f", line {self._number + 1},"):
                     self._take(PooledAnswer.from_dict(json.loads(raw)))
-                except (ValueError, KeyError, TypeError, IndexError) as error:
-                    raise DataError(
-                        f"{self.path}, line {self._number}, is damaged ({error}); restore it from "
-                        "a copy: without it the next answer is unknown. What is labelled is in "
-                        "the other files"
-                    ) from error
+                self._number, self._read_to = self._number + 1, self._read_to + len(raw)
 
     def _take(self, item: PooledAnswer) -> None:
         if (place := item.fills) is not None:
             # The texts of an answer that was set aside without.
-            if self._answers[place].unit != item.unit:
+            if not 0 <= place < len(self) or self._units[place] != item.unit:
                 raise ValueError(f"it holds texts for another answer than number {place}")
-            self._answers[place] = item
+            self._starts[place] = self._read_to
             return
         self._n_units += item.unit != self.last
         self.last = item.unit
         if item.copy_of is not None:
             self._n_copies += 1
         else:
-            self._answers.append(item)
+            self._starts.append(self._read_to)
+            self._units.append(item.unit)
             self._copies_before.append(self._n_copies)
+
+    @contextmanager
+    def _named(self, where: str = "") -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{self.path}{where} is damaged ({error}); restore it from a copy: without it the "
+                "next answer is unknown. What is labelled is in the other files"
+            ) from error
 
     def __len__(self) -> int:
         """Return how many answers there are to draw, copies left out."""
-        return len(self._answers)
+        return len(self._starts)
 
     def __getitem__(self, place: int) -> PooledAnswer:
         """Return an answer by its place in the order of drawing, from 0."""
-        return self._answers[place]
+        with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
+            stream.seek(self._starts[place])
+            raw = stream.readline()
+        with self._named():
+            return PooledAnswer.from_dict(json.loads(raw))
 
     def unit_of(self, place: int) -> tuple[int, int]:
         """Return where what is drawn with an answer begins, and behind which place it ends."""
-        first, stop, unit = place, place + 1, self._answers[place].unit
-        while first > 0 and self._answers[first - 1].unit == unit:
+        first, stop, unit = place, place + 1, self._units[place]
+        while first > 0 and self._units[first - 1] == unit:
             first -= 1
-        while stop < len(self) and self._answers[stop].unit == unit:
+        while stop < len(self) and self._units[stop] == unit:
             stop += 1
         return first, stop
 

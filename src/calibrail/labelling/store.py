@@ -7,7 +7,8 @@ others by file and line, and people read, compare and restore them by hand.
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,20 @@ class StoredLine:
     content: Mapping[str, Any]
 
 
+class _Held:
+    """A file held open: so long no other file can take its place unnoticed, with its number."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        weakref.finalize(self, os.close, self._handle)
+        self.state = os.fstat(self._handle)
+
+    def read_from(self, start: int) -> bytes:
+        """Return everything from a byte on."""
+        os.lseek(self._handle, start, os.SEEK_SET)
+        return b"".join(iter(lambda: os.read(self._handle, 1 << 16), b""))
+
+
 class Log:
     """A file of JSON lines that grows at its end, read as it grows.
 
@@ -47,13 +62,15 @@ class Log:
 
     def __init__(self, path: Path, problems: list[str] | None = None) -> None:
         self.path, self._problems = path, problems
-        self._known, self._number = b"", 0
+        self._end = self._number = 0
+        self._held: _Held | None = None
+        self._changed = False
         self.torn: str | None = None
 
     def read_on(self) -> list[StoredLine] | None:
-        """Return what was added since the last call; None where what was there has changed.
+        """Return what was added since the last call; None where the file was written anew.
 
-        After None the next call returns all lines.
+        After None the next call returns all lines. After a refused line it returns the same ones.
 
         Raises
         ------
@@ -61,18 +78,38 @@ class Log:
             A line is not JSON; its number is named.
         """
         with file_errors(f"cannot read {self.path}"):
-            raw = self.path.read_bytes() if self.path.exists() else b""
-        if not raw.startswith(self._known):
-            self.forget()
-            return None
+            state = self.path.stat() if self.path.exists() else None
+            if self._changed or (self._held is not None and not self._is_there(state)):
+                self.forget()
+                return None
+            if state is None or state.st_size == self._end:
+                return []
+            self._held = self._held or _Held(self.path)
+            raw = self._held.read_from(self._end)
         if rest := raw[raw.rfind(b"\n") + 1 :]:
             raw = self._mend(raw.removesuffix(rest), rest)
-        added, self._known = raw[len(self._known) :], raw
-        return [line for text in added.split(b"\n")[:-1] if (line := self._line(text)) is not None]
+        texts = raw.split(b"\n")[:-1]
+        lines = [self._line(text, at) for at, text in enumerate(texts, start=self._number + 1)]
+        self._end, self._number = self._end + len(raw), self._number + len(texts)
+        return [line for line in lines if line is not None]
 
     def forget(self) -> None:
         """Read from the start next time."""
-        self._known, self._number = b"", 0
+        self._end = self._number = 0
+        self._held, self._changed = None, False
+
+    def distrust(self) -> None:
+        """Say next time that the file was written anew, as what was read was not taken in."""
+        self._changed = True
+
+    def _is_there(self, state: os.stat_result | None) -> bool:
+        """Return whether the file is still the one that was read, and as long at least."""
+        return (
+            state is not None
+            and self._held is not None
+            and os.path.samestat(self._held.state, state)
+            and state.st_size >= self._end
+        )
 
     def append(self, lines: Iterable[Mapping[str, Any]], *, durable: bool = True) -> None:
         """Add lines in one piece; everything before must have been read.
@@ -102,11 +139,13 @@ class Log:
     def rewrite(self, raw: bytes | Iterable[bytes]) -> None:
         """Write the whole file anew, or leave it as it was."""
         failed = f"cannot write {self.path}"
+        # Windows replaces no file that is open.
+        self._held, self._changed = None, True
         with file_errors(failed, "; it is as it was: make room, and go on"):
             write_atomically(self.path, raw, durable=True)
 
     def _mend(self, whole: bytes, rest: bytes) -> bytes:
-        """End a last line that lacks its end, or cut it off; return what the file holds then."""
+        """End a last line that lacks its end, or cut it off; return what was added then."""
         with file_errors(f"cannot mend the last line of {self.path}"):
             with suppress(ValueError):
                 if isinstance(json.loads(rest), dict):
@@ -114,18 +153,17 @@ class Log:
                         stream.write(b"\n")
                     return whole + rest + b"\n"
             self.torn = rest.decode("utf-8", "replace")
-            os.truncate(self.path, len(whole))
+            os.truncate(self.path, self._end + len(whole))
         return whole
 
-    def _line(self, raw: bytes) -> StoredLine | None:
-        self._number += 1
+    def _line(self, raw: bytes, number: int) -> StoredLine | None:
         if not raw.strip():
             return None
-        where = f"{self.path}, line {self._number}"
+        where = f"{self.path}, line {number}"
         try:
             content = json.loads(raw)
             if isinstance(content, dict):
-                return StoredLine(self._number, content)
+                return StoredLine(number, content)
             why = f"{where} must hold a JSON object; take it out"
         except ValueError as error:
             why = f"{where} is not JSON ({error}); restore the line, or take it out"
@@ -333,7 +371,7 @@ def parse_label(line: StoredLine, path: Path) -> Label:
     spans = line.content.get("spans", [])
     due = {
         "label": (
-            label is None or (type(label) is int and label in (0, 1)),
+            not isinstance(label, bool) and label in (0, 1, None),
             "must be 1, 0 or null",
         ),
         "annotator": (
@@ -367,7 +405,7 @@ def _checked(
     return {name: value for name, value in line.content.items() if name in known}
 
 
-def checked_spans(spans: Sequence[Span], response: str) -> tuple[Span, ...]:
+def checked_spans(spans: Iterable[Span], response: str) -> tuple[Span, ...]:
     """Return spans, each of which says what stands there in the response.
 
     They come in order; those that overlap or touch are one.
@@ -377,19 +415,25 @@ def checked_spans(spans: Sequence[Span], response: str) -> tuple[Span, ...]:
     InputError
         One does not; it is named.
     """
-    merged: list[tuple[int, int]] = []
+    checked = []
     for span in spans:
-        if not isinstance(span, Sequence) or not _is_span(list(span)):
+        try:
+            start, stop, text = span
+            holds = _is_span([start, stop, str(text)])
+        except (TypeError, ValueError):
+            holds = False
+        if not holds:
             raise InputError(
                 f"a span is (begin, end, text), and must begin before it ends; got {span!r:.80}"
             )
-        start, stop, text = span
         if response[start:stop] != text:
             raise InputError(
                 f"the span from {start} to {stop} must hold the text of the response there, "
                 f"{response[start:stop]!r:.60}; got {text!r:.60}"
             )
-    for start, stop, _ in sorted(spans):
+        checked.append((start, stop))
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(checked):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
         else:

@@ -177,6 +177,9 @@ def _located(start: int, stop: int, text: str, response: str) -> Span:
         piece, before = "", 0
     if piece and _plain(piece) == _plain(text):
         return before, before + len(piece), piece
+    if text and response.count(text) == 1:
+        begin = response.index(text)
+        return begin, begin + len(text), text
     raise InputError(
         f"what is marked from {start} to {stop} ({text!r:.60}) does not stand there in the "
         "response; mark it again, or take it out"
@@ -260,15 +263,20 @@ def label_studio_labels(content: Mapping[str, Any], where: str) -> Iterator[Impo
     else:
         annotations = []
         for number, annotation in enumerate(content.get("annotations") or (), start=1):
+            if annotation.get("was_cancelled"):
+                continue
             results = annotation.get("result") or ()
             choices = [item for item in results if item.get("type") == "choices"]
             named = [item for item in choices if item.get("from_name") == LABEL] or choices
             words = [word for item in named for word in item.get("value", {}).get("choices", ())]
             label = words[0] if len(set(words)) == 1 else words or None
-            marked = [item["value"] for item in results if item.get("type") == "labels"]
+            marked = [
+                item["value"]
+                for item in results
+                if item.get("type") == "labels" and item.get("to_name") == "response"
+            ]
             by = annotation.get("completed_by")
-            if not annotation.get("was_cancelled"):
-                annotations.append((f"{where}, annotation {number}", label, by, marked, annotation))
+            annotations.append((f"{where}, annotation {number}", label, by, marked, annotation))
     for place, label, by, marked, row in annotations:
         spans = [(start, end, text.replace("\\n", "\n")) for start, end, text in map(_span, marked)]
         yield ImportedLabel(place, key, label, _person(by), spans, texts, row)

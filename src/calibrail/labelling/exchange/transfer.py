@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from calibrail.data.labels import LabelReader
+from calibrail.data.rows import RowProblem
+from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.exchange import formats
 from calibrail.labelling.exchange.formats import ImportedLabel, LabelWords, changed_text, spans_of
@@ -303,7 +305,7 @@ _REFUSED: Final = 0.001
 
 
 def read_lots(path: str | Path, drawing: Drawing) -> Lots:
-    """Read labels that were made elsewhere: rows of id, label and probability.
+    """Read labels that were made elsewhere: CSV or JSON lines of id, label and probability.
 
     Raises
     ------
@@ -314,18 +316,19 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
         stands there twice; or probabilities differ and the design is ``uniform``.
     """
     place, rows = Path(path), dict[str, Mapping[str, Any]]()
-    for item in read(place):
-        label, where = item.row.get("label"), item.where
-        if item.problem or not item.id:
-            raise InputError(f"{where}: {item.problem or 'it has no id; give it its trace'}")
+    with file_errors(f"cannot read {place}", "; name a file of id, label and probability"):
+        raw = place.read_bytes()
+    for where, row in _rows(place, raw):
+        id, label = str(row.get("id") or ""), row.get("label")
+        if not id:
+            raise InputError(f"{where} has no id; give each row that of its trace")
         if label is None or (isinstance(label, str) and not label.strip()):
             continue
-        if item.id in rows:
+        if id in rows:
             raise InputError(
-                f"{where}: {item.id!r} stands there twice, first in {rows[item.id]['where']}; "
-                "keep one"
+                f"{where}: {id!r} stands there twice, first in {rows[id]['where']}; keep one"
             )
-        given, share = item.row.get("probability"), math.nan
+        given, share = row.get("probability"), math.nan
         with suppress(TypeError, ValueError):
             share = float(given or 0)
         if not 0.0 < share <= 1.0:
@@ -333,8 +336,7 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
                 f"{where}: probability must lie in (0, 1], the one with which the answer was to "
                 f"be labelled; got {given!r:.40}. Where it is not known the label cannot count"
             )
-        checked = {"id": item.id, "label": label, "probability": share, "where": where}
-        rows[item.id] = {**item.row, **checked}
+        rows[id] = {**row, "label": label, "probability": share, "where": where}
     if not rows:
         raise InputError(f"{place} holds no label; give rows of id, label and probability")
     weighted = drawing.design == "active"
@@ -357,7 +359,28 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
             f"rows lie below: name a lower {fields.spell_option(Drawing, 'floor')}, at most half "
             "of the lowest probability of an answer that the guardrail passes"
         )
-    return Lots(place, hashlib.sha256(place.read_bytes()).hexdigest(), rows, weighted)
+    return Lots(place, hashlib.sha256(raw).hexdigest(), rows, weighted)
+
+
+def _rows(path: Path, raw: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each row with where it stands."""
+    if raw.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] != b"{":
+        for item in csv_rows(path):
+            if isinstance(item, RowProblem):
+                raise DataError(f"{path}, row {item.row}: {item.reason}; {item.remedy}")
+            yield f"{path}, row {item.number}", item.values
+        return
+    for number, line in enumerate(raw.decode("utf-8-sig", "replace").split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            content = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{where} is not JSON ({error}); correct it") from error
+        if not isinstance(content, dict):
+            raise DataError(f"{where} must hold an object; got {content!r:.60}")
+        yield where, content
 
 
 def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) -> Balance:
