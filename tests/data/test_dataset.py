@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tempfile
 
+import pyarrow as pa
 import pytest
 
 from calibrail import Example
+from calibrail.data import dataset
 from calibrail.data.dataset import Dataset
 from calibrail.data.example import GivenSentence
 from calibrail.errors import DataError
@@ -51,3 +53,13 @@ def test_a_disk_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(DataError, match="temporary file: No space left on device; TMPDIR"):
         Dataset(ANSWERS, spill=0)
+
+
+def test_names_beyond_what_a_string_array_holds_are_large_strings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blocks = [pa.array(["a", None]), pa.array(["b"])]
+    assert dataset.joined_names(blocks).type == pa.string()
+    monkeypatch.setattr(dataset, "_STRING", 4)
+    names = dataset.joined_names(blocks)
+    assert (names.type, names.to_pylist()) == (pa.large_string(), ["a", None, "b"])

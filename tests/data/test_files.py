@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail.data import read, read_all
+from calibrail.data import json_files, read, read_all
 from calibrail.data.files import count_rows, table_kind
+from calibrail.data.rows import SourceRow
 from calibrail.errors import DataError
 from tests.rows import good
 
@@ -130,6 +131,35 @@ def test_what_is_no_wrapped_list_stays_lines(tmp_path: Path) -> None:
     assert [e.contexts for e in read(path)] == [("c",)]
     path.write_bytes(lines(*({"data": [{"x": 1}], **good(id=i)} for i in range(3))))
     assert len(list(read(path))) == 3
+
+
+class Counted(io.FileIO):
+    """A file that knows how much of it was read."""
+
+    done = 0
+
+    def readinto(self, buffer: Any) -> int:
+        Counted.done += (n := super().readinto(buffer) or 0)
+        return n
+
+    def readall(self) -> bytes:
+        Counted.done += len(whole := super().readall() or b"")
+        return whole
+
+
+@pytest.mark.parametrize("name", ["rows.json", "rows.jsonl"])
+def test_of_lines_with_a_long_first_one_no_more_is_read_than_the_first_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    long = [good(id=str(i), contexts=[{"text": "c" * 200_000}]) for i in range(30)]
+    path.write_bytes(b"\xef\xbb\xbf\n" + lines(*long))
+    monkeypatch.setattr(json_files, "open_bytes", lambda path: io.BufferedReader(Counted(path)))
+    monkeypatch.setattr(Counted, "done", 0)
+    rows = json_files.json_rows(path)
+    assert isinstance(row := next(rows), SourceRow) and row.values["id"] == "0"
+    assert Counted.done < 2_000_000
+    assert len(list(rows)) == 29
 
 
 @pytest.mark.parametrize("indent", [None, 1])

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from calibrail import Example, ReadOptions, diagnose, read
+from calibrail.data.rows import SourceRow
+from calibrail.data.tables import _frame_rows as frame_rows
 from calibrail.data.tables import columns_of
 from calibrail.errors import DataError, InputError
 
@@ -110,6 +112,24 @@ def test_values_of_arrays_and_frames_are_read_as_python_s() -> None:
     frame["id"] = pd.Categorical(["a", "b", "c", "d"])
     frame["contexts"] = [np.array(["c"])] * 4
     assert [item.id for item in read(frame)] == ["a", "b", "d"]
+
+
+def test_a_frame_becomes_python_s_values_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    whole = pd.Series.tolist
+
+    def counted(held: Any) -> list[Any]:
+        made.append(len(held))
+        return whole(held)
+
+    monkeypatch.setattr(pd.Series, "tolist", counted)
+    rows = frame_rows(pd.DataFrame({"x": range(3000), "y": ["a"] * 3000}))
+    first = next(rows)
+    assert made == [1024, 1024]
+    items = [first, *rows]
+    assert [(item.number, item.values) for item in items if isinstance(item, SourceRow)] == [
+        (i + 1, {"x": i, "y": "a"}) for i in range(3000)
+    ]
 
 
 def test_a_later_item_that_is_no_row_is_set_aside() -> None:

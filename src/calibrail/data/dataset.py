@@ -42,6 +42,9 @@ SPILL: Final = 1 << 26
 _BATCH_ROWS: Final = 1024
 _BATCH_CHARACTERS: Final = 1 << 22
 
+#: Bytes that a string array may hold.
+_STRING: Final = 1 << 31
+
 _TEXTS: Final = ("question", "response", "id", "group", "content", "before")
 _LISTS: Final = ("contexts", "samples")
 
@@ -265,10 +268,12 @@ def names_in(column: Any) -> pa.Array | None:
 
 
 def joined_names(blocks: Sequence[pa.Array]) -> pa.Array:
-    """Return the names of all blocks."""
+    """Return the names of all blocks; a large string array beyond `_STRING` bytes."""
     import pyarrow as pa
 
-    return pa.concat_arrays(blocks or [pa.nulls(0, pa.string())])
+    large = sum(block.nbytes for block in blocks) >= _STRING
+    kind = pa.large_string() if large else pa.string()
+    return pa.concat_arrays([block.cast(kind) for block in blocks] or [pa.nulls(0, kind)])
 
 
 def id_digests(ids: pa.Array) -> NDArray[np.uint64]:

@@ -66,9 +66,10 @@ def open_bytes(path: Path) -> IO[bytes]:
         compressed part is damaged.
     """
     with file_errors(f"cannot open {path}"):
+        with path.open("rb") as stream:
+            head = stream.read(8)
+        # Of a file that nothing was read of yet, the whole is read without a copy.
         stream = path.open("rb")
-        head = stream.read(8)
-        stream.seek(0)
     for begins, kind in _COMPRESSED.items():
         if head.startswith(begins):
             stream.close()

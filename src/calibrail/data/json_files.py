@@ -102,8 +102,14 @@ def find_list(path: Path, name: str | None = None) -> RowList | None:
 
 
 def _head(path: Path) -> bytes:
+    """Return the beginning of a file; of objects on lines, at least the whole first one."""
     with open_bytes(path) as stream:
-        return stream.read(_HEAD).removeprefix(BOM)
+        head = stream.read(_HEAD).removeprefix(BOM)
+        if head.lstrip().startswith(b"{"):
+            line = stream.readline()
+            if (rest := stream.read(_HEAD)).strip():
+                head += line + rest
+    return head
 
 
 def _whole(path: Path) -> bytes:

@@ -567,8 +567,8 @@ def _item_rows(items: Iterable[object]) -> Iterator[TableItem]:
             yield RowProblem(number, WHOLE_ROW, "wrong type", shorten(item), "", remedy)
 
 
-def _column_rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[TableItem]:
-    for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
+def _column_rows(columns: Mapping[str, Sequence[Any]], start: int = 1) -> Iterator[TableItem]:
+    for number, cells in enumerate(zip(*columns.values(), strict=True), start):
         yield SourceRow(number, dict(zip(columns, cells, strict=True)))
 
 
@@ -579,9 +579,11 @@ def _frame_rows(frame: Any) -> Iterator[TableItem]:
         raise DataError(
             f"the DataFrame has several columns {twice[0]!r}; give every column its own name"
         )
-    columns = [frame.iloc[:, place] for place in range(len(names))]
-    cells = [(doubles(held) if _is_small(held) else held).tolist() for held in columns]
-    yield from _column_rows(dict(zip(names, cells, strict=True)))
+    for start in range(0, len(frame), _BATCH):
+        part = frame.iloc[start : start + _BATCH]
+        columns = [part.iloc[:, place] for place in range(len(names))]
+        cells = [(doubles(held) if _is_small(held) else held).tolist() for held in columns]
+        yield from _column_rows(dict(zip(names, cells, strict=True)), start + 1)
 
 
 def _column(name: str, values: Any) -> Sequence[Any]:

@@ -115,6 +115,15 @@ def test_annotations_of_people_join_their_spans() -> None:
         ]
 
 
+def test_an_annotation_with_an_empty_result_says_nothing() -> None:
+    note = {"span_id": "t1-model", "name": "truth", "annotator_kind": "HUMAN", "label": "factual"}
+    rows = sdk_spans("t1", GOOD)
+    assert [e.label for e in read([*rows, note], strict=True)] == [0]
+    said = note | {"result": {"label": "hallucinated"}}
+    assert [e.label for e in read([*rows, said], strict=True)] == [1]
+    assert [e.label for e in read([*rows, note | {"result": {}}], labelled=False)] == [None]
+
+
 def test_spans_of_the_sdk_itself() -> None:
     sdk = pytest.importorskip("opentelemetry.sdk.trace")
     export = pytest.importorskip("opentelemetry.sdk.trace.export")

@@ -169,7 +169,8 @@ def _events_of(row: Mapping[str, object]) -> Iterator[tuple[object, dict[str, ob
 
 def _marks(row: Mapping[str, object]) -> Iterator[Mark]:
     """Yield the verdict of a row of annotations, by whoever gave it."""
-    said = mapping(row.get("result")) or row
+    result = parsed(row.get("result"))
+    said = result if isinstance(result, dict) else row
 
     def part(name: str) -> object:
         value = row.get(f"result.{name}")
