@@ -277,7 +277,7 @@ def test_the_p_values_are_prepared_once_for_every_answer(monkeypatch: pytest.Mon
     made = calibrate_clusters(np.arange(40.0), np.arange(40) // 2, Promise(0.2))
     first = made.p_value([-1.0, 3.0, 50.0])
     # Were they summed up again for this, there would be other values.
-    monkeypatch.setattr("calibrail.conformal.groups._ladder", lambda *_: np.zeros(41))
+    monkeypatch.setattr("calibrail.conformal.group_thresholds._ladder", lambda *_: np.zeros(41))
     assert made.p_value([-1.0, 3.0, 50.0]).tolist() == first.tolist() == [1 / 21, 3 / 21, 1.0]
     assert calibrate_clusters(
         np.arange(20.0), np.arange(20), Promise(0.2, guarantee="pac", delta=0.1)

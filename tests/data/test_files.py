@@ -17,7 +17,7 @@ import pytest
 
 from calibrail.data import json_files, read, read_all
 from calibrail.data.files import count_rows, table_kind
-from calibrail.data.rows import SourceRow
+from calibrail.data.row_types import SourceRow
 from calibrail.errors import DataError
 from tests.rows import good
 

@@ -20,7 +20,7 @@ from calibrail.data.labels import LabelReader, beside_labels, is_of_truth, meani
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked
-from calibrail.data.traces._base import ANNOTATION, SCORE
+from calibrail.data.traces._tool_export import ANNOTATION, SCORE
 from calibrail.data.values import nested_names, parse_cell, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.row_types import FieldError
-from calibrail.data.traces._base import ANNOTATION
+from calibrail.data.traces._tool_export import ANNOTATION
 from calibrail.data.values import parse_cell, value_at
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP

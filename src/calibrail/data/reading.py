@@ -38,7 +38,7 @@ from calibrail.data.sources import (
     spoken,
 )
 from calibrail.data.tables import batch_rows
-from calibrail.data.traces._base import ANNOTATION
+from calibrail.data.traces._tool_export import ANNOTATION
 from calibrail.data.values import value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions

@@ -33,7 +33,7 @@ from calibrail.data.row_types import (
 )
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
-from calibrail.data.traces._base import Export, ExportNotes
+from calibrail.data.traces._tool_export import Export, ExportNotes
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option

@@ -8,7 +8,7 @@ from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.columns import ColumnMapping
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
 from calibrail.data.labels import label_key, parse_label, votes_in
-from calibrail.data.traces._base import SCORE
+from calibrail.data.traces._tool_export import SCORE
 from calibrail.data.values import chunks_of, column_value, nested_names, parse_cell, value_at
 from calibrail.serialization import Record
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from calibrail.data.aliases import NAMES
 from calibrail.data.row_types import ParsedItem, RowProblem, SourceRow, TableItem
-from calibrail.data.traces._base import STEP, Convert, ExportNotes, Verdict, verdict_columns
+from calibrail.data.traces._tool_export import STEP, Convert, ExportNotes, Verdict, verdict_columns
 from calibrail.data.values import chunks_of, load_json, text_of
 
 Kind: TypeAlias = Literal["retriever", "reranker", "llm", "aside", "other"]

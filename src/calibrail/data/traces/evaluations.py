@@ -14,15 +14,6 @@ from typing import Any, Final
 
 from calibrail.data.aliases import aliases_of
 from calibrail.data.row_types import ParsedItem, RowProblem, SourceRow, TableItem
-from calibrail.data.traces._base import (
-    ANNOTATION,
-    SCORE,
-    Convert,
-    ExportNotes,
-    Verdict,
-    row_by_row,
-    verdict_columns,
-)
 from calibrail.data.traces._spans import (
     documents_in,
     first_of,
@@ -31,6 +22,15 @@ from calibrail.data.traces._spans import (
     parsed,
     question_in,
     response_in,
+)
+from calibrail.data.traces._tool_export import (
+    ANNOTATION,
+    SCORE,
+    Convert,
+    ExportNotes,
+    Verdict,
+    row_by_row,
+    verdict_columns,
 )
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from calibrail.data.traces import _spans
-from calibrail.data.traces._base import (
+from calibrail.data.traces._spans import Mark, Span, mapping, objects, text_under
+from calibrail.data.traces._tool_export import (
     ANNOTATION,
     SCORE,
     Convert,
@@ -22,7 +23,6 @@ from calibrail.data.traces._base import (
     row_by_row,
     verdict_columns,
 )
-from calibrail.data.traces._spans import Mark, Span, mapping, objects, text_under
 
 
 def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:

@@ -14,16 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from calibrail.data.traces import _spans
-from calibrail.data.traces._base import (
-    ANNOTATION,
-    SCORE,
-    TOOLS,
-    Convert,
-    Verdict,
-    kind_of,
-    row_by_row,
-    verdict_columns,
-)
 from calibrail.data.traces._spans import (
     Kind,
     Mark,
@@ -38,6 +28,16 @@ from calibrail.data.traces._spans import (
     question_in,
     response_in,
     text_under,
+)
+from calibrail.data.traces._tool_export import (
+    ANNOTATION,
+    SCORE,
+    TOOLS,
+    Convert,
+    Verdict,
+    kind_of,
+    row_by_row,
+    verdict_columns,
 )
 
 _COLUMN: Final = "attributes."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from calibrail.data.labels import LabelReader
-from calibrail.data.rows import RowProblem
+from calibrail.data.row_types import RowProblem
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.exchange import formats
