@@ -85,7 +85,7 @@ def test_what_check_writes_is_watched(tmp_path: Path, file: Path) -> None:
     column_guardrail(alpha=0.9).save(other)
     done = calibrail("monitor", other, decisions, "-o", folder, "--json", *FEW)
     assert done.returncode == 1 and "30 with a threshold that the guardrail does not" in done.stderr
-    assert not folder.exists()
+    assert not folder.parent.exists()
     done = calibrail("audit-sample", other, decisions, "-o", folder, "--per-day", 5)
     assert done.returncode == 1 and "30 with a threshold that the guardrail does not" in done.stderr
     # Where nothing can be used for several reasons, each is named.

@@ -241,6 +241,24 @@ def test_a_score_that_may_read_ids_is_computed_for_other_ids(
         assert table.columns[item.key].tolist() == [start + row for row in range(5)]
 
 
+def test_scores_of_texts_are_known_beside_a_score_that_may_read_more(
+    tmp_path: Path, detectors: Detectors
+) -> None:
+    examples, items = answers(12), [*scores("rouge_l"), detectors.score("total")]
+    scored(examples, items[:1], tmp_path / "S")
+    before = results(tmp_path / "S")
+    assert_equal(score_examples(examples, items), scored(examples, items, tmp_path / "S"))
+    new = [path for path in results(tmp_path / "S") if path not in before]
+    # One column a shard: of the new score.
+    tables = [read_result(path) for path in new]
+    assert [table and table.num_columns for table in tables] == [1, 1, 1]
+    # And the other way round, of other ids: only the score that reads them is asked anew.
+    renamed = [replace(item, id=f"b{item.id}") for item in examples]
+    detectors.seen()
+    assert_equal(score_examples(renamed, items), scored(renamed, items, tmp_path / "S"))
+    assert len(results(tmp_path / "S")) == 9 and len(detectors.seen()) == 24
+
+
 def test_no_detector_is_shown_a_label(tmp_path: Path, detectors: Detectors) -> None:
     item = detectors.score("by_label")
     for table in (score_examples(answers(3), [item]), scored(answers(3), [item], tmp_path / "S")):

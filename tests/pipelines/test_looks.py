@@ -329,7 +329,13 @@ GOOD = {"n": 3, "seed": 0, "content": "c", "lowest": ["0" * 16], "verdict": "cer
         '{"schema": "calibrail.looks/1"}',
         "[" * 9999,
         '{"schema": "calibrail.looks/1", "questions": []}',
-        json.dumps({"schema": "calibrail.looks/1", "questions": {"q": [GOOD | {"x": 1}]}}),
+        *(
+            json.dumps({"schema": "calibrail.looks/1", "questions": {"q": [GOOD | change]}})
+            for change in (
+                *({"n": "3"}, {"n": True}, {"seed": "a"}, {"content": None}, {"verdict": 1}),
+                *({"lowest": ["0"]}, {"lowest": [1, 2]}, {"valued": [[1]]}, {"x": 1}),
+            )
+        ),
         json.dumps({"schema": "calibrail.looks/1", "questions": {"q": 1}}),
     ],
 )

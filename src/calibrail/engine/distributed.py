@@ -26,7 +26,7 @@ from calibrail.engine.shards import (
     digest_of,
     opened_store,
     read_result,
-    shard_digest,
+    shard_digests,
     shard_progress,
     to_examples,
     to_table,
@@ -476,14 +476,16 @@ class _Scoring:
         store: ShardStore,
         take: Callable[[ScoreTable], None],
     ) -> None:
-        self._sent, self._scores, self._keep = sent, scores, keep
+        self._scores, self._keep = scores, keep
         self._store, self._take = store, take
         self._scales = {key_of(score): scale_of(score) for score in scores}
         self._names = {item.digest: key for key, item in sent.items()}
         self._here = [score for score in scores if key_of(score) not in sent]
-        away = (score for score in scores if key_of(score) in sent)
-        #: Whether some score may read more than texts: cells of the data, or the id.
-        self._reads_more = not all(map(reads_texts_alone, away))
+        away = [score for score in scores if key_of(score) in sent]
+        alone = {key_of(score): reads_texts_alone(score) for score in away}
+        #: Those that read texts alone, and those that may read cells of the data, or the id.
+        self._of_texts = [item for key, item in sent.items() if alone[key]]
+        self._of_more = [item for key, item in sent.items() if not alone[key]]
         # What is known of the shards that were not handed over yet.
         self._parts: dict[int, tuple[ScoreTable, ShardScores]] = {}
         self._costs: dict[str, Cost] = {}
@@ -532,22 +534,26 @@ class _Scoring:
             # Answers of endpoints are asked for once, in whichever shard the question stands.
             part, cut = score_here(batch, self._here, keep=self._keep, forget=not number)
             self._cut |= cut
-            rows = to_table(batch, cells=self._reads_more)
-            shard.digest = shard_digest(rows, texts_alone=not self._reads_more)
+            rows = to_table(batch, cells=bool(self._of_more))
+            shard.digest, by_all = shard_digests(rows)
             known = ShardScores()
             self._parts[number] = part, known
-            task = self._missing(shard, known)
-            shard.waiting = int(task is not None)
-            if task is None:
+            both = (shard.digest, self._of_texts), (by_all, self._of_more)
+            tasks = {digest: self._missing(shard, known, digest, wanted) for digest, wanted in both}
+            missing = {digest: task for digest, task in tasks.items() if task is not None}
+            shard.waiting = len(missing)
+            if not missing:
                 self.run.finished(shard)
-                continue
-            path = self._store.put_input(f"{number}-{shard.digest}", rows)
-            shard.results.append(result := self._store.result(shard.digest, task.key))
-            yield Job(number, task, path, result, shard.n)
+            for digest, task in missing.items():
+                path = self._store.put_input(f"{number}-{digest}", rows)
+                shard.results.append(result := self._store.result(digest, task.key))
+                yield Job(number, task, path, result, shard.n)
 
-    def _missing(self, shard: Shard, known: ShardScores) -> ScoreTask | None:
-        """Take what is known of a shard; return what computes the rest."""
-        stood = self._store.results(shard.digest)
+    def _missing(
+        self, shard: Shard, known: ShardScores, digest: str, wanted: list[SerialisedScore]
+    ) -> ScoreTask | None:
+        """Take what is known of the wanted scores of a shard; return what computes the rest."""
+        stood = self._store.results(digest) if wanted else []
         for path in stood:
             before = len(known.values)
             if (table := read_result(path)) is None or table.num_rows != shard.n:
@@ -557,11 +563,11 @@ class _Scoring:
             known.add(table, self._names, shard.n, failures=path in self._made)
             if len(known.values) > before:
                 shard.results.append(path)
-        missing = [item for item in self._sent.values() if item.digest not in known.values]
+        missing = [item for item in wanted if item.digest not in known.values]
         if not missing:
             return None
         task = ScoreTask(tuple(missing))
-        result = self._store.result(shard.digest, task.key)
+        result = self._store.result(digest, task.key)
         if result in stood and result not in self._made:
             result.unlink(missing_ok=True)
         self._made.add(result)

@@ -347,29 +347,33 @@ class ShardRun:
         DataError
             If a shard failed; all others are done, unless none of the first ones could be.
         """
-        inputs: dict[int, Path] = {}
+        inputs: dict[int, list[Path]] = {}
 
         def noted() -> Iterator[Job]:
             for job in jobs:
-                inputs[job.number] = job.input
+                inputs.setdefault(job.number, []).append(job.input)
                 yield job
 
         try:
             with closing(self._outcomes(noted())) as outcomes:
                 for outcome in outcomes:
                     shard = self.shards[outcome.number]
-                    shard.waiting, shard.error, shard.attempts = 0, outcome.error, outcome.attempts
-                    inputs.pop(outcome.number).unlink(missing_ok=True)
-                    self._n_computed += shard.error is None
-                    if shard.error is not None:
+                    shard.waiting -= 1
+                    shard.attempts = max(shard.attempts, outcome.attempts)
+                    if shard.error is None and outcome.error is not None:
+                        shard.error = outcome.error
                         self._failed.append(outcome.number)
+                    if not shard.waiting:
+                        for path in inputs.pop(outcome.number):
+                            path.unlink(missing_ok=True)
+                        self._n_computed += shard.error is None
                     self.finished(shard)
                     if len(self._failed) >= _HOPELESS and not self._n_computed:
                         self._given_up = True
                         break
             self._complete = not self._failed
         finally:
-            for path in inputs.values():
+            for path in (path for paths in inputs.values() for path in paths):
                 path.unlink(missing_ok=True)
             self.write_manifest()
         if self._failed:
@@ -521,15 +525,19 @@ def to_examples(table: pa.Table) -> list[Example]:
     ]
 
 
-def shard_digest(table: pa.Table, *, texts_alone: bool = False) -> str:
-    """Return what tells a shard from others: by all that a score may read, or its texts alone.
+def shard_digests(table: pa.Table) -> tuple[str, str]:
+    """Return what tells a shard from others: by its texts alone, and by all that a score may read.
 
-    Of examples that differ in their ids only, the texts are the same: their scores are known.
+    Of examples that differ in their ids only, the first is the same: their scores are known.
     """
     names = [name for name in (*TEXTS, BEFORE) if name in table.column_names]
-    columns = table.select(names if texts_alone else [*names, *BESIDE]).columns
-    buffers = (it for column in columns for part in column.chunks for it in part.buffers())
-    return digest_of([str(names).encode(), *(memoryview(it or b"") for it in buffers)])
+    by_texts = digest_of(_buffers(table.select(names)))
+    return by_texts, digest_of([by_texts.encode(), *_buffers(table.select(BESIDE))])
+
+
+def _buffers(table: pa.Table) -> Iterator[memoryview]:
+    parts = (part for column in table.columns for part in column.chunks)
+    return (memoryview(it) for part in parts for it in part.buffers() if it is not None)
 
 
 def _cells(columns: Mapping[str, Any]) -> str:

@@ -330,9 +330,10 @@ _HIGHER: Final = ("hallucinated", "faithful")
 
 
 def replace_checked(settings: Any, **checks: Callable[[Any, str], Any]) -> None:
-    """Set fields of frozen settings to what their checks return, where they are not None."""
+    """Set fields of frozen settings to what their checks return, unless None is their default."""
+    defaults = {item.name: item.default for item in fields(settings)}
     for name, check in checks.items():
-        if (value := getattr(settings, name)) is not None:
+        if (value := getattr(settings, name)) is not None or defaults[name] is not None:
             object.__setattr__(settings, name, check(value, name))
 
 

@@ -124,7 +124,7 @@ def decided_lines(
         def jobs() -> Iterator[shards.Job]:
             for number, shard, batch in run.cut(examples):
                 rows = shards.to_table(batch)
-                shard.digest = shards.shard_digest(rows)
+                _, shard.digest = shards.shard_digests(rows)
                 result = store.result(shard.digest, task.key)
                 shard.results.append(result)
                 shard.waiting = int(not _decided(result, shard.n))

@@ -16,6 +16,7 @@ at later takes nothing away from it, and a verdict that is recomputed stays as i
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,6 +104,19 @@ class DataUse(Record):
     session: str = ""
     traces: str = ""
     folder: str = ""
+
+    def __post_init__(self) -> None:
+        texts = ["content", "verdict", "split", "detector", "question", "session"]
+        texts += ["traces", "folder"]
+        types: dict[str, Any] = dict.fromkeys(texts, str)
+        types |= {"n": int, "seed": int | None, "assumed": bool, "reported": bool}
+        for name, kind in types.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+                raise TypeError(f"{name} of a look is {value!r:.40}")
+        for item in (*self.lowest, *self.valued):
+            if not (isinstance(item, str) and re.fullmatch("[0-9a-f]{16}", item)):
+                raise ValueError(f"a digest of a look is {item!r:.40}")
 
     @classmethod
     def at(

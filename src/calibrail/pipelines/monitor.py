@@ -477,7 +477,7 @@ def _exclusive(folder: Path) -> Iterator[None]:
     DataError
         Another one does, or the folder cannot be written.
     """
-    new = not folder.exists()
+    missing = [item for item in (folder, *folder.parents) if not item.exists()]
     with file_errors(f"cannot write into {folder}", "; name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
     busy = f"another process keeps its watch in {folder}; end it, or name another folder"
@@ -486,10 +486,11 @@ def _exclusive(folder: Path) -> Iterator[None]:
             yield
     except BaseException:
         # Where nothing was written, nothing is left behind.
-        if new and [item.name for item in folder.iterdir()] == [_LOCK]:
+        if missing and [item.name for item in folder.iterdir()] == [_LOCK]:
             with suppress(OSError):
                 (folder / _LOCK).unlink()
-                folder.rmdir()
+                for item in missing:
+                    item.rmdir()
         raise
 
 
