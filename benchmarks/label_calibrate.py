@@ -2,7 +2,7 @@
 
 Three ways to the same promise: the rank among hallucinated answers that are labelled as they come;
 the ceiling, above which only a share of the answers is labelled
-(``calibrail.conformal.sequential.importance_weighted``);
+(``calibrail.conformal.sequential.audited_calibration``);
 and bets on weighted answers at every threshold, from the lowest up, whose guess is the true
 P(hallucinated) and whose probabilities are made for the best threshold: an upper limit.
 Some minutes on one core.
