@@ -10,9 +10,9 @@ from benchmarks.size import Size, measure
 
 #: What holds today, and the budget that takes its place once the planned cuts are made. A
 #: limit only ever moves towards its budget: new code takes the place of old.
-LINES, LINES_BUDGET = 59_100, 46_000
-MODULES, MODULES_BUDGET = 264, 240
-IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.8, 8.0
+LINES, LINES_BUDGET = 51_700, 46_000
+MODULES, MODULES_BUDGET = 240, 240
+IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
 WEIGHTED_MEDIAN: Final = 220
 #: Modules that import each other when they are imported.
 CYCLES: Final = 0
