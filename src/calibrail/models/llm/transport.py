@@ -5,6 +5,7 @@ import importlib
 import ipaddress
 import json
 import logging
+import math
 import os
 import random
 import re
@@ -521,6 +522,9 @@ def _word(value: object) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a Retry-After header asks for, given as a number or a date."""
+    with suppress(ValueError):
+        if FIRST_WAIT <= (seconds := float(headers.get("retry-after-ms", "")) / 1000.0) < math.inf:
+            return seconds
     asked = headers.get("retry-after") or ""
     try:
         seconds = float(asked)
@@ -530,7 +534,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         except (ValueError, OverflowError):
             return None
     # A shorter wait than our own first one asks for nothing.
-    return seconds if FIRST_WAIT <= seconds < float("inf") else None
+    return seconds if FIRST_WAIT <= seconds < math.inf else None
 
 
 #: Waits between attempts, in seconds: the first, and the longest that is not asked for.
