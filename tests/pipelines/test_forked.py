@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from calibrail import Guardrail, calibrate, read
+from calibrail.models import hardware
 from calibrail.models.hardware import waited_for
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, verdicts
@@ -118,3 +119,19 @@ def test_a_fork_waits_until_a_pool_has_left_nothing_behind() -> None:
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         assert not any(Path(f"/proc/self/task/{id}").exists() for id in ids)
+
+
+def test_a_fork_waits_while_a_thread_that_has_ended_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = [False, True, True]
+    monkeypatch.setattr(hardware, "_ending", {})
+    monkeypatch.setattr(hardware, "_is_listed", lambda _: listed.pop())
+    thread = threading.Thread(target=waited_for)
+    thread.start()
+    thread.join()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert listed == []
