@@ -196,3 +196,15 @@ def test_what_a_detector_imports_by_name_is_known_before_it_runs(folder: Path) -
         assert modules_in_folder("own_detector") == {"own_detector", "own_helper", "own_package"}
         assert modules_in_folder("calibrail.scores.custom") == set()
     assert "own_detector" not in sys.modules
+
+
+def test_a_package_that_is_also_installed_is_not_that_of_the_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (folder, folder / "installed"):
+        (place / "own_bare").mkdir(parents=True)
+        (place / "own_bare" / "part.py").touch()
+    with working_folder(folder):
+        assert modules_in_folder("own_bare.part") == {"own_bare"}
+        monkeypatch.syspath_prepend(folder / "installed")
+        assert modules_in_folder("own_bare.part") == set()

@@ -7,11 +7,15 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from calibrail import Guardrail, calibrate, read
+from calibrail.models import hardware
+from calibrail.models.hardware import waited_for
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, verdicts
 from tests.pipelines.test_judging import supported
@@ -101,3 +105,33 @@ def test_a_guardrail_travels_to_a_process_that_is_not_forked(tmp_path: Path) -> 
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         (decided,) = pool.map(guardrail.decide, [examples])
     assert decided == guardrail.decide(examples)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="this system lists no threads")
+def test_a_fork_waits_until_a_pool_has_left_nothing_behind() -> None:
+    """A thread that has ended as far as Python knows may hold a lock of OpenSSL a little longer."""
+    for _ in range(50):
+        ids = []
+        with ThreadPoolExecutor(8, initializer=waited_for) as pool:
+            ids += pool.map(lambda _: threading.get_native_id(), range(64))
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert not any(Path(f"/proc/self/task/{id}").exists() for id in ids)
+
+
+def test_a_fork_waits_while_a_thread_that_has_ended_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = [False, True, True]
+    monkeypatch.setattr(hardware, "_ending", {})
+    monkeypatch.setattr(hardware, "_is_listed", lambda _: listed.pop())
+    thread = threading.Thread(target=waited_for)
+    thread.start()
+    thread.join()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert listed == []

@@ -185,6 +185,8 @@ def test_wrong_log_probabilities_are_not_used() -> None:
     assert read({**good, "hall": 0.7}) == f"{BAD_LOGPROBS}: one is above 0"
     assert read({**good, "The": 1.0}) == f"{BAD_LOGPROBS}: one is above 0"
     assert read(good, own=1.0) == f"{BAD_LOGPROBS}: one is above 0"
+    # So large that no number is its exponential.
+    assert read({**good, "The": 710.0}) == f"{BAD_LOGPROBS}: one is above 0"
     assert read({**good, "The": -0.1}) == f"{BAD_LOGPROBS}: they add up to more than 1"
     assert isinstance(read({**good, "The": math.log(0.1004)}), float)
 

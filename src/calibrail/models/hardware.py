@@ -2,14 +2,17 @@
 
 A child shares its parent's sockets, so that either would read the other's replies; a lock that a
 thread of the parent held stays locked in it; SQLite forbids a connection that was opened before
-(https://www.sqlite.org/howtocorrupt.html, 2.6); and torch waits for threads that were not forked.
-Servers that load a guardrail first and fork workers then (gunicorn with ``preload``,
-multiprocessing on Linux) meet all four.
+(https://www.sqlite.org/howtocorrupt.html, 2.6); torch waits for threads that were not forked; and a
+thread that has just ended, as far as Python knows, may still hold OpenSSL's locks while it is
+cleared away. Servers that load a guardrail first and fork workers then (gunicorn with ``preload``,
+multiprocessing on Linux) meet all five.
 """
 
 import os
 import platform
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -284,6 +287,8 @@ class Renewable(Protocol):
 
 _holders: Final[WeakSet[Any]] = WeakSet()
 _inherited: Final[list[object]] = []
+#: Threads whose end a fork waits for, by the number under which Linux lists them.
+_ending: Final[dict[int, threading.Thread]] = {}
 
 
 def renewed(holder: Renewable) -> None:
@@ -296,7 +301,29 @@ def leave_to_parent(item: object) -> None:
     _inherited.append(item)
 
 
+def waited_for() -> None:
+    """Have forks wait for the end of the current thread, once Python says that it has ended."""
+    for task, thread in list(_ending.items()) if len(_ending) >= 256 else ():
+        if not (thread.is_alive() or _is_listed(task)):
+            _ending.pop(task, None)
+    _ending[threading.get_native_id()] = threading.current_thread()
+
+
+def _is_listed(task: int) -> bool:
+    return os.path.exists(f"/proc/self/task/{task}")
+
+
+def _before() -> None:
+    deadline = time.monotonic() + 1.0
+    for task, thread in list(_ending.items()):
+        if not thread.is_alive():
+            while _is_listed(task) and time.monotonic() < deadline:
+                time.sleep(0.0005)
+            _ending.pop(task, None)
+
+
 def _in_child() -> None:
+    _ending.clear()
     for holder in list(_holders):
         holder.renew_after_fork()
     # The threads between which torch divides its work are the parent's; one of its own is enough
@@ -306,4 +333,4 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_child=_in_child)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from importlib.machinery import SOURCE_SUFFIXES
+from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec
 from importlib.util import find_spec, resolve_name
 from operator import attrgetter
 from pathlib import Path
@@ -543,10 +543,14 @@ def _in_folder(root: str) -> bool:
     if (spec := find_in_folder(root)) is None:
         return False
     try:
-        other = find_spec(root)
+        found = find_spec(root)
     except (ImportError, ValueError):
         return False
-    return other is None or other.origin == spec.origin
+    return found is None or _place(found) == _place(spec)
+
+
+def _place(spec: ModuleSpec) -> tuple[str | None, list[str]]:
+    return spec.origin, list(spec.submodule_search_locations or ())
 
 
 def _root(module: str) -> str:

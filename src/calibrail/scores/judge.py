@@ -269,9 +269,9 @@ def read_probability(answer: chat.ChatAnswer) -> float | str:
     place = _place(answer.text, match.start("word"), answer.positions)
     if place is None:
         return base.DetectorFailure(f"{BAD_LOGPROBS}: their tokens do not spell the reply")
-    total = math.fsum(math.exp(logprob) for _, logprob in place.top)
     if max([place.logprob, *(logprob for _, logprob in place.top)]) > _SLACK:
         return base.DetectorFailure(f"{BAD_LOGPROBS}: one is above 0")
+    total = math.fsum(math.exp(logprob) for _, logprob in place.top)
     if total > 1.0 + _SLACK:
         return base.DetectorFailure(f"{BAD_LOGPROBS}: they add up to more than 1")
     listed = dict(place.top)

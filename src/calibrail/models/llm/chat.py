@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from calibrail.errors import CalibrailError, InputError
 from calibrail.models.batching import report_progress, shared
-from calibrail.models.hardware import leave_to_parent, renewed
+from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.models.llm import transport
 from calibrail.serialization import Record
 
@@ -661,7 +661,7 @@ def each(
             stop.set()
             raise
 
-    pool = ThreadPoolExecutor(min(n_threads, len(items)))
+    pool = ThreadPoolExecutor(min(n_threads, len(items)), initializer=waited_for)
     try:
         futures = {pool.submit(guarded, item): item for item in items}
         for future in as_completed(futures):

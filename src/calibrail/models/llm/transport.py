@@ -5,6 +5,7 @@ import importlib
 import ipaddress
 import json
 import logging
+import math
 import os
 import random
 import re
@@ -521,6 +522,9 @@ def _word(value: object) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a Retry-After header asks for, given as a number or a date."""
+    with suppress(ValueError):
+        if FIRST_WAIT <= (seconds := float(headers.get("retry-after-ms", "")) / 1000.0) < math.inf:
+            return seconds
     asked = headers.get("retry-after") or ""
     try:
         seconds = float(asked)
@@ -530,7 +534,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         except (ValueError, OverflowError):
             return None
     # A shorter wait than our own first one asks for nothing.
-    return seconds if FIRST_WAIT <= seconds < float("inf") else None
+    return seconds if FIRST_WAIT <= seconds < math.inf else None
 
 
 #: Waits between attempts, in seconds: the first, and the longest that is not asked for.
@@ -599,6 +603,7 @@ class Caller:
         self._makes_transport = transport is None
         self.n_sent = self._in_a_row = 0
         self._ever_answered = self._fewer_logprobs = False
+        self._hold_until = 0.0
         self._lock = Lock()
         self._unknown: set[str] = set()
         renewed(self)
@@ -614,8 +619,8 @@ class Caller:
         """Send a request until its ``read`` accepts the answer, and return what it made of it.
 
         Being asked to wait is no failure: a rate limit lets some of those pass that wait for it,
-        so that one request may have to wait many times. Not all wait for quite as long, or they
-        would come back as one.
+        so that one request may have to wait many times. All wait, but not for quite as long, or
+        they would come back as one.
 
         Raises
         ------
@@ -648,6 +653,9 @@ class Caller:
                         reason += f"; the endpoint asks to wait {error.wait:g} s"
                     most = ALL_FAIL if self._ever_answered else FIRST_FAIL
                     raise self._given_up(request, RefusedError(reason), most) from None
+                if error.wait is not None:
+                    with self._lock:
+                        self._hold_until = max(self._hold_until, time.monotonic() + error.wait)
                 stop.wait(pause)
             except RefusedError as error:
                 # Too long is this request's own fault; all else may be that of every request.
@@ -685,6 +693,8 @@ class Caller:
     def _send(self, request: ModelRequest) -> Any:
         """Send once, and once more in other words where the endpoint does not know some."""
         while True:
+            if (wait := self._hold_until - time.monotonic()) > 0.0:
+                request.stop.wait(wait)
             if request.stop.is_set():
                 raise RefusedError("the run was stopped")
             fields = self._known(request.body)
