@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.signing import make_keys
+from calibrail.serve import process
 from tests.command_line import calibrail
 from tests.serve.conftest import ANSWER
 from tests.serve.process import Service, until
@@ -235,3 +237,17 @@ def test_it_does_not_begin_where_it_cannot_serve(surface: Path, tmp_path: Path) 
         assert service.process.wait(60) == 1
         assert "export it again" in service.stderr
         assert "Traceback" not in service.stderr
+
+
+def test_an_error_of_any_kind_comes_back_from_the_thread_that_reloads() -> None:
+    class PanicError(BaseException):
+        pass
+
+    def work() -> None:
+        raise PanicError("foreign")
+
+    async def go() -> None:
+        await asyncio.wait_for(process._in_daemon_thread(work), 30)
+
+    with pytest.raises(RuntimeError, match=r"PanicError\('foreign'\)"):
+        asyncio.run(go())

@@ -347,8 +347,9 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
         done.set_running_or_notify_cancel()
         try:
             done.set_result(work())
-        except Exception as error:
-            done.set_exception(error)
+        except BaseException as error:
+            # Of any kind: whoever waits holds a lock. Not a foreign one, which would end the loop.
+            done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
     threading.Thread(target=run, name="reloads", daemon=True).start()
     return await asyncio.wrap_future(done)
