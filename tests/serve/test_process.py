@@ -251,3 +251,28 @@ def test_an_error_of_any_kind_comes_back_from_the_thread_that_reloads() -> None:
 
     with pytest.raises(RuntimeError, match=r"PanicError\('foreign'\)"):
         asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1024, -1), (65_536, -1)),
+        ((1024, 4096), (4096, 4096)),
+        ((1024, 1 << 20), (65_536, 1 << 20)),
+        ((-1, -1), None),
+        ((1 << 20, 1 << 20), None),
+    ],
+)
+def test_as_many_files_may_be_open_as_the_system_allows(
+    monkeypatch: pytest.MonkeyPatch, before: tuple[int, int], after: tuple[int, int] | None
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "RLIM_INFINITY", -1)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: before)
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: given.append(limits))
+    # Nothing is served: it ends right after that.
+    monkeypatch.setattr("warnings.filterwarnings", None)
+    with pytest.raises(TypeError, match="not callable"):
+        process._serve_here({}, *[None] * 5)  # type: ignore[arg-type]
+    assert given == ([] if after is None else [after])

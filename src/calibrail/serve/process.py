@@ -443,7 +443,9 @@ def _serve_here(
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(MOST_FILES, hard)), hard))
+        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     # What starts, or takes over, says so in its own words.
     warnings.filterwarnings("ignore", "NOT PROBED")
     # No call goes on for long after its answer was given up.
