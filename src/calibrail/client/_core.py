@@ -154,7 +154,8 @@ class Call(Generic[Result]):
             If it is none, or not one to what was asked.
         """
         try:
-            return self.read(json.loads(raw.decode(), object_pairs_hook=_object))
+            text = raw.decode("utf-8", "surrogatepass")
+            return self.read(json.loads(text, object_pairs_hook=_object))
         except (ValueError, TypeError, LookupError, InputError, RecursionError) as error:
             raise ServiceError(
                 f"what answers {self.path} is no calibrail service, or not whole: {error}",

@@ -169,6 +169,12 @@ def test_what_makes_no_sense_is_an_error_and_never_a_pass(ask: Ask, case: object
         assert len(server.requests) == 1
 
 
+def test_half_of_a_surrogate_pair_is_read_as_the_service_writes_it(ask: Ask) -> None:
+    reply = json.dumps({**DECISION, "reason": "not \ud800 whole"}, ensure_ascii=False)
+    with scripted(says(reply.encode("utf-8", "surrogatepass"))) as server:
+        assert ask(server.url).reason == "not \ud800 whole"
+
+
 def test_further_fields_are_for_newer_clients(ask: Ask) -> None:
     with scripted(says({**DECISION, "new": 1})) as server:
         assert ask(server.url) == Decision(**DECISION)  # type: ignore[arg-type]
