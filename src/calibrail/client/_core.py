@@ -60,13 +60,15 @@ class Asking:
 
     def __post_init__(self) -> None:
         token = self.token
-        if not _is_address(self.url):
+        if not isinstance(self.url, str) or not _is_address(self.url):
             # A password may stand in it: the message does not repeat it.
             raise InputError(
                 "url must be an address such as http://127.0.0.1:8000, without a user, a query or "
                 "a fragment; a token is given as token"
             )
-        if token is not None and not (token and token.isascii() and token.isprintable()):
+        if token is not None and not (
+            isinstance(token, str) and token and token.isascii() and token.isprintable()
+        ):
             # It is a secret: the message does not repeat it.
             raise InputError("token must be a text of visible ASCII characters")
         if not 0.0 < fields.number(self.timeout, "timeout") < float("inf"):
@@ -99,7 +101,9 @@ def _is_address(url: str) -> bool:
         beside = (parts.query, parts.fragment, parts.username, parts.password)
         host = (parts.hostname or "").encode("idna")
         known = parts.scheme in ("http", "https") and parts.port != 0
-        return known and bool(host) and " " not in url and not any(beside)
+        # urlsplit drops tabs and line breaks in silence.
+        spaced = any(character.isspace() for character in url)
+        return known and bool(host) and not spaced and not any(beside)
     except ValueError:
         return False
 

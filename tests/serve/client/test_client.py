@@ -360,6 +360,7 @@ def test_many_calls_at_once_share_a_client(service: Service) -> None:
         ({"timeout": 0}, "timeout must be a number of seconds above 0"),
         ({"retries": -1}, "retries must be at least 0"),
         ({"token": "two\nlines"}, "token must be a text of visible ASCII"),
+        ({"token": b"x"}, "token must be a text of visible ASCII"),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_is_sent(
@@ -385,10 +386,20 @@ def test_a_wrong_item_is_named_by_its_place(ask: Ask) -> None:
 @in_turn(
     [
         *("127.0.0.1:8000", "ftp://h", "http://", "http://[::bad", "http://h:99999999", ""),
-        *("http://a b", "http://\ud800", "https://me:secret@h", "http://h?x=1", "http://h#f"),
+        *(
+            "http://a b",
+            "http://a\tb",
+            "http://a/\n",
+            "\rhttp://a",
+            "http://a/\u2003",
+            5,
+            None,
+            b"http://a",
+        ),
+        *("http://\ud800", "https://me:secret@h", "http://h?x=1", "http://h#f"),
     ],
 )
-def test_what_is_no_address_is_refused_and_no_password_repeated(ask: Ask, case: str) -> None:
+def test_what_is_no_address_is_refused_and_no_password_repeated(ask: Ask, case: Any) -> None:
     with pytest.raises(InputError, match="url must be an address") as raised:
         ask(case)
     assert "secret" not in str(raised.value)
