@@ -16,6 +16,7 @@ from calibrail import Example, calibrate
 from calibrail.data.reading import read
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.serve.schemas import ServiceProblem, read_json
 from calibrail.serve.service import Service
 from tests.serve.conftest import ANSWER, NOVEL
 
@@ -144,6 +145,13 @@ def test_a_text_in_place_of_a_score_is_refused_and_why_there_is_none_is_not_logg
         and "is empty" not in logged
         and "undefined score of column risk; policy: " in logged
     )
+
+
+def test_a_number_that_python_does_not_read_has_too_many_digits() -> None:
+    assert read_json(b'{"x": -7}') == {"x": -7}
+    with pytest.raises(ServiceProblem, match=r"-1000.* has too many digits") as raised:
+        read_json(b'{"x": -1' + b"0" * 5000 + b"}")
+    assert raised.value.status == 422 and "sys." not in raised.value.detail
 
 
 @pytest.mark.parametrize(

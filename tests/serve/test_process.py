@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.signing import make_keys
+from calibrail.serve import process
 from tests.command_line import calibrail
 from tests.serve.conftest import ANSWER
 from tests.serve.process import Service, until
@@ -235,3 +237,42 @@ def test_it_does_not_begin_where_it_cannot_serve(surface: Path, tmp_path: Path) 
         assert service.process.wait(60) == 1
         assert "export it again" in service.stderr
         assert "Traceback" not in service.stderr
+
+
+def test_an_error_of_any_kind_comes_back_from_the_thread_that_reloads() -> None:
+    class PanicError(BaseException):
+        pass
+
+    def work() -> None:
+        raise PanicError("foreign")
+
+    async def go() -> None:
+        await asyncio.wait_for(process._in_daemon_thread(work), 30)
+
+    with pytest.raises(RuntimeError, match=r"PanicError\('foreign'\)"):
+        asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1024, -1), (65_536, -1)),
+        ((1024, 4096), (4096, 4096)),
+        ((1024, 1 << 20), (65_536, 1 << 20)),
+        ((-1, -1), None),
+        ((1 << 20, 1 << 20), None),
+    ],
+)
+def test_as_many_files_may_be_open_as_the_system_allows(
+    monkeypatch: pytest.MonkeyPatch, before: tuple[int, int], after: tuple[int, int] | None
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "RLIM_INFINITY", -1)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: before)
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: given.append(limits))
+    # Nothing is served: it ends right after that.
+    monkeypatch.setattr("warnings.filterwarnings", None)
+    with pytest.raises(TypeError, match="not callable"):
+        process._serve_here({}, *[None] * 5)  # type: ignore[arg-type]
+    assert given == ([] if after is None else [after])

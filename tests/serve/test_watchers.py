@@ -63,12 +63,12 @@ def begin(
         watching.stop()
 
 
-def let_decide(root: Path, digest: str) -> Path:
+def let_decide(root: Path, digest: str, name: str = "faq") -> Path:
     """Write down that a guardrail decides, as a service does; return the folder of its watch."""
-    folder = root / "faq" / digest[7:19]
+    folder = root / name / digest[7:19]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "guardrail.json").write_text("{}")
-    (root / "faq" / "deciding.json").write_text(json.dumps({"guardrail": digest}))
+    (root / name / "deciding.json").write_text(json.dumps({"guardrail": digest}))
     return folder
 
 
@@ -106,6 +106,35 @@ def test_a_command_that_cannot_be_started_is_said(tmp_path: Path, said: list[str
     until(lambda: bool(said), "said")
     watching.stop()
     assert "the watch of faq cannot be started (" in said[0]
+
+
+def test_an_unexpected_error_is_said_once_and_the_other_watches_go_on(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_status, "_STEP", 0.02)
+    looks: list[str] = []
+
+    def command(folder: Path) -> list[str]:
+        looks.append(folder.parent.name)
+        if folder.parent.name == "bad":
+            raise RuntimeError("unexpected")
+        return [sys.executable, "-c", SCRIPT, str(folder), "runs"]
+
+    let_decide(tmp_path, FIRST, "bad")
+    good = let_decide(tmp_path, FIRST, "good")
+    watching = Watchers(tmp_path, ["bad", "good"], command, 0.0, said.append)
+    watching.start()
+    until(lambda: looks.count("bad") >= 3 and len(pids(good)) == 1, "gone on")
+    # What decides cannot be found out for once, either.
+    with monkeypatch.context() as broken:
+        broken.setattr(watch_status, "deciding_folder", None)
+        until(lambda: len(said) == 2, "said")
+    n = len(looks)
+    until(lambda: len(looks) >= n + 2, "gone on again")
+    watching.stop()
+    assert said[0] == "the watch of bad could not be looked at: RuntimeError('unexpected')"
+    assert said[1].startswith("the watches could not be looked at: TypeError(")
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize("what", ["runs", "hangs"])

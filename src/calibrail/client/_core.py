@@ -8,6 +8,8 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -60,13 +62,15 @@ class Asking:
 
     def __post_init__(self) -> None:
         token = self.token
-        if not _is_address(self.url):
+        if not isinstance(self.url, str) or not _is_address(self.url):
             # A password may stand in it: the message does not repeat it.
             raise InputError(
                 "url must be an address such as http://127.0.0.1:8000, without a user, a query or "
                 "a fragment; a token is given as token"
             )
-        if token is not None and not (token and token.isascii() and token.isprintable()):
+        if token is not None and not (
+            isinstance(token, str) and token and token.isascii() and token.isprintable()
+        ):
             # It is a secret: the message does not repeat it.
             raise InputError("token must be a text of visible ASCII characters")
         if not 0.0 < fields.number(self.timeout, "timeout") < float("inf"):
@@ -99,7 +103,9 @@ def _is_address(url: str) -> bool:
         beside = (parts.query, parts.fragment, parts.username, parts.password)
         host = (parts.hostname or "").encode("idna")
         known = parts.scheme in ("http", "https") and parts.port != 0
-        return known and bool(host) and " " not in url and not any(beside)
+        # urlsplit drops tabs and line breaks in silence.
+        spaced = any(character.isspace() for character in url)
+        return known and bool(host) and not spaced and not any(beside)
     except ValueError:
         return False
 
@@ -154,7 +160,8 @@ class Call(Generic[Result]):
             If it is none, or not one to what was asked.
         """
         try:
-            return self.read(json.loads(raw.decode(), object_pairs_hook=_object))
+            text = raw.decode("utf-8", "surrogatepass")
+            return self.read(json.loads(text, object_pairs_hook=_object))
         except (ValueError, TypeError, LookupError, InputError, RecursionError) as error:
             raise ServiceError(
                 f"what answers {self.path} is no calibrail service, or not whole: {error}",
@@ -250,9 +257,7 @@ class Attempts:
         error = refusal(self._what, status, raw)
         if status not in _PASSING:
             raise error
-        asked = response.headers.get("Retry-After", "")
-        # A date, which proxies may say, is no number.
-        self._wait(error, float(asked) if asked.isdecimal() else 0.0)
+        self._wait(error, _seconds(response.headers.get("Retry-After", "")))
         return False
 
     def _wait(self, error: ServiceError, least: float) -> None:
@@ -263,6 +268,22 @@ class Attempts:
         if self._n >= self._retries or pause >= self.left:
             raise error
         self._n, self.pause = self._n + 1, pause
+
+
+def _seconds(asked: str) -> float:
+    """Return how long ``Retry-After`` asks to wait, until a date, too; 0 where it makes no sense.
+
+    >>> _seconds("7"), _seconds("soon"), _seconds("Fri, 01 Jan 2010 00:00:00 GMT")
+    (7.0, 0.0, 0.0)
+    """
+    if asked.isdecimal():
+        return float(asked)
+    try:
+        moment = parsedate_to_datetime(asked)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def not_ready(error: ServiceError) -> bool:

@@ -347,8 +347,9 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
         done.set_running_or_notify_cancel()
         try:
             done.set_result(work())
-        except Exception as error:
-            done.set_exception(error)
+        except BaseException as error:
+            # Of any kind: whoever waits holds a lock. Not a foreign one, which would end the loop.
+            done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
     threading.Thread(target=run, name="reloads", daemon=True).start()
     return await asyncio.wrap_future(done)
@@ -442,7 +443,9 @@ def _serve_here(
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(MOST_FILES, hard)), hard))
+        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     # What starts, or takes over, says so in its own words.
     warnings.filterwarnings("ignore", "NOT PROBED")
     # No call goes on for long after its answer was given up.

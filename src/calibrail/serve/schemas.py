@@ -394,11 +394,12 @@ def read_json(raw: bytes) -> Any:
 
     Raises
     ------
-    Problem
-        If it is not JSON, gives a field twice, or holds half of a surrogate pair.
+    ServiceProblem
+        If it is not JSON, gives a field twice, holds half of a surrogate pair, or a number that
+        Python does not read.
     """
     try:
-        content = json.loads(raw.decode(), object_pairs_hook=_once)
+        content = json.loads(raw.decode(), object_pairs_hook=_once, parse_int=_whole_number)
         if _SURROGATE.search(raw):
             # Half of a pair is no text: whoever writes it out fails.
             json.dumps(content, ensure_ascii=False).encode()
@@ -419,3 +420,12 @@ def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
         detail = f"{name!a:.80} is given {n} times in one object; give it once"
         raise ServiceProblem(422, "invalid-request", detail)
     return content
+
+
+def _whole_number(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:
+        # Python's own words are for whoever runs the service.
+        detail = f"a number begins with {digits:.20} and has too many digits; give it with fewer"
+        raise ServiceProblem(422, "invalid-request", detail) from None

@@ -261,6 +261,7 @@ class Watchers:
         self._stopped = threading.Event()
         #: By the folder of each.
         self._watches: dict[Path, _Watch] = {}
+        self._said: set[str] = set()
         # Not waited for by the process: a disk that hangs would keep it from ending.
         self._thread = threading.Thread(target=self._run, name="watchers", daemon=True)
 
@@ -286,16 +287,32 @@ class Watchers:
     def _run(self) -> None:
         """Watch each guardrail that decides, and let those go that do not any more."""
         while not self._stopped.is_set():
-            now = time.monotonic()
-            deciding = {deciding_folder(self._root, name): name for name in self._names}
-            for folder, name in deciding.items():
-                if folder is not None:
-                    self._watches.setdefault(folder, _Watch(name)).ends = math.inf
-            for folder, watch in self._watches.items():
-                if folder not in deciding:
-                    watch.ends = min(watch.ends, now + self._linger)
-                self._look_at(folder, watch, now)
+            with self._going_on("the watches"):
+                self._look()
             self._stopped.wait(_STEP)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        deciding = {deciding_folder(self._root, name): name for name in self._names}
+        for folder, name in deciding.items():
+            if folder is not None:
+                self._watches.setdefault(folder, _Watch(name)).ends = math.inf
+        for folder, watch in self._watches.items():
+            if folder not in deciding:
+                watch.ends = min(watch.ends, now + self._linger)
+            with self._going_on(f"the watch of {watch.name}"):
+                self._look_at(folder, watch, now)
+
+    @contextlib.contextmanager
+    def _going_on(self, what: str) -> Iterator[None]:
+        """Note any error, once, and go on: nobody would see that the thread has ended."""
+        try:
+            yield
+        except Exception as error:
+            said = f"{what} could not be looked at: {error!r}"
+            if said not in self._said:
+                self._said.add(said)
+                self._note(said)
 
     def _look_at(self, folder: Path, watch: _Watch, now: float) -> None:
         """Start, end or replace the process of a watch, where that is due."""

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +171,12 @@ def test_what_makes_no_sense_is_an_error_and_never_a_pass(ask: Ask, case: object
         assert len(server.requests) == 1
 
 
+def test_half_of_a_surrogate_pair_is_read_as_the_service_writes_it(ask: Ask) -> None:
+    reply = json.dumps({**DECISION, "reason": "not \ud800 whole"}, ensure_ascii=False)
+    with scripted(says(reply.encode("utf-8", "surrogatepass"))) as server:
+        assert ask(server.url).reason == "not \ud800 whole"
+
+
 def test_further_fields_are_for_newer_clients(ask: Ask) -> None:
     with scripted(says({**DECISION, "new": 1})) as server:
         assert ask(server.url) == Decision(**DECISION)  # type: ignore[arg-type]
@@ -227,7 +235,13 @@ def test_a_proxy_of_the_environment_gets_nothing(ask: Ask, monkeypatch: pytest.M
         assert not proxy.requests
 
 
-@in_turn(["Fri, 01 Jan 2010 00:00:00 GMT", "9" * 400, "-1", "nan", ","])
+@in_turn(
+    [
+        *("Fri, 01 Jan 2010 00:00:00 GMT", "Fri, 01 Jan 2010 00:00:00 +99999999999999"),
+        *("Fri, 01 Jan 99999999999999999999 00:00:00", "Fri, 32 Jan 2010 00:00:00 GMT"),
+        *("9" * 400, "9" * 5000, "-1", "nan", ","),
+    ],
+)
 def test_a_wait_that_makes_no_sense_is_no_other_error(ask: Ask, brief: None, case: str) -> None:
     busy = problem(429, "queue-full", Retry_After=case)
     with scripted(busy) as server, pytest.raises(ServiceError, match="429"):
@@ -299,11 +313,17 @@ def test_the_wait_that_the_service_asks_for_is_kept(
     with scripted(busy, problem(503, "x"), says(DECISION)) as server:
         ask(server.url)
     assert 2.0 <= waited[0] <= 2.2 and waited[1] <= 0.002
+    # A proxy may say a date.
+    late = format_datetime(datetime.now(UTC) + timedelta(seconds=500), usegmt=True)
+    with scripted(problem(503, "x", Retry_After=late), says(DECISION)) as server:
+        ask(server.url, timeout=1000.0)
+    assert 400.0 <= waited[2] <= 550.0
     # What would end after the caller's patience is not waited for.
-    with scripted(problem(429, "queue-full", Retry_After="60")) as server:
-        with pytest.raises(ServiceError, match="429"):
-            ask(server.url, timeout=30.0)
-        assert len(server.requests) == 1
+    for asked in ("60", late):
+        with scripted(problem(429, "queue-full", Retry_After=asked)) as server:
+            with pytest.raises(ServiceError, match="429"):
+                ask(server.url, timeout=30.0)
+            assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("act", [is_silent, trickles], ids=["silent", "trickles"])
@@ -354,6 +374,7 @@ def test_many_calls_at_once_share_a_client(service: Service) -> None:
         ({"timeout": 0}, "timeout must be a number of seconds above 0"),
         ({"retries": -1}, "retries must be at least 0"),
         ({"token": "two\nlines"}, "token must be a text of visible ASCII"),
+        ({"token": b"x"}, "token must be a text of visible ASCII"),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_is_sent(
@@ -379,10 +400,20 @@ def test_a_wrong_item_is_named_by_its_place(ask: Ask) -> None:
 @in_turn(
     [
         *("127.0.0.1:8000", "ftp://h", "http://", "http://[::bad", "http://h:99999999", ""),
-        *("http://a b", "http://\ud800", "https://me:secret@h", "http://h?x=1", "http://h#f"),
+        *(
+            "http://a b",
+            "http://a\tb",
+            "http://a/\n",
+            "\rhttp://a",
+            "http://a/\u2003",
+            5,
+            None,
+            b"http://a",
+        ),
+        *("http://\ud800", "https://me:secret@h", "http://h?x=1", "http://h#f"),
     ],
 )
-def test_what_is_no_address_is_refused_and_no_password_repeated(ask: Ask, case: str) -> None:
+def test_what_is_no_address_is_refused_and_no_password_repeated(ask: Ask, case: Any) -> None:
     with pytest.raises(InputError, match="url must be an address") as raised:
         ask(case)
     assert "secret" not in str(raised.value)
