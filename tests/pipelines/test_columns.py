@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import calibrail
@@ -439,8 +439,6 @@ def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory)
             data.draw(st.integers(0, len(rows))) if i < 9 else len(rows),
             {"s": score, "label": label, **{name: usual[name] for name in names[2:]}},
         )
-    # Of more values that are no labels a file is refused.
-    assume(sum(row["label"] not in (0, 1, None) for row in rows) <= 3)
     kinds = {"s": pa.float64(), "t": pa.float64(), "label": pa.int8()}
     columns = {
         name: pa.array([row[name] for row in rows], kinds.get(name, pa.string())) for name in names
@@ -448,7 +446,12 @@ def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory)
     path = _file(tmp_path, columns)
     with pytest.MonkeyPatch.context() as monkeypatch:
         outcome = _same(monkeypatch, tmp_path, path, None, alpha=0.4)
-    assert json.loads(outcome[0])["data"]["n_examples"] >= 60
+    if outcome[0] is DataError:
+        # More values that are no labels than are slips: either way refuses the file by its column.
+        odd = sum(row["label"] not in (0, 1, None) for row in rows)
+        assert odd > 3 and "label" in outcome[1]
+    else:
+        assert json.loads(outcome[0])["data"]["n_examples"] >= 60
 
 
 @pytest.mark.painted
