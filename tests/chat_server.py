@@ -40,6 +40,7 @@ FAITHFUL = ("faith", "ful")
 #: Faults that a request for embeddings may meet; one for chat may meet these and ``CHAT_FAULTS``.
 #: "slow" sends the headers, one byte and then nothing for a minute: a time-out between bytes ends
 #: it. "drip" sends a byte every 50 ms for half a minute or more: only a time-out over all does.
+#: "echoed" answers well and sends the request's own name back, "swapped" that of another request.
 FAULTS = (
     "429",
     "429_quota",
@@ -55,6 +56,8 @@ FAULTS = (
     "invalid_json",
     "html",
     "empty_choices",
+    "echoed",
+    "swapped",
 )
 CHAT_FAULTS = (
     "no_message",
@@ -500,6 +503,9 @@ class ChatServer(LocalServer):
             line.send_slowly(answer, 60.0)
         elif fault == "drip":
             line.send_slowly(answer, 0.05)
+        elif fault in ("echoed", "swapped"):
+            name = line.headers["X-Client-Request-Id"] if fault == "echoed" else "another"
+            line.send(200, answer, headers={"x-client-request-id": name})
         elif fault == "cut":
             line.send_part(answer)
         elif fault == "invalid_json":

@@ -160,7 +160,7 @@ def test_no_choices() -> None:
 
 
 def test_every_fault_is_tried_here() -> None:
-    elsewhere = {"invalid_json", "html", "drip", "empty_choices"}
+    elsewhere = {"invalid_json", "html", "drip", "empty_choices", "echoed", "swapped"}
     assert {*RAISED, *SHAPES, *elsewhere} == {*FAULTS, *CHAT_FAULTS}
 
 

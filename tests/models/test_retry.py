@@ -93,6 +93,7 @@ AGAIN = {
     "refused_line": "the connection failed (RemoteProtocolError), asked 3 times",
     "invalid_json": "the endpoint answered with broken JSON, asked 3 times",
     "html": "the endpoint answered with broken JSON, asked 3 times",
+    "swapped": "the endpoint sent the answer to another request, asked 3 times",
     "empty_choices": "the endpoint answered without a choice, asked 3 times",
     "no_message": "the endpoint answered without a text, asked 3 times",
 }
@@ -461,3 +462,10 @@ def test_what_is_sent_arrives_as_it_is() -> None:
         assert answer.positions[0].token == "hall"
         assert answer.served == "m"
         assert answer.tokens_in is not None
+
+
+def test_every_request_has_a_name_of_its_own_which_may_come_back() -> None:
+    with ChatServer(faults=script("echoed", "echoed")) as server:
+        caller = Caller(server.url)
+        assert [ask(caller).text for _ in range(2)] == ["faithful", "faithful"]
+        assert len({seen.headers["x-client-request-id"] for seen in server.seen}) == 2

@@ -18,7 +18,7 @@ Bodies = Iterator[dict[str, Any]]
 DEAD = ("500", "503", "401", "404", "429_quota", "refused_line", "cut")
 SLOW = ("slow", "drip")
 LYING = (
-    *("invalid_json", "html", "no_message", "empty_choices"),
+    *("swapped", "invalid_json", "html", "no_message", "empty_choices"),
     *("wrong_logprobs", "nan_logprobs", "other_tokens", "no_logprobs"),
 )
 

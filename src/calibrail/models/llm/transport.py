@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from calibrail.errors import CalibrailError, InputError, ModelError
 from calibrail.models.hardware import leave_to_parent, renewed
@@ -335,6 +336,9 @@ INSTALL: Final = "pip install 'calibrail[judge]'"
 #: Largest body read, in bytes: a verdict takes some thousand, a batch of embeddings some million.
 MAX_BODY: Final = 256 * 2**20
 
+#: Header of a request's own name. A proxy that sends answers back with it cannot swap them unseen.
+REQUEST_ID: Final = "X-Client-Request-Id"
+
 #: Error codes are words such as ``context_length_exceeded``; anything longer may quote the prompt.
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
@@ -453,11 +457,16 @@ class OpenAITransport:
         else:
             # Left out, the SDK would ask for base64; null is what servers take for nothing.
             fields |= {"input": [], "encoding_format": body.get("encoding_format")}
+        # An endpoint that sends it back ties its answer to this request and no other.
+        name = uuid4().hex
+        fields["extra_headers"] = {REQUEST_ID: name}
         deadline = time.monotonic() + seconds
         late = f"no complete answer within {seconds:g} s"
         content = bytearray()
         try:
             with resource.with_streaming_response.create(**fields) as response:
+                if response.headers.get(REQUEST_ID, name) != name:
+                    raise AgainError("the endpoint sent the answer to another request")
                 for part in response.iter_bytes():
                     content += part
                     # A time-out of the SDK is one of silence: a body that drips in never ends it.
