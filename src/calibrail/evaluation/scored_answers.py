@@ -12,7 +12,7 @@ from calibrail import conformal
 from calibrail.data.example import n_repeated
 from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST
 from calibrail.errors import InputError
-from calibrail.evaluation.stats.intervals import Codes, Floats, Ints, Mask, wilson
+from calibrail.evaluation.stats.intervals import Codes, Floats, Ints, Mask, numbered_by, wilson
 from calibrail.options import Promise
 from calibrail.serialization import Record
 
@@ -149,6 +149,13 @@ class Sample(Record):
             return self.lot
         return np.random.default_rng(0).permutation(len(self)).astype(np.uint64)
 
+    @property
+    def clusters(self) -> Ints | None:
+        """The groups, numbered by the lots of their answers where there are any."""
+        if self.groups is None or self.lot is None:
+            return self.groups
+        return numbered_by(self.lot, self.groups)
+
     def n_sharing(self, rows: Mask) -> int:
         """Return how many of some answers share their group with another one of their class."""
         if self.groups is None:
@@ -183,8 +190,9 @@ class Sample(Record):
         scores = self.scores(CALIBRATION, 1)
         if not promise.clustered:
             return conformal.calibrate_threshold(scores, promise)
-        assert self.groups is not None
-        return conformal.calibrate_clusters(scores, self.groups[self.rows(CALIBRATION, 1)], promise)
+        assert self.clusters is not None
+        clusters = self.clusters[self.rows(CALIBRATION, 1)]
+        return conformal.calibrate_clusters(scores, clusters, promise)
 
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""

@@ -438,7 +438,7 @@ def _thresholds(
         # Its own threshold plays no part.
         promise = replace(promise, allow_flag_all=True)
     # Thresholds by a column rest on one answer of each group already.
-    clusters = sample.groups if promise.clustered and names is None else None
+    clusters = sample.clusters if promise.clustered and names is None else None
     rule = fit_rule(
         sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
     )

@@ -426,7 +426,7 @@ def score_source(
         else {**copies.counted(), "n_across": int(np.count_nonzero(sides != codes))},
         "n_untold": 0
         if grouped
-        else duplicates.n_indistinguishable(copies, table.columns[key_of(detectors[0])]),
+        else min(duplicates.n_indistinguishable(copies, table.columns[key]) for key in named),
         # Rows of one group are one answer, whether they are alike or not.
         "n_alike": 0 if grouped or told_apart(known) else known["alike"],
         "n_truncated": table.n_truncated,
