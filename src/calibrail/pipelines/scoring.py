@@ -111,12 +111,17 @@ class Scored:
 
     def sample(self, index: int = 0) -> Sample:
         """Return the scores of one detector beside labels, split and groups."""
+        how, shares = self.data["split"], ()
+        if how["column"] is None:
+            fit, calibration = how["fit_share"], how["calibration_share"]
+            shares = fit, calibration, max(0.0, 1.0 - fit - calibration)
         return Sample(
             self.table.columns[self.keys[index]],
             self.table.labels,
             self.codes,
             None if self._all_alone else self.groups,
             self.detectors[index].tolerance,
+            shares=shares,
         )
 
 
