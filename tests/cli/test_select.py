@@ -32,7 +32,8 @@ def test_select_releases_prints_and_writes(guardrail: Path, tmp_path: Path) -> N
     # A long path goes on in the next line.
     said = "".join(done.stdout.split())
     assert f"Releasetheanswersthat{tmp_path / 'released.jsonl'}says" in said
-    assert lines[-1] == {"id": "row-201", "released": False, "score": None, "p_value": None}
+    last = {"id": "row-201", "released": False, "score": None, "p_value": None}
+    assert lines[-1] == last | {"column": "detector", "column_value": None}
     cutoff = max(line["p_value"] for line in lines if line["released"])
     passed = [line["p_value"] <= cutoff for line in lines if line["p_value"] is not None]
     assert sum(passed) == n

@@ -33,7 +33,7 @@ def test_arrays_and_a_file_of_them_give_the_same_report(tmp_path: Path) -> None:
     turned = calibrate(scores=-SCORES, higher="faithful", **given, **asked)
     assert from_file.report.test == from_arrays.report.test
     assert from_file.calibration_examples == from_arrays.calibration_examples
-    assert turned.calibration.threshold == from_file.calibration.threshold
+    assert turned.calibration.threshold == -from_file.calibration.threshold
     from_columns = calibrate(columns, "column:column=score,higher=hallucinated", **asked)
     assert from_columns.report.test == from_file.report.test
 

@@ -51,7 +51,7 @@ def _flagging(
         return (column,), scores.to_dict(), reach
     if guardrail is None:
         return (), None, lambda examples: ([False] * len(examples), 0, 0)
-    calibration, decide_all = guardrail.calibration, guardrail.decide
+    calibration, decide_all = guardrail.rule.calibration, guardrail.decide
 
     def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
         decisions = decide_all(examples)

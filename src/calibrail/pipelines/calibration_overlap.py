@@ -94,7 +94,7 @@ class Fresh:
         self._now, self._digests_now = KnownBy(), list[int]()
         score = None if guardrail is None else guardrail.score
         self._score = score if isinstance(score, ColumnScore) else None
-        scores = np.array(guardrail.calibration.scores if guardrail else (), np.float64)
+        scores = np.array(guardrail.rule.calibration.scores if guardrail else (), np.float64)
         self._scores_then = scores[np.isfinite(scores)]
         self._exact_then = set(_rounded(self._scores_then, _EXACT).tolist())
         self._scores_now: list[float] = []

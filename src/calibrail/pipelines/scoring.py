@@ -111,7 +111,7 @@ class Scored:
 
     def sample(self, index: int = 0) -> Sample:
         """Return the scores of one detector beside labels, split and groups."""
-        how, shares = self.data["split"], ()
+        how, shares = self.data["split"], tuple[float, ...]()
         if how["column"] is None:
             fit, calibration = how["fit_share"], how["calibration_share"]
             shares = fit, calibration, max(0.0, 1.0 - fit - calibration)

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -20,7 +20,7 @@ from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
-from calibrail.formatting import Shown
+from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.options import Promise, ReadOptions, Release, SelectionMethod
@@ -87,6 +87,7 @@ class BatchSelection(Shown):
     n_seen_before: int
     source: str
     part: Mapping[str, Any] | None = None
+    scale: Scale = field(default_factory=Scale)
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -146,10 +147,13 @@ class BatchSelection(Shown):
         }
 
     def items(self) -> list[dict[str, Any]]:
-        """Return id, released, score and p_value of each answer."""
-        names = ("id", "released", "score", "p_value")
+        """Return id, released, score and p_value of each answer; a column's score as it stands."""
+        names: tuple[str, ...] = ("id", "released", "score", "p_value")
         p_values = np.where(np.isnan(self.scores), np.nan, self.selection.p_values)
         columns = plain([self.ids, self.selection.released, self.scores, p_values])
+        if self.scale.column is not None:
+            names = (*names, "column", "column_value")
+            columns += [[self.scale.column] * len(self.ids), plain(self.scale.shown(self.scores))]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def lines(self) -> str:
@@ -299,7 +303,7 @@ def select_decided(
     InputError
         As for ``select``.
     """
-    guardrail, calibration = batch.guardrail, batch.guardrail.calibration
+    guardrail, calibration = batch.guardrail, batch.guardrail.rule.calibration
     rows = [(item.id, item.p_value, item.score, item.outcome) for item in decisions]
     ids, *numbers, outcomes = zip(*rows, strict=True) if rows else ((), (), (), ())
     # What is undefined is NaN.
@@ -352,4 +356,5 @@ def select_decided(
         n_errors=int(failed.sum()),
         n_seen_before=batch.n_seen_before,
         source=source,
+        scale=guardrail.scale,
     )
