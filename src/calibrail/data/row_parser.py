@@ -14,6 +14,7 @@ from calibrail.data.values import (
     column_value,
     name_of,
     parse_cell,
+    printed_list,
     spelling,
     text_of,
     value_at,
@@ -102,6 +103,8 @@ class RowParser:
         text = value if isinstance(value, str) else text_of(value)
         if self.cells and isinstance(value, str) and (spelt := parse_cell(value)) is not None:
             text = text_of(spelt) or value
+        elif self.cells and isinstance(value, str) and value.lstrip().startswith("["):
+            _refuse_printed(field, value)
         if text is None:
             raise FieldError(field, "wrong type", value, f"{field} must be a text")
         if field in self.needs.require and not text.strip():
@@ -123,6 +126,8 @@ class RowParser:
 
     def _texts(self, field: str, value: object) -> tuple[str, ...]:
         texts = chunks_of(value, self.cells)
+        if isinstance(value, str) and texts == (value,):
+            _refuse_printed(field, value)
         if texts is None:
             raise FieldError(field, "wrong type", value, f"{field} must be a list of texts")
         return texts
@@ -132,6 +137,15 @@ class RowParser:
             column = self.columns.by_field[field]
             raise FieldError(field, "missing", None, f"give every row a {column!r}")
         return stand_in
+
+
+def _refuse_printed(field: str, value: str) -> None:
+    """Refuse a list that a program printed, so that nobody can tell where its items end."""
+    if (how := printed_list(value)) is not None:
+        raise FieldError(field, f"a list {how}", value, _PRINTED)
+
+
+_PRINTED: Final = "write it as a JSON list (json.dumps), or write Parquet from the original table"
 
 
 def _name(field: str, value: object) -> str | None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.data.files import SUFFIXES, open_bytes, seekable, suffix_of
+from calibrail.data.files import DELIMITERS, open_bytes, seekable, suffix_of
 from calibrail.data.row_types import (
     WHOLE_ROW,
     RowBatch,
@@ -32,6 +32,8 @@ from calibrail.data.row_types import (
 )
 from calibrail.data.values import DEPTH
 from calibrail.errors import DataError, InputError
+from calibrail.options import ReadOptions
+from calibrail.options.fields import spell_option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -621,38 +623,52 @@ CELL_LIMIT: Final = 1 << 26
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def csv_rows(path: Path, delimiter: object = None) -> Iterator[TableItem]:
+def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> Iterator[TableItem]:
     """Yield the records of a CSV file with a header, in constant memory.
 
-    Cells are texts; an empty cell is None. A byte order mark is passed over. Rows are numbered by
-    the line on which they start, so that the first one after the header is row 2.
+    Cells are texts; an empty cell is None. A byte order mark is passed over, and so is Excel's
+    line ``sep=;``. Rows are numbered by the line on which they start, so that the first one after
+    the header is row 2.
 
     Parameters
     ----------
     path : Path
         The file.
     delimiter : str or None
-        A single character; by default a ``.tsv`` file is separated by tabs, others by commas.
+        A single character; by default the one of `DELIMITERS` that parts the header, and every row
+        after it alike.
+    encoding : str or None
+        By default UTF-8, or UTF-16 or UTF-32 where it is that.
 
     Raises
     ------
     DataError
-        The file cannot be opened, or its header is empty or names a column twice.
+        The file cannot be opened, its header is empty, names a column twice or is in another
+        encoding, or may be parted in two ways.
 
     Notes
     -----
     Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
     """
-    delimiter = str(delimiter or ("\t" if suffix_of(path) == ".tsv" else _separator(path)))
-    if len(delimiter) != 1:
-        raise InputError(f"delimiter must be a single character; got {delimiter!r}")
+    encoding = None if encoding is None else str(encoding)
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
-    with io.TextIOWrapper(open_bytes(path), "utf-8-sig", "surrogateescape", "") as stream:
-        reader = csv.reader(stream, delimiter=delimiter)
+    try:
+        with _opened_text(path, encoding) as stream:
+            head = stream.read(_HEAD)
+    except LookupError as error:
+        raise InputError(f"encoding must be one that Python knows; got {encoding!r}") from error
+    stated = _STATED.match(head)
+    chosen = str(delimiter or (stated[1] if stated else _delimiter(path, head)))
+    if len(chosen) != 1:
+        raise InputError(f"delimiter must be a single character; got {chosen!r}")
+    with _opened_text(path, encoding) as stream:
+        if stated:
+            stream.readline()
+        reader = csv.reader(stream, delimiter=chosen)
         header = _header(path, reader)
         while True:
-            number = reader.line_num + 1
+            number = reader.line_num + 1 + bool(stated)
             try:
                 cells = next(reader)
             except StopIteration:
@@ -665,13 +681,35 @@ def csv_rows(path: Path, delimiter: object = None) -> Iterator[TableItem]:
                 yield _row(number, header, cells)
 
 
-def _separator(path: Path) -> str:
-    """Return what parts the cells where the name does not tell: a tab, if the header has tabs."""
-    if suffix_of(path) in SUFFIXES:
-        return ","
-    with open_bytes(path) as stream:
-        first = stream.readline(4096)
-    return "\t" if first.count(b"\t") > first.count(b",") else ","
+#: Characters that tell what parts the cells, and the line in which Excel says so itself.
+_HEAD: Final = 1 << 16
+_STATED: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
+
+
+def _opened_text(path: Path, encoding: str | None) -> io.TextIOWrapper:
+    return io.TextIOWrapper(open_bytes(path, encoding), "utf-8-sig", "surrogateescape", "")
+
+
+def _delimiter(path: Path, head: str) -> str:
+    """Return what parts the cells of a file: the header, and every row that is seen, alike."""
+    usual, alike, others = "\t" if suffix_of(path) == ".tsv" else ",", list[str](), list[str]()
+    for mark in DELIMITERS:
+        try:
+            records = list(csv.reader(io.StringIO(head, ""), delimiter=mark))
+        except csv.Error:
+            continue
+        # The last one may be cut off.
+        del records[max(1, len(records) - (len(head) == _HEAD)) :]
+        sizes = [len(cells) for cells in records if cells]
+        if sizes and sizes[0] > 1:
+            (alike if len(set(sizes)) == 1 else others).append(mark)
+    if len(alike) > 1:
+        raise DataError(
+            f"{path}: its cells may be parted by {' or '.join(map(repr, alike))}; name it with "
+            f"{spell_option(ReadOptions, 'options', {'delimiter': alike[-1]})}"
+        )
+    likely = alike or others
+    return likely[0] if len(likely) == 1 else usual
 
 
 def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
@@ -681,6 +719,8 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         raise DataError(f"{path} has no readable header: {error}") from error
     if not any(header):
         raise DataError(f"{path} is empty: its first line must name the columns")
+    if _SURROGATE.search("".join(header)):
+        raise DataError(f"{path}: its header is not UTF-8; {_encoding_remedy()}")
     if twice := _twice(filter(None, header)):
         raise DataError(f"{path} names columns twice in its header: {', '.join(twice)}; rename one")
     return [name or f"column_{i}" for i, name in enumerate(header, start=1)]
@@ -694,6 +734,11 @@ def _row(number: int, header: list[str], cells: list[str]) -> TableItem:
         return RowProblem(number, WHOLE_ROW, "wrong number of cells", seen, detail, remedy)
     # Bytes that are not UTF-8 were decoded to surrogates, which no valid UTF-8 yields.
     if (bad := next(filter(_SURROGATE.search, cells), None)) is not None:
-        remedy = "save the file as UTF-8"
+        remedy = _encoding_remedy()
         return RowProblem(number, WHOLE_ROW, "invalid UTF-8", shorten(bad), "", remedy)
     return SourceRow(number, {name: cell or None for name, cell in zip(header, cells, strict=True)})
+
+
+def _encoding_remedy() -> str:
+    named = spell_option(ReadOptions, "options", {"encoding": "cp1252"})
+    return f"save the file as UTF-8, or name its encoding, e.g. {named}"

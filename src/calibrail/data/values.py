@@ -261,14 +261,59 @@ def parse_cell(cell: str) -> object:
     (['a', 'b'], None, None)
     """
     text = cell.strip()
-    if text[:1] + text[-1:] not in ("[]", "{}"):
+    if text[:1] + text[-1:] not in ("[]", "{}", "()"):
         return None
     for parse in (load_json, load_literal):
         try:
             value = parse(text)
         except ValueError:
             continue
-        return value if isinstance(value, (list, dict)) else None
+        if isinstance(value, tuple):
+            return list(value)
+        # Python reads texts without a comma between them as one.
+        glued = parse is load_literal and printed_list(text)
+        return value if isinstance(value, (list, dict)) and not glued else None
+    return None
+
+
+_TEXT: Final = r"""b?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
+_QUOTED: Final = re.compile(_TEXT, re.DOTALL)
+#: What stands beside the texts of a printed list: names before a bracket or =, and nothing.
+_BESIDE: Final = re.compile(
+    r"\b[A-Za-z_][\w.]*+(?=[(=])|\b(?:None|nan|NaN|NaT|True|False|object|torch\.\w+)\b"
+)
+_CUT_OFF: Final = re.compile(
+    rf"""\[\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*,\s*(?:\.\.\.|'(?:[^'\\]|\\.)*+|"(?:[^"\\]|\\.)*+)""",
+    re.DOTALL,
+)
+#: How lists are printed that cannot be read back, every text in them being ``'``.
+_PRINTED: Final = {
+    "pandas": r"<\w+Array>\s.*|\w*Index\(.*\)|\d+ .*\n.*dtype: [^\n]+",
+    "torch": r"tensor\(.*\)",
+    "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{].*\b(?:array|str_)\(.*[\]}]"
+    r"|\[(?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|\.\.\.).*\]",
+    "Python": r"(?:list|tuple|set|frozenset|deque|\w*dict_\w+)\(\s*[\[({].*\)"
+    r"|\{[^:']*'[^:]*\}|\[\w[\w.]*\((?=.*').*\)\]",
+}
+
+
+def printed_list(text: str) -> str | None:
+    """Return whose way of printing a list a text shows, where it cannot be read back, or None.
+
+    >>> printed_list("['a.' 'b.']"), printed_list("['a.', 'b.']"), printed_list("['a.', 'b")
+    ('as numpy prints it', None, 'that is cut off')
+    """
+    text = text.strip()
+    if _CUT_OFF.fullmatch(text):
+        return "that is cut off"
+    if text[-1:] not in ("]", "}", ")") and "dtype: " not in text[-80:]:
+        return None
+    bare = _QUOTED.sub("'", text)
+    for speller, pattern in _PRINTED.items():
+        if re.fullmatch(pattern, bare, re.DOTALL) and (
+            speller == "pandas" or not re.search(r"[^\W\d_]", _BESIDE.sub("", bare))
+        ):
+            return f"as {speller} prints it"
     return None
 
 
