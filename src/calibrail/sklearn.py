@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from calibrail.conformal import fit_rule
 from calibrail.data.splits import group_numbers
 from calibrail.errors import InputError
-from calibrail.options.fields import one_of
+from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
 
 Polarity = Literal["hallucinated", "faithful"]
@@ -180,9 +180,16 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
 
 
 def _as_column(X: Any) -> Any:  # noqa: N803
-    """Return one-dimensional scores as a column, and all else as it is."""
-    dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
-    return np.asarray(X).reshape(-1, 1) if dimensions == 1 else X
+    """Return one-dimensional scores as a column, and all else as it is but for the precision."""
+    given: Any = X if hasattr(X, "ndim") else np.asarray(X)
+    if hasattr(given, "columns"):
+        for name in given.columns if given.ndim == 2 else ():
+            if small_float(given[name]):
+                given = given.assign(**{name: doubles(given[name])})
+        return given
+    if small_float(given):
+        X = given = doubles(given)  # noqa: N806
+    return np.asarray(X).reshape(-1, 1) if given.ndim == 1 else X
 
 
 def _numbered(groups: Any) -> NDArray[np.int64]:

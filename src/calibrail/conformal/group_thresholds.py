@@ -28,6 +28,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, ClassVar, Final, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
@@ -53,7 +54,12 @@ By = str | tuple[str, ...] | None
 
 
 def group_name(value: object) -> str:
-    """Return a group as the text that names it; nothing given is the empty name."""
+    """Return a group as the text that names it, the same of 7, 7.0 and True as of a file's number.
+
+    Nothing given is the empty name.
+    """
+    if isinstance(value, Integral) and (whole := int(value)).bit_length() < 1000:
+        value = float(whole)
     return "" if value is None else str(value)
 
 

@@ -13,6 +13,7 @@ from calibrail.data.values import (
     chunks_of,
     column_value,
     name_of,
+    number_in,
     parse_cell,
     printed_list,
     spelling,
@@ -53,7 +54,7 @@ class RowParser:
 
     def __call__(self, row: SourceRow) -> Example | RowProblem | Filtered:
         """Return the example in ``row``, or the first thing that is wrong with it."""
-        values, by_field = row.values, self.columns.by_field
+        values, by_field = self._numbers(row.values), self.columns.by_field
         try:
             name = _name("id", value_at(values, by_field["id"]))
             question = self._text("question", value_at(values, by_field["question"]))
@@ -87,6 +88,16 @@ class RowParser:
             return example if marks is None else marks.checked(example)
         except FieldError as bad:
             return bad.problem(row.number, row.file)
+
+    def _numbers(self, values: Mapping[str, object]) -> Mapping[str, object]:
+        """Return a row with the numbers that stand with other decimals than a point."""
+        read = {
+            name: number
+            for name, mark in self.columns.decimals.items()
+            if isinstance(cell := values.get(name), str)
+            and (number := number_in(cell, mark)) is not None
+        }
+        return {**values, **read} if read else values
 
     def _content(self, response: str, values: Mapping[str, object]) -> str:
         """Return what the row holds beside its label; nothing where its answer is known."""

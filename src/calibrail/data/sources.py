@@ -150,7 +150,7 @@ _RECTANGULAR: Final = ("csv", "parquet", "saved")
 _OPTIONS: Final = {
     "jsonl": ("list",),
     "json": ("list",),
-    "csv": ("delimiter", "encoding"),
+    "csv": ("delimiter", "encoding", "decimal"),
     "saved": ("split",),
 }
 

@@ -26,7 +26,7 @@ from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source
-from calibrail.data.tables import byte_array, native, number_array, string_array
+from calibrail.data.tables import byte_array, number_array, string_array, widened_column
 from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
 from calibrail.errors import DataError, InputError
@@ -319,14 +319,18 @@ class _OverBatches:
             )
         every = ALL_COLUMNS in self._columns
         names = [name for name in batch.schema.names if name not in FIELDS] if every else wanted
-        cells = {name: batch.column(name).to_pylist() for name in names if name not in TEXT_FIELDS}
+        cells = {
+            name: widened_column(batch.column(name)).to_pylist()
+            for name in names
+            if name not in TEXT_FIELDS
+        }
         read = [name for name in FIELDS if name in there and name not in ("label", "group")]
         examples = shards.to_examples(batch.select(read))
         if not cells:
             return examples
         rows = zip(*cells.values(), strict=True)
         named = (zip(cells, row, strict=True) for row in rows)
-        columns = [{name: cell_of(native(cell), name) for name, cell in row} for row in named]
+        columns = [{name: cell_of(cell, name) for name, cell in row} for row in named]
         pairs = zip(examples, columns, strict=True)
         return [replace(example, columns=given) for example, given in pairs]
 

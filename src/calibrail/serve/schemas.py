@@ -19,7 +19,7 @@ from starlette.responses import Response
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.sentences import listed
-from calibrail.data.values import column_value
+from calibrail.data.values import column_value, number_in
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import CauseCode, Outcome
 from calibrail.guardrail.runtime import Guardrail
@@ -129,10 +129,6 @@ def _one_or_more(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-#: A number as a table would hold it, and Python's other ways to write one not.
-_DECIMAL: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-
-
 def _cell(value: object) -> object:
     """Return a cell as it was sent, where there is any use for it."""
     each = value if isinstance(value, list) else [value]
@@ -152,9 +148,8 @@ def _is_number(value: object, unit: Unit) -> bool:
     if unit == "sentence" and (isinstance(value, list) or listed(value) is not None):
         # How many there must be depends on the answer.
         return True
-    if isinstance(value, str):
-        return _DECIMAL.fullmatch(value) is not None and math.isfinite(float(value))
-    return not isinstance(value, bool | list)
+    number = number_in(value)
+    return value is None or (number is not None and math.isfinite(number))
 
 
 def fields_read(guardrail: Guardrail) -> list[tuple[str, ...]]:
