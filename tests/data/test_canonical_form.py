@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail import diagnose, read
+from calibrail import Example, calibrate, diagnose, read
 from calibrail.data.dataset import names_in
 from calibrail.data.values import name_of, spelling
 from calibrail.errors import InputError
@@ -173,7 +173,6 @@ def _frame(kind: str) -> pd.DataFrame:
             for cell in (np.float32(0.1), np.float16(0.3), Decimal("0.7"), Decimal("sNaN"))
         ],
     ],
-    ids=str,
 )
 def test_a_number_is_its_shortest_digits_in_every_type(source: Any, tmp_path: Path) -> None:
     def scores(data: Any) -> list[Any]:
@@ -231,3 +230,26 @@ def test_doctor_lists_numbers_however_they_are_spelt(tmp_path: Path) -> None:
     path.write_text("\n".join(lines), encoding="utf-8")
     listed = {item.name: item.n for item in diagnose(path).numeric_columns}
     assert listed == {"comma": 5, "three": 5, "share": 5, "flag": 5, "gap": 1}
+
+
+@pytest.mark.parametrize("spelt", [(True, False), ("True", "False"), (1, 0)], ids=str)
+def test_a_group_of_flags_is_the_same_in_every_format_and_call(spelt: Any) -> None:
+    scores = np.random.default_rng(0).random(400)
+    rows = [
+        {
+            "id": str(n),
+            "s": score + n % 2 + 2 * (n % 4 > 1),
+            "label": n % 2,
+            "vip": spelt[n % 4 < 2],
+        }
+        for n, score in enumerate(scores.tolist())
+    ]
+    run = calibrate(rows, "column:column=s,higher=hallucinated", by="vip", alpha=0.2, max_fpr=0.9)
+    guardrail = run.freeze()
+    edges = [
+        {guardrail.check(columns={"s": 1.0, "vip": flag}).threshold for flag in alike}
+        for alike in ((True, "True", 1, 1.0, np.int8(1), np.True_), (False, "False", 0, "0.0"))
+    ]
+    assert [len(edge) for edge in edges] == [1, 1] and edges[0] != edges[1]
+    asked = [Example(columns={"s": 1.0, "vip": flag}) for flag in (np.True_, 1, np.int64(1))]
+    assert {item.threshold for item in guardrail.decide(asked)} == edges[0]

@@ -158,25 +158,19 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-class _Recoded(io.RawIOBase):
+class _Recoded(_Unpacked):
     """The text of a file in UTF-8; bytes that its encoding does not know stay as they are."""
 
     def __init__(self, stream: IO[bytes], encoding: str) -> None:
         errors = "replace" if encoding.startswith("utf-") else "surrogateescape"
-        self._text, self._rest = io.TextIOWrapper(stream, encoding, errors, ""), b""
-
-    def readable(self) -> bool:
-        return True
+        self._stream, self._rest = stream, b""
+        self._inner = io.TextIOWrapper(stream, encoding, errors, "")
 
     def readinto(self, buffer: Any) -> int:
-        raw = self._rest or self._text.read(1 << 13).encode("utf-8", "surrogateescape")
+        raw = self._rest or self._inner.read(1 << 13).encode("utf-8", "surrogateescape")
         n = min(len(raw), len(buffer))
         buffer[:n], self._rest = raw[:n], raw[n:]
         return n
-
-    def close(self) -> None:
-        self._text.close()
-        super().close()
 
 
 def table_kind(path: Path) -> str:
@@ -226,7 +220,7 @@ def _count_lines(path: Path, kind: str) -> int | None:
     """Return about how many lines with a row of its own a file has; see `count_rows`."""
     with open_bytes(path) as stream:
         head, goes_on = stream.read(COUNTED), bool(stream.read(1))
-        unpacked = isinstance(getattr(stream, "raw", None), _Unpacked | _Recoded)
+        unpacked = isinstance(getattr(stream, "raw", None), _Unpacked)
     begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first = begins.partition(b"\n")[0]
     # Of objects over several lines, lines tell nothing.

@@ -28,7 +28,7 @@ from calibrail.data.row_types import (
     own_values,
     shorten,
 )
-from calibrail.data.values import DEPTH, native
+from calibrail.data.values import native
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, small_float, spell_option
@@ -87,7 +87,7 @@ def parquet_batches(
 
 
 def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[str]:
-    """Return the names of the columns to read; refuse two of one name, and endless nesting."""
+    """Return the names of the columns to read; refuse two of one name."""
     names = chosen = list(schema.names)
     if twice := _twice(names):
         raise DataError(f"{path} names columns twice: {', '.join(twice[:10])}; rename one")
@@ -95,17 +95,7 @@ def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[st
         paths = [column.split(".") for column in columns]
         wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
         chosen = [name for name in names if name in wanted]
-    for name in chosen:
-        if _nesting(schema.field(name).type) > DEPTH:
-            raise DataError(f"{path}: column {name} is nested more than {DEPTH} deep; leave it out")
     return chosen
-
-
-def _nesting(kind: Any) -> int:
-    depth, kinds = 0, [kind]
-    while kinds := [inner.field(i).type for inner in kinds for i in range(inner.num_fields)]:
-        depth += 1
-    return depth
 
 
 def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
