@@ -43,6 +43,8 @@ def texts(text: str) -> list[str]:
         ["It is beet (Beta vulgaris subsp. maritima).", "It grows."],
         ["It may be cancer.", "Deep purple is rarer.", "See approx. Five of them."],
         ["\u041e\u043d \u0443\u0448\u0451\u043b.", "\u041e\u043d\u0430."],
+        ["Am 3. Oktober kam Dr. M\u00fcller.", "Im 19. Jahrhundert war es klein.", "Gut."],
+        ["Er ging vom 4. April bis zum 12. August.", "In room 3.", "April was cold.", "In 2008.", "Julie left."],
         ["\u0645\u0631\u061f", "\u0646\u0639\u0645.", "\u0647\u0630\u06d4", "\u0630\u0627"],
         ["\u092f\u0939 \u0939\u0948\u0964", "\u0935\u0939 \u0939\u0948\u0964"],
         ["\u1230\u120b\u121d\u1362", "\u12a5\u123a\u1362"],

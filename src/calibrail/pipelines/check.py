@@ -8,11 +8,11 @@ each process.
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,11 +25,12 @@ from calibrail.atomic_files import whole_file
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
 from calibrail.data.reading import Reading
+from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
 from calibrail.data.tables import byte_array, number_array, string_array, widened_column
 from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, ModelError
 from calibrail.guardrail.decision import Cause, Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -38,11 +39,14 @@ from calibrail.pipelines.loading import Progress, open_for, source_columns
 from calibrail.pipelines.run import inherited_reading
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.report.messages import say
-from calibrail.scores.base import Score
+from calibrail.scores.base import Score, try_out
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
 
 _FAILED: Final = b"failed"
+
+#: Answers among which a judge is asked about the first few.
+_TRIED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ def decided_lines(
     limit to the calls at a time hold for all answers.
     """
     options = distributed.engine()
+    examples = tried_out(guardrail, examples)
     if not options.apart or guardrail.endpoints:
         if options.apart:
             distributed.say_once(
@@ -140,6 +145,23 @@ def decided_lines(
                 raise DataError(say("refused.shard_gone", path=shard.results[0]))
             lines = map(shards.text_of, table["line"].to_pylist())
             yield from zip(table["outcome"].to_pylist(), lines, strict=True)
+
+
+def tried_out(guardrail: Guardrail, examples: Iterable[Example]) -> Iterator[Example]:
+    """Return the examples, unless the first of them show that no reply of a judge can be read.
+
+    Raises
+    ------
+    ModelError
+        If none can; the rest is not paid for.
+    """
+    examples = iter(examples)
+    first = list(islice(examples, _TRIED)) if guardrail.endpoints else []
+    by_sentence = guardrail.unit == "sentence"
+    asked = list(chain.from_iterable(map(sentence_examples, first))) if by_sentence else first
+    if (why := try_out(guardrail.score, asked)) is not None:
+        raise ModelError(f"{guardrail.score.name}: {why}")
+    return chain(first, examples)
 
 
 def _decided(result: Path, n: int) -> bool:
@@ -226,7 +248,7 @@ def decide_source(
     """
     with _answers(guardrail, source, reading, opened) as (answers, unusable):
         chosen = (example for example in answers if wanted is None or wanted(example))
-        yield from guardrail.stream(chosen, alone=alone)
+        yield from guardrail.stream(tried_out(guardrail, chosen), alone=alone)
         yield from unusable
 
 

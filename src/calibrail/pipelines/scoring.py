@@ -31,6 +31,7 @@ from calibrail.pipelines.splitting import BySentence, fitted, group_codes, split
 from calibrail.report.messages import say
 from calibrail.scores.base import (
     Fittable,
+    GivenUpFailure,
     NoReplyFailure,
     Pinning,
     Score,
@@ -198,6 +199,8 @@ def require_defined(scored: Scored, index: int = 0) -> None:
     values = scored.table.columns[key]
     if np.isnan(values).all():
         reasons = list(dict.fromkeys(scored.table.reasons.get(key, {}).values()))[:3]
+        if isinstance(reasons[0], GivenUpFailure):
+            raise DataError(f"{key}: {reasons[0]}")
         raise DataError(
             f"the score {key} is undefined for all {len(values)} examples "
             f"({'; '.join(reasons)}); choose another score or column "
