@@ -17,6 +17,7 @@ from scipy.special import betaincinv
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.threshold import minimum_n, rank
 from calibrail.data.example import Example
+from calibrail.data.splits import groups_to_add
 from calibrail.errors import InputError
 from calibrail.labelling.folder import Event, LabelFolder, Seat, event_line, now
 from calibrail.labelling.ledger import LabelLedger, LedgerAnswer, Lots
@@ -56,8 +57,7 @@ def hallucinated_needed(promise: Promise) -> int:
         )
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
     share = SplitOptions().shares(learning=False)["calibration_share"]
-    # Of two equal remainders the calibration part's is rounded up.
-    return math.ceil((least - 0.5) / share)
+    return groups_to_add(0, least, (0.0, share, 1.0 - share))
 
 
 def coverage_to_expect(promise: Promise, n_hallucinated: int) -> list[dict[str, float]]:

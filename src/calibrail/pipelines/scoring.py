@@ -112,12 +112,17 @@ class Scored:
 
     def sample(self, index: int = 0) -> Sample:
         """Return the scores of one detector beside labels, split and groups."""
+        how, shares = self.data["split"], ()
+        if how["column"] is None:
+            fit, calibration = how["fit_share"], how["calibration_share"]
+            shares = fit, calibration, max(0.0, 1.0 - fit - calibration)
         return Sample(
             self.table.columns[self.keys[index]],
             self.table.labels,
             self.codes,
             None if self._all_alone else self.groups,
             self.detectors[index].tolerance,
+            shares=shares,
         )
 
 
@@ -429,7 +434,7 @@ def score_source(
         else {**copies.counted(), "n_across": int(np.count_nonzero(sides != codes))},
         "n_untold": 0
         if grouped
-        else duplicates.n_indistinguishable(copies, table.columns[key_of(detectors[0])]),
+        else min(duplicates.n_indistinguishable(copies, table.columns[key]) for key in named),
         # Rows of one group are one answer, whether they are alike or not.
         "n_alike": 0 if grouped or told_apart(known) else known["alike"],
         "n_truncated": table.n_truncated,
