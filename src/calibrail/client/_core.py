@@ -6,12 +6,12 @@ import random
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from calibrail.errors import CalibrailError, InputError, ServiceError
@@ -126,6 +126,8 @@ def http() -> ModuleType:
 
 
 Result = TypeVar("Result")
+#: What a call under asyncio gives.
+Coming: TypeAlias = Coroutine[Any, Any, Result]
 
 _FIELDS = ("response", "question", "contexts", "id", "samples", "columns")
 
