@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from calibrail.models.loading import (
     full_name,
     take_into_memory,
 )
-from calibrail.models.networks import Arrays, Exportable, GraphSession
+from calibrail.models.networks import Exportable, Network
 from calibrail.models.windows import whole_characters
 from calibrail.text.words import WORDS_VERSION, content_words
 
@@ -427,7 +427,11 @@ class LocalEncoder(LocalModel, Encoder):
         for batch in chosen:
             rows = [windows[index] for index in batch]
             inputs = {name: [encoded[name][i] for i in rows] for name in names}
-            sentence, tokens = opened.vectors(inputs)
+            features = opened.tokenizer.pad(inputs, padding=True, return_tensors="np")
+            arrays = {name: part.astype(np.int64) for name, part in features.items()}
+            vectors = opened.outputs(arrays, _vectors)
+            # Sentence vectors (windows, d), and token vectors (windows, tokens, d).
+            sentence, tokens = (part.float().cpu().numpy() for part in vectors)
             self.n_passes += 1
             for row, window in enumerate(rows):
                 text, wants_words = items[owner[window]]
@@ -439,15 +443,15 @@ class LocalEncoder(LocalModel, Encoder):
                         sums[owner[window]] = WordSums(text, tokens.shape[2])
                     sums[owner[window]].add(offsets, tokens[row, : len(offsets)])
         for index, of_text in sums.items():
-            vectors = of_text.vectors()
-            self._words.put(text_key(items[index][0]), vectors, vectors.nbytes)
+            unit = of_text.vectors()
+            self._words.put(text_key(items[index][0]), unit, unit.nbytes)
 
     @cached_property
-    def opened(self) -> "TorchEncoder | GraphEncoder":
+    def opened(self) -> Network:
         """The opened encoder: by torch, or as it was exported."""
         if self.runtime.is_torch:
-            return TorchEncoder(self.transformer)
-        return GraphEncoder(*self.open_graph(_PURPOSE, self._exportable))
+            return Network(self.transformer, self.transformer.tokenizer, self.model)
+        return self.open_graph(_PURPOSE, self._exportable)
 
     @cached_property
     def transformer(self) -> Any:
@@ -486,49 +490,6 @@ class LocalEncoder(LocalModel, Encoder):
         batches_compared = [tokenised(part) for part in (texts[:1], texts[1:2], texts)]
         axes = {"sentence_embedding": (0,), "token_embeddings": (0, 1)}
         return Exportable(model, model.tokenizer, _vectors, batches_compared, axes)
-
-
-class TorchEncoder:
-    """A SentenceTransformer, batch by batch.
-
-    Parameters
-    ----------
-    model : SentenceTransformer
-        In evaluation mode.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._model, self.tokenizer = model, model.tokenizer
-        self.on_gpu = bool(model.device.type != "cpu")
-
-    def vectors(self, inputs: Mapping[str, Sequence[Sequence[int]]]) -> Arrays:
-        """Return sentence vectors (windows, d) and token vectors (windows, tokens, d), float32."""
-        import torch
-
-        features = self.tokenizer.pad(dict(inputs), padding=True, return_tensors="pt")
-        with torch.inference_mode():
-            on_device = {name: tensor.to(self._model.device) for name, tensor in features.items()}
-            return [part.float().cpu().numpy() for part in _vectors(self._model, on_device)]
-
-
-class GraphEncoder:
-    """An exported encoder, batch by batch.
-
-    Parameters
-    ----------
-    session : GraphSession
-        What computes it.
-    tokenizer : transformers tokenizer
-        A fast one.
-    """
-
-    def __init__(self, session: GraphSession, tokenizer: Any) -> None:
-        self._session, self.tokenizer, self.on_gpu = session, tokenizer, session.on_gpu
-
-    def vectors(self, inputs: Mapping[str, Sequence[Sequence[int]]]) -> Arrays:
-        """Return sentence vectors (windows, d) and token vectors (windows, tokens, d), float32."""
-        features = self.tokenizer.pad(dict(inputs), padding=True, return_tensors="np")
-        return self._session.run({name: rows.astype(np.int64) for name, rows in features.items()})
 
 
 def _vectors(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:

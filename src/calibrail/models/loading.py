@@ -449,10 +449,8 @@ class LocalModel:
             module.to(self.torch_device()).eval()
         return networks.Network(module, tokenizer, self.model)
 
-    def open_graph(
-        self, purpose: str, make: Callable[[], networks.Exportable]
-    ) -> tuple[networks.GraphSession, Any]:
-        """Open the model as it was exported, once, and return it with its tokenizer.
+    def open_graph(self, purpose: str, make: Callable[[], networks.Exportable]) -> networks.Network:
+        """Open the model as it was exported, once.
 
         Parameters
         ----------
@@ -485,7 +483,7 @@ class LocalModel:
                 local_files_only=True,
                 trust_remote_code=False,
             )
-        return session, tokenizer
+        return networks.Network(session, tokenizer, self.model)
 
     def torch_dtype(self) -> Any:
         """Return the precision in which torch opens the model: float32 for what is exported."""

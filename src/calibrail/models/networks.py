@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,8 +113,10 @@ def is_whole(entry: Path) -> bool:
         return False
 
 
-Arrays = list[NDArray[Any]]
-Compute = Callable[[Mapping[str, NDArray[np.int64]]], Arrays]
+#: Arrays of shape (inputs, tokens), by name.
+Inputs: TypeAlias = Mapping[str, NDArray[np.int64]]
+Arrays: TypeAlias = list[NDArray[Any]]
+Compute = Callable[[Inputs], Arrays]
 
 
 class GraphSession:
@@ -142,7 +144,7 @@ class GraphSession:
         self._compute: Compute | None = self._open()
         renewed(self)
 
-    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> Arrays:
+    def run(self, inputs: Inputs) -> Arrays:
         """Return the graph's outputs for one batch, in their order.
 
         Parameters
@@ -193,7 +195,7 @@ def _onnx(onnxruntime: Any, path: Path, providers: list[Any], threads: int) -> C
     session = onnxruntime.InferenceSession(str(path), options, providers=providers)
     names = [item.name for item in session.get_inputs()]
 
-    def compute(inputs: Mapping[str, NDArray[np.int64]]) -> Arrays:
+    def compute(inputs: Inputs) -> Arrays:
         outputs: Arrays = session.run(None, {name: inputs[name] for name in names})
         return outputs
 
@@ -239,7 +241,7 @@ def _openvino(path: Path, threads: int) -> Compute:
     names = [item.get_any_name() for item in compiled.inputs]
     outputs = list(compiled.outputs)
 
-    def compute(inputs: Mapping[str, NDArray[np.int64]]) -> Arrays:
+    def compute(inputs: Inputs) -> Arrays:
         # A request of its own for each call: one request serves one thread.
         found = compiled.create_infer_request().infer({name: inputs[name] for name in names})
         return [np.array(found[output]) for output in outputs]
@@ -379,12 +381,12 @@ def _compare(model: Exportable, session: GraphSession, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A model opened by torch, with its tokenizer.
+    """An opened model with its tokenizer.
 
     Attributes
     ----------
-    module : torch.nn.Module
-        In evaluation mode.
+    module : torch.nn.Module or GraphSession
+        In evaluation mode; or what computes the model as it was exported.
     tokenizer : transformers tokenizer
         A fast one.
     model : str
@@ -398,61 +400,24 @@ class Network:
     @property
     def on_gpu(self) -> bool:
         """Whether a graphics processor computes."""
+        if isinstance(self.module, GraphSession):
+            return self.module.on_gpu
         return bool(self.module.device.type != "cpu")
 
-    def inputs(self, windows: Sequence[Window]) -> dict[str, Any]:
-        """Return one batch as tensors, padded on the right to the longest window."""
+    def outputs(self, inputs: Inputs, forward: Forward) -> Sequence[Any]:
+        """Return as tensors what ``forward`` makes of one batch, or what was exported of it."""
         import torch
 
-        arrays = padded(windows, self.tokenizer).items()
-        return {name: torch.from_numpy(rows).to(self.module.device) for name, rows in arrays}
-
-    def run(self, windows: Sequence[Window], **options: Any) -> Any:
-        """Return what the model makes of one batch."""
-        import torch
-
+        if isinstance(self.module, GraphSession):
+            return [torch.from_numpy(part) for part in self.module.run(inputs)]
+        device = self.module.device
         with torch.inference_mode():
-            return self.module(**self.inputs(windows), **options)
+            tensors = {name: torch.from_numpy(rows).to(device) for name, rows in inputs.items()}
+            return forward(self.module, tensors)
 
     def first(self, windows: Sequence[Window], forward: Forward) -> Any:
-        """Return the first tensor that ``forward`` makes of one batch."""
-        import torch
-
-        with torch.inference_mode():
-            return forward(self.module, self.inputs(windows))[0]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphNetwork:
-    """An exported model with its tokenizer.
-
-    Attributes
-    ----------
-    session : GraphSession
-        What computes it.
-    tokenizer : transformers tokenizer
-        A fast one.
-    model : str
-        What the user called it, for messages.
-    """
-
-    session: GraphSession
-    tokenizer: Any
-    model: str
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether a graphics processor computes."""
-        return self.session.on_gpu
-
-    def first(self, windows: Sequence[Window], forward: Forward) -> Any:
-        """Return the first output for one batch, as a tensor: ``forward`` is what was exported."""
-        import torch
-
-        return torch.from_numpy(self.session.run(padded(windows, self.tokenizer))[0])
-
-
-AnyNetwork = Network | GraphNetwork
+        """Return the first of the tensors that ``forward`` makes of windows."""
+        return self.outputs(padded(windows, self.tokenizer), forward)[0]
 
 
 def padded(windows: Sequence[Window], tokenizer: Any) -> dict[str, NDArray[np.int64]]:

@@ -317,7 +317,7 @@ class Batcher:
     def _decide(self, batch: list[PendingAnswer]) -> None:
         guardrail = batch[0].loaded.guardrail
         examples = [answer.example for answer in batch]
-        self._metrics.batched(batch[0].loaded, len(batch))
+        self._metrics.observe("batch_size", len(batch), batch[0].loaded.name)
         decisions = _decisions(guardrail, examples, alone=batch[0].alone)
         with self._lock:
             mine = [pair for pair in zip(batch, decisions, strict=True) if not pair[0].settled]

@@ -179,10 +179,21 @@ class Metrics:
                 self._metrics["undefined"].labels(name).inc()
 
     @_harmless
+    def count(self, metric: str, *labels: str, by: float = 1) -> None:
+        """Count what happened, by the name and the labels that ``metrics.toml`` gives it."""
+        found = self._metrics[metric]
+        (found.labels(*labels) if labels else found).inc(by)
+
+    @_harmless
+    def observe(self, metric: str, value: float, *labels: str) -> None:
+        """Take one value of those that a histogram shows."""
+        self._metrics[metric].labels(*labels).observe(value)
+
+    @_harmless
     def requested(self, route: str, status: int, seconds: float, problem: str = "") -> None:
         """Count a request that was answered, and the name of the problem that its answer is."""
-        self._metrics["requests"].labels(route, str(status)).inc()
-        self._metrics["request_seconds"].labels(route).observe(seconds)
+        self.count("requests", route, str(status))
+        self.observe("request_seconds", seconds, route)
         if 400 <= status < 500:
             self.refused(status, problem)
 
@@ -193,41 +204,9 @@ class Metrics:
         self._metrics["rejected"].labels(reason).inc()
 
     @_harmless
-    def batched(self, loaded: Loaded, size: int) -> None:
-        """Count answers that are scored together."""
-        self._metrics["batch_size"].labels(loaded.name).observe(size)
-
-    @_harmless
-    def streamed(self, loaded: Loaded, end: str, sentences: int) -> None:
-        """Count an answer that came in pieces: ``whole``, ``stopped`` or ``failed``."""
-        self._metrics["streams"].labels(loaded.name, end).inc()
-        self._metrics["stream_sentences"].labels(loaded.name).inc(sentences)
-
-    @_harmless
-    def judged(self, loaded: Loaded, seconds: float) -> None:
-        """Count one sentence of such an answer by how long it waited to be judged, and was."""
-        self._metrics["stream_sentence_seconds"].labels(loaded.name).observe(seconds)
-
-    @_harmless
     def waiting(self, depth: int) -> None:
         """Take how many answers wait or are scored."""
         self._metrics["queue_depth"].set(depth)
-
-    @_harmless
-    def reloaded(self, name: str, result: str) -> None:
-        """Count a file that changed: ``swapped`` or ``refused``."""
-        self._metrics["reloads"].labels(name, result).inc()
-
-    @_harmless
-    def logged(self, n: int) -> None:
-        """Count lines of the decision log."""
-        self._metrics["log_lines"].inc(n)
-
-    @_harmless
-    def unlogged(self, loaded: Loaded, n: int) -> None:
-        """Count a write to the decision log that failed, and the decisions not given for it."""
-        self._metrics["log_errors"].inc()
-        self._metrics["failures"].labels(loaded.name, "log").inc(n)
 
 
 class _Scores(Collector):

@@ -313,7 +313,7 @@ async def _reload_one(service: Service, name: str) -> None:
     async with service.reloading[name]:
         before = guardrails.get(name)
         refusal = await _in_daemon_thread(lambda: guardrails.reload(name))
-    service.metrics.reloaded(name, "swapped" if refusal is None else "refused")
+    service.metrics.count("reloads", name, "swapped" if refusal is None else "refused")
     if refusal is None:
         after = guardrails.get(name)
         service.metrics.took_over(before, after)

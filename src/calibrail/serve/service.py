@@ -103,7 +103,8 @@ class Service:
             try:
                 self._log.write(entries)
             except LogError as error:
-                self.metrics.unlogged(loaded, len(entries))
+                self.metrics.count("log_errors")
+                self.metrics.count("failures", loaded.name, "log", by=len(entries))
                 self._log_error = str(error)
                 detail = (
                     "a decision could not be written to the decision log, and is not given; send "
@@ -112,7 +113,7 @@ class Service:
                 problem = ServiceProblem(503, "log-unavailable", detail, retry_after=RETRY_AFTER)
                 raise problem from error
             self._log_error = ""
-            self.metrics.logged(len(entries))
+            self.metrics.count("log_lines", by=len(entries))
         self.metrics.decided(loaded, (decision for _, decision in decided))
 
     def unready(self) -> ServiceProblem | None:
