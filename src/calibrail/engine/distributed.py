@@ -284,22 +284,28 @@ class ShardScores:
         return sum(by_model.values())
 
 
-_LOCAL: Final = EngineOptions()
+@dataclass(frozen=True, slots=True)
+class _InUse:
+    """Where scoring runs, and who is told what of it, each sentence once."""
 
-_current: ContextVar[EngineOptions] = ContextVar("engine", default=_LOCAL)
+    options: EngineOptions
+    say: Callable[[str], None] | None = None
+    said: set[str] = field(default_factory=set)
 
-#: What was said within the innermost ``use_engine``, and to whom it is said.
-_said: ContextVar[frozenset[str]] = ContextVar("said", default=frozenset())
-_say: ContextVar[Callable[[str], None] | None] = ContextVar("say", default=None)
+
+_HERE: Final = _InUse(EngineOptions())
+_current: ContextVar[_InUse] = ContextVar("engine", default=_HERE)
 
 
 def engine() -> EngineOptions:
     """Return where scoring runs: as the innermost ``use_engine`` says, or in this process."""
-    return _current.get()
+    return _current.get().options
 
 
 @contextmanager
-def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
+def use_engine(
+    options: EngineOptions | None = None, say: Callable[[str], None] | None = None
+) -> Iterator[EngineOptions]:
     """Say where everything that is scored within the block is scored.
 
     Processes are spawned, so that a script that uses them needs ``if __name__ == "__main__":``.
@@ -308,6 +314,8 @@ def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
     ----------
     options : EngineOptions, optional
         Where; in this process when left out.
+    say : callable, optional
+        Takes what would be a warning.
 
     Examples
     --------
@@ -317,33 +325,23 @@ def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
     2
     """
     chosen = optional(options, EngineOptions, "options")
-    token, before = _current.set(chosen), _said.set(frozenset())
+    token = _current.set(_InUse(chosen, say or _current.get().say))
     try:
         yield chosen
     finally:
         _current.reset(token)
-        _said.reset(before)
 
 
 def say_once(sentence: str) -> None:
     """Say what a user should know of the engine, once within ``use_engine``: a warning."""
-    if sentence in _said.get():
+    use = _current.get()
+    if sentence in use.said:
         return
-    _said.set(_said.get() | {sentence})
-    if (say := _say.get()) is None:
+    use.said.add(sentence)
+    if use.say is None:
         warnings.warn(sentence, UserWarning, stacklevel=4)
     else:
-        say(f"warning: {sentence}")
-
-
-@contextmanager
-def telling_of_engine(say: Callable[[str], None]) -> Iterator[None]:
-    """Say to a callable, within the block, what would be a warning."""
-    token = _say.set(say)
-    try:
-        yield
-    finally:
-        _say.reset(token)
+        use.say(f"warning: {sentence}")
 
 
 def score_examples(

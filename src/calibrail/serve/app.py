@@ -84,9 +84,9 @@ class Pieces:
         try:
             line = await self._line()
         except Unfinished as error:
-            raise schemas.ServiceProblem(408, "too-slow", str(error), close=True) from None
+            raise schemas.ServiceProblem.of("slow_pieces", error=error) from None
         if not line:
-            raise schemas.ServiceProblem(400, "not-json", f"the body holds no line: {_WHAT}")
+            raise schemas.ServiceProblem.of("body_without_line", what=_WHAT)
         return line
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -119,7 +119,7 @@ class Pieces:
             raise self._wrong(schemas.WORDS["string_unicode"])
 
     def _wrong(self, complaint: str) -> schemas.ServiceProblem:
-        return schemas.ServiceProblem(422, "invalid-request", f"line {self._n} {complaint}")
+        return schemas.ServiceProblem.of("wrong_line", n=self._n, complaint=complaint)
 
     async def _line(self) -> bytes:
         """Return the next line that holds something; nothing at the end."""
@@ -181,9 +181,9 @@ async def stream(service: Service, loaded: Loaded, request: Request) -> Response
     try:
         check = StreamCheck(loaded.guardrail, example)
     except GuardrailError as error:
-        raise schemas.ServiceProblem(422, "cannot-stream", str(error)) from None
+        raise schemas.ServiceProblem.of("cannot_stream", error=error) from None
     except InputError as error:
-        raise schemas.ServiceProblem(422, "invalid-request", str(error)) from None
+        raise schemas.ServiceProblem.of("invalid", error=error) from None
     texts = aiter(pieces) if in_lines else _here(asked.response or "", request)
     return _Events(service, loaded, example, check, texts)
 
@@ -392,9 +392,9 @@ def _select_refusal(error: CalibrailError) -> schemas.ServiceProblem:
     """Return the problem that an error stands for, at the field that it begins with."""
     name = re.match(r"\w*", str(error))
     known = [name[0]] if name is not None and name[0] in schemas.Select.model_fields else []
-    return schemas.ServiceProblem(
-        422, "invalid-request", str(error), errors=[(schemas.pointer(*known), str(error))]
-    )
+    problem = schemas.ServiceProblem.of("invalid", error=error)
+    problem.errors = [(schemas.pointer(*known), str(error))]
+    return problem
 
 
 #: Of a page: nothing is fetched from elsewhere.
@@ -426,9 +426,7 @@ def application(service: Service) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def unknown_format(_: Request, error: Exception) -> Response:
-        return schemas.ServiceProblem(
-            422, "invalid-request", "?format= is json, html or md"
-        ).response()
+        return schemas.ServiceProblem.of("invalid", error="?format= is json, html or md").response()
 
     @app.exception_handler(HTTPException)
     async def unrouted(request: Request, error: Exception) -> Response:
@@ -555,12 +553,10 @@ def _refuse_other_parameters(request: Request, *known: str) -> None:
     """Refuse a parameter that is given twice, or that nothing reads: it may be misspelt."""
     names = [name for name, _ in request.query_params.multi_items()]
     if twice := [name for name in known if names.count(name) > 1]:
-        detail = f"the address has ?{twice[0]}= more than once; give it once"
-        raise schemas.ServiceProblem(422, "invalid-request", detail)
+        raise schemas.ServiceProblem.of("parameter_twice", name=twice[0])
     if unknown := [name for name in names if name not in known]:
-        detail = f"the address has ?{unknown[0]!s:.40}=, which nothing reads; it may have "
-        detail += " and ".join(f"?{name}=" for name in known)
-        raise schemas.ServiceProblem(422, "invalid-request", detail)
+        allowed = " and ".join(f"?{name}=" for name in known)
+        raise schemas.ServiceProblem.of("unknown_parameter", name=unknown[0], known=allowed)
 
 
 def _json(text: str) -> Response:

@@ -31,8 +31,6 @@ _log: Final = logging.getLogger("calibrail.serve")
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
 ASKING_THREADS: Final = 8
-#: Seconds after which a request that was refused may find room.
-RETRY_AFTER: Final = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -199,8 +197,7 @@ class Batcher:
             If there is no room, or a decision cannot be kept.
         """
         if len(examples) > self._most:
-            detail = f"{len(examples):,} answers in one request; send {self._most:,} at most"
-            raise ServiceProblem(413, "too-many-items", detail)
+            raise ServiceProblem.of("too_many", n=len(examples), most=self._most)
         request = PendingRequest(self._loop.create_future(), left=len(examples))
         request.answers = [PendingAnswer(request, item, loaded, alone, kept) for item in examples]
         with self._lock:
@@ -230,7 +227,8 @@ class Batcher:
         most = max(1, self._most // 2)
         with self._lock:
             if self._n_written >= most:
-                raise _full(f"{most:,} answers are being written, as many as may be")
+                why = f"{most:,} answers are being written, as many as may be"
+                raise ServiceProblem.of("queue_full", why=why)
             self._make_room(1)
             self._n_written += 1
         try:
@@ -272,7 +270,8 @@ class Batcher:
 
     def _make_room(self, n: int) -> None:
         if self._n + n > self._most:
-            raise _full(f"{self._n:,} answers wait, of {self._most:,} at most")
+            why = f"{self._n:,} answers wait, of {self._most:,} at most"
+            raise ServiceProblem.of("queue_full", why=why)
         self._n += n
         self._metrics.waiting(self._n)
 
@@ -382,11 +381,6 @@ class Batcher:
             for lane in self._lanes.values():
                 lane.ready.notify_all()
         self._late.shutdown(wait=False)
-
-
-def _full(why: str) -> ServiceProblem:
-    detail = f"{why}; send this again later"
-    return ServiceProblem(429, "queue-full", detail, retry_after=RETRY_AFTER)
 
 
 def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) -> list[Decision]:

@@ -7,9 +7,11 @@ import json
 import math
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -49,6 +51,11 @@ WORDS: Final[Mapping[str, str]] = {
 }
 
 
+_PROBLEMS: Final = tomllib.loads(
+    files("calibrail.serve").joinpath("problems.toml").read_text(encoding="utf-8")
+)
+
+
 class ServiceProblem(HTTPException):
     """A refusal.
 
@@ -81,6 +88,13 @@ class ServiceProblem(HTTPException):
         super().__init__(status, detail)
         self.status, self.kind = status, kind
         self.errors, self.retry_after, self.close = errors, retry_after, close
+
+    @classmethod
+    def of(cls, case: str, **given: object) -> "ServiceProblem":
+        """Return the problem of a case of ``problems.toml``; what was given stands in its words."""
+        known = dict(_PROBLEMS[case])
+        detail = known.pop("detail").format(**given)
+        return cls(known.pop("status"), known.pop("kind"), detail, **known)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as an object of RFC 9457."""
@@ -405,8 +419,7 @@ def read_json(raw: bytes) -> Any:
             json.dumps(content, ensure_ascii=False).encode()
         return content
     except (ValueError, RecursionError) as error:
-        detail = f"the body is not JSON: {error}; send one JSON object"
-        raise ServiceProblem(400, "not-json", detail) from None
+        raise ServiceProblem.of("broken_json", error=error) from None
 
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -417,8 +430,7 @@ def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(fields)
     if len(content) < len(fields):
         ((name, n),) = Counter(name for name, _ in fields).most_common(1)
-        detail = f"{name!a:.80} is given {n} times in one object; give it once"
-        raise ServiceProblem(422, "invalid-request", detail)
+        raise ServiceProblem.of("twice", name=name, n=n)
     return content
 
 
@@ -427,5 +439,4 @@ def _whole_number(digits: str) -> int:
         return int(digits)
     except ValueError:
         # Python's own words are for whoever runs the service.
-        detail = f"a number begins with {digits:.20} and has too many digits; give it with fewer"
-        raise ServiceProblem(422, "invalid-request", detail) from None
+        raise ServiceProblem.of("number", digits=digits) from None
