@@ -286,7 +286,13 @@ class _Core(Generic[One, Several, Content]):
         """
         item: dict[str, object] = {"response": response, "question": question, "id": id}
         item |= {"contexts": contexts, "samples": samples, "columns": columns}
-        decision: One = self._ask(_core.check_call(item, evidence))
+        sent, id = _core.answer(item)
+
+        def read(reply: Any) -> Decision:
+            return _core.decision_about(reply, sent["id"], id)
+
+        body = {**sent, **_core.evidence_field(evidence)}
+        decision: One = self._ask(Call("/v1/check", body, read))
         return decision
 
     def check_batch(self, items: Sequence[object], *, evidence: bool = False) -> Several:
@@ -299,7 +305,14 @@ class _Core(Generic[One, Several, Content]):
         evidence : bool
             As for `check`.
         """
-        decisions: Several = self._ask(_core.batch_call(items, evidence))
+        sent, ids = _core.answers(items)
+
+        def read(reply: Any) -> list[Decision]:
+            about = zip(_core.items_of(reply, sent), sent, ids, strict=True)
+            return [_core.decision_about(given, item["id"], id) for given, item, id in about]
+
+        body = {"items": sent, **_core.evidence_field(evidence)}
+        decisions: Several = self._ask(Call("/v1/check/batch", body, read))
         return decisions
 
     def select(
@@ -318,13 +331,23 @@ class _Core(Generic[One, Several, Content]):
             What ``calibrail select --json`` prints, and ``items``: for each answer its ``id``,
             whether it is ``released``, ``score`` and ``p_value``.
         """
-        call = _core.select_call(items, fdr=fdr, method=method, confidence=confidence)
-        selection: Content = self._ask(call)
+        sent, ids = _core.answers(items)
+
+        def read(reply: Any) -> dict[str, Any]:
+            replies = _core.items_of(reply, sent)
+            n_released = sum(map(_core.is_released, replies))
+            if reply["n_released"] != n_released:
+                raise InputError("it does not say of each answer whether it is released")
+            named = [{**given, "id": id} for given, id in zip(replies, ids, strict=True)]
+            return {**reply, "items": named}
+
+        body = {"items": sent, "fdr": fdr, "method": method, "confidence": confidence}
+        selection: Content = self._ask(Call("/v1/select", body, read))
         return selection
 
     def guardrail(self) -> Content:
         """Return what decides there: its certificate, digest, and state."""
-        certificate: Content = self._ask(_core.guardrail_call())
+        certificate: Content = self._ask(Call("/v1/guardrail", None, _core.object_of))
         return certificate
 
     def stream_check(
@@ -389,7 +412,7 @@ class Client(_Core[Decision, list[Decision], dict[str, Any]]):
             If something else answers there.
         """
         try:
-            return self._ask(_core.ready_call())
+            return self._ask(_core.READY)
         except ServiceError as error:
             return _core.not_ready(error)
 
@@ -428,7 +451,7 @@ class AsyncClient(_Core[Coming[Decision], Coming[list[Decision]], Coming[dict[st
     async def ready(self) -> bool:
         """As ``Client.ready``."""
         try:
-            return await self._ask(_core.ready_call())
+            return await self._ask(_core.READY)
         except ServiceError as error:
             return _core.not_ready(error)
 

@@ -230,7 +230,7 @@ class Runtime:
             If one is missing; it says how it is installed.
         """
         offer = OFFERS[self.backend]
-        if missing := [name for name in offer.modules if not _is_there(name)]:
+        if missing := [name for name in offer.modules if find_spec(name) is None]:
             raise ModelError(
                 f"backend={self.backend} needs {' and '.join(missing)}: {offer.install}"
             )
@@ -268,13 +268,6 @@ def n_threads() -> int:
     if stated.isdecimal() and int(stated) > 0:
         return int(stated)
     return cores()
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ImportError:
-        return False
 
 
 class Renewable(Protocol):

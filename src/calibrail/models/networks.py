@@ -33,11 +33,6 @@ TOKENIZER_FOLDER: Final = "tokenizer"
 _MANIFEST: Final = "manifest.json"
 
 
-def graphs_folder() -> Path:
-    """Return the folder of all entries, in the user's cache folder."""
-    return cache_folder() / "graphs"
-
-
 def entry_key(made_of: Mapping[str, Any]) -> str:
     """Return what an entry is called: a digest of what it is made of."""
     text = json.dumps(made_of, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -64,7 +59,7 @@ def kept(made_of: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
     An entry is made beside its place and renamed, so that it is there whole or not at all; of two
     processes that make the same one the first one's stays.
     """
-    entry = graphs_folder() / entry_key(made_of)
+    entry = cache_folder() / "graphs" / entry_key(made_of)
     if is_whole(entry):
         return entry
     try:

@@ -34,22 +34,13 @@ ASKING_THREADS: Final = 8
 
 
 @dataclass(slots=True, eq=False)
-class PendingRequest:
-    """Answers that came together and are answered together."""
-
-    done: asyncio.Future[list[Decision]]
-    answers: "list[PendingAnswer]" = field(default_factory=list)
-    left: int = 0
-
-
-@dataclass(slots=True, eq=False)
 class PendingAnswer:
     """One answer that waits for its decision.
 
     Attributes
     ----------
-    request : PendingRequest
-        What it came with.
+    done : Future
+        Its decision, once it is given.
     example : Example
         The answer.
     loaded : Loaded
@@ -60,17 +51,14 @@ class PendingAnswer:
         Whether its decision is kept as soon as there is one.
     settled : bool
         Set under the lock by worker or timeout, whichever is first; that one gives the decision.
-    decision : Decision or None
-        The decision, once it is given.
     """
 
-    request: PendingRequest
+    done: asyncio.Future[Decision]
     example: Example
     loaded: Loaded
     alone: bool
     kept: bool
     settled: bool = False
-    decision: Decision | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -151,7 +139,8 @@ class Batcher:
         self._lanes: dict[str, WorkQueue] = {}
         self._late = ThreadPoolExecutor(1, "late")
         self._n = self._n_written = 0
-        self._open: set[PendingRequest] = set()
+        #: Answers that came together and are answered together.
+        self._open: dict[int, Sequence[PendingAnswer]] = {}
         #: Set once nothing more is waited for.
         self.given_up = asyncio.Event()
         self._closed = False
@@ -198,21 +187,23 @@ class Batcher:
         """
         if len(examples) > self._most:
             raise ServiceProblem.of("too_many", n=len(examples), most=self._most)
-        request = PendingRequest(self._loop.create_future(), left=len(examples))
-        request.answers = [PendingAnswer(request, item, loaded, alone, kept) for item in examples]
+        answers = [
+            PendingAnswer(self._loop.create_future(), item, loaded, alone, kept)
+            for item in examples
+        ]
         with self._lock:
             self._make_room(len(examples))
             lane = self._lane(loaded)
-            lane.waiting.extend(request.answers)
+            lane.waiting.extend(answers)
             lane.ready.notify(len(examples))
         late = f"no decision within {self._deadline:g} s"
-        timer = self._loop.call_later(self._deadline, self._expire, request, late)
-        self._open.add(request)
+        timer = self._loop.call_later(self._deadline, self._expire, answers, late)
+        self._open[id(answers)] = answers
         try:
-            return await request.done
+            return await asyncio.gather(*(answer.done for answer in answers))
         finally:
-            self._open.discard(request)
-            if not request.left:
+            del self._open[id(answers)]
+            if all(answer.settled for answer in answers):
                 timer.cancel()
 
     @contextlib.contextmanager
@@ -265,8 +256,8 @@ class Batcher:
     def give_up(self) -> None:
         """Decide all that is open by the failure policy, at once."""
         self.given_up.set()
-        for request in tuple(self._open):
-            self._expire(request, "no decision before the service was stopped")
+        for answers in tuple(self._open.values()):
+            self._expire(answers, "no decision before the service was stopped")
 
     def _make_room(self, n: int) -> None:
         if self._n + n > self._most:
@@ -342,20 +333,18 @@ class Batcher:
         with self._lock:
             self._make_room(-len(decided))
         for answer, decision in decided:
-            request, answer.decision = answer.request, decision
-            request.left -= 1
-            if request.done.done():
+            # Whoever asked may be gone.
+            if answer.done.done():
                 continue
             if problem is not None:
-                request.done.set_exception(problem)
-            elif request.left == 0:
-                decisions = [item.decision for item in request.answers]
-                request.done.set_result([item for item in decisions if item is not None])
+                answer.done.set_exception(problem)
+            else:
+                answer.done.set_result(decision)
 
-    def _expire(self, request: PendingRequest, late_for: str) -> None:
+    def _expire(self, answers: Sequence[PendingAnswer], late_for: str) -> None:
         """Take what has no decision out of the queue, and decide it by the failure policy."""
         with self._lock:
-            late = [answer for answer in request.answers if not answer.settled]
+            late = [answer for answer in answers if not answer.settled]
             for answer in late:
                 answer.settled = True
             for lane in self._lanes.values():
