@@ -11,8 +11,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -163,25 +162,34 @@ class GraphSession:
     def _open(self) -> Compute:
         if self._runtime.backend == "openvino":
             return _openvino(self._path, self._threads)
-        library = _onnxruntime()
-        providers = _providers(self._runtime, library.get_available_providers())
+        providers, compute = _onnx(self._path, self._runtime, self._threads)
         self.on_gpu = len(providers) > 1
-        return _onnx(library, self._path, providers, self._threads)
+        return compute
 
 
-def _onnxruntime() -> Any:
-    """Return the library, which is to send nothing anywhere.
+def _onnx(path: Path, runtime: Runtime, threads: int) -> tuple[list[Any], Compute]:
+    """Return what onnxruntime computes on, and what computes.
 
-    Its wheels report models, devices and run times to their makers from version 1.29 on, unless
-    the environment says otherwise before they are imported.
+    Raises
+    ------
+    ModelError
+        If the device that is named is not there.
     """
+    # Its wheels report models, devices and run times to their makers from version 1.29 on, unless
+    # the environment says otherwise before they are imported.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
-    return onnxruntime
-
-
-def _onnx(onnxruntime: Any, path: Path, providers: list[Any], threads: int) -> Compute:
+    there = onnxruntime.get_available_providers()
+    # As torch does it: no product is rounded to 19 bits.
+    cuda = ("CUDAExecutionProvider", {"use_tf32": 0})
+    if runtime.device == "cuda" and cuda[0] not in there:
+        raise ModelError(
+            "device=cuda is not there: this onnxruntime computes on "
+            f"{', '.join(there)}; pip install onnxruntime-gpu in its place, or leave device out"
+        )
+    wanted = cuda[0] in there and runtime.device != "cpu"
+    providers = [*([cuda] if wanted else []), "CPUExecutionProvider"]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     # Threads that wait by spinning take the cores from the other processes.
@@ -194,27 +202,7 @@ def _onnx(onnxruntime: Any, path: Path, providers: list[Any], threads: int) -> C
         outputs: Arrays = session.run(None, {name: inputs[name] for name in names})
         return outputs
 
-    return compute
-
-
-def _providers(runtime: Runtime, there: list[str]) -> list[Any]:
-    """Return what onnxruntime computes on.
-
-    Raises
-    ------
-    ModelError
-        If the device that is named is not there.
-    """
-    # As torch does it: no product is rounded to 19 bits.
-    cuda = ("CUDAExecutionProvider", {"use_tf32": 0})
-    has_cuda = cuda[0] in there
-    if runtime.device == "cuda" and not has_cuda:
-        raise ModelError(
-            "device=cuda is not there: this onnxruntime computes on "
-            f"{', '.join(there)}; pip install onnxruntime-gpu in its place, or leave device out"
-        )
-    wanted = has_cuda and runtime.device != "cpu"
-    return [*([cuda] if wanted else []), "CPUExecutionProvider"]
+    return providers, compute
 
 
 def _openvino(path: Path, threads: int) -> Compute:
@@ -299,21 +287,14 @@ def export(model: Exportable, folder: Path, runtime: Runtime, name: str) -> None
     """
     path = folder / GRAPH_FILE
     model.tokenizer.save_pretrained(str(folder / TOKENIZER_FOLDER))
-    with _exporting, _refusing(name):
-        _trace(model, path)
-        _compare(model, GraphSession(folder, Runtime(runtime.backend)), name)
-
-
-@contextmanager
-def _refusing(name: str) -> Iterator[None]:
-    """Turn what the exporter raises into an error of ours."""
     import torch
 
     raised = (RuntimeError, TypeError, ValueError, torch.onnx.errors.OnnxExporterError)
     try:
-        with warnings.catch_warnings():
+        with _exporting, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
+            _trace(model, path)
+            _compare(model, GraphSession(folder, Runtime(runtime.backend)), name)
     except raised as error:
         if isinstance(error, ModelError):
             raise

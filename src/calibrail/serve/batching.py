@@ -71,16 +71,15 @@ class StreamStep:
     alone: bool = True
     settled: bool = False
 
-    def take(self) -> None:
-        """Do it, in a thread that scores."""
-        if self.done.set_running_or_notify_cancel():
-            try:
-                self.done.set_result(self.work())
-            except Exception as error:
-                self.done.set_exception(error)
-            except BaseException as error:
-                # SystemExit or KeyboardInterrupt would end whoever waits.
-                self.done.set_exception(RuntimeError(repr(error)))
+
+def settle(done: Future[Result], work: Callable[[], Result]) -> None:
+    """Do some work in this thread, and give a future what comes of it."""
+    if done.set_running_or_notify_cancel():
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            # SystemExit or KeyboardInterrupt would end whoever waits.
+            done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
 
 class WorkQueue:
@@ -292,7 +291,7 @@ class Batcher:
                 lane.began[threading.get_ident()] = time.monotonic()
             try:
                 if isinstance(batch[0], StreamStep):
-                    batch[0].take()
+                    settle(batch[0].done, batch[0].work)
                 else:
                     self._decide([item for item in batch if isinstance(item, PendingAnswer)])
             except BaseException:

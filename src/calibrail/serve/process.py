@@ -42,6 +42,7 @@ from calibrail.options.runtime import ServeOptions
 from calibrail.report.messages import say
 from calibrail.serve import HANDLED, exit_on_signal
 from calibrail.serve.app import application
+from calibrail.serve.batching import settle
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.limits import RequestLimits, is_loopback, protocol
 from calibrail.serve.metrics import TOGETHER
@@ -342,16 +343,7 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
     ending in the threads of ``asyncio.to_thread``.
     """
     done: Future[T] = Future()
-
-    def run() -> None:
-        done.set_running_or_notify_cancel()
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            # Of any kind: whoever waits holds a lock. Not a foreign one, which would end the loop.
-            done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-
-    threading.Thread(target=run, name="reloads", daemon=True).start()
+    threading.Thread(target=settle, args=(done, work), name="reloads", daemon=True).start()
     return await asyncio.wrap_future(done)
 
 
@@ -464,8 +456,33 @@ def _serve_here(
         log = None
         if options.log is not None:
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
+
+        async def run() -> bool:
+            service = Service(options, guardrails, log)
+            app = RequestLimits(application(service), service)
+            config = uvicorn.Config(
+                app,
+                http=protocol(options.read_timeout, options.deadline, service.metrics.refused),
+                access_log=False,
+                log_level="warning",
+                server_header=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE,
+                timeout_graceful_shutdown=math.ceil(options.drain),
+                lifespan="off",
+                ws="none",
+            )
+            lines = startup_lines(guardrails, options)
+            server = _Server(config, service, lambda: begun(lines))
+            watching = asyncio.create_task(watch(service))
+            try:
+                await server.serve(sockets=[listener])
+            finally:
+                watching.cancel()
+            return await service.close()
+
         with asyncio.Runner(loop_factory=_loop) as runner:
-            return runner.run(_run(guardrails, options, log, listener, begun))
+            return runner.run(run())
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -475,37 +492,6 @@ def _loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
-
-
-async def _run(
-    guardrails: Guardrails,
-    options: ServeOptions,
-    log: DecisionLog | None,
-    listener: socket.socket,
-    begun: Begun,
-) -> bool:
-    service = Service(options, guardrails, log)
-    app = RequestLimits(application(service), service)
-    config = uvicorn.Config(
-        app,
-        http=protocol(options.read_timeout, options.deadline, service.metrics.refused),
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=math.ceil(options.drain),
-        lifespan="off",
-        ws="none",
-    )
-    lines = startup_lines(guardrails, options)
-    server = _Server(config, service, lambda: begun(lines))
-    watching = asyncio.create_task(watch(service))
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        watching.cancel()
-    return await service.close()
 
 
 class _Server(uvicorn.Server):

@@ -423,29 +423,23 @@ def sit(
             with open_keys() as keys:
                 console = Console(stderr=True, highlight=False)
                 Terminal(session, annotator, keys, console).run()
-        else:
-            _on_page(session, annotator, tell, browser=browser)
+            return
+        # It needs the packages of the service, which the terminal does not.
+        from calibrail.ui.server import serve
 
+        watched = sys.stderr.isatty()
 
-def _on_page(
-    session: Session, annotator: str, tell: Callable[[str], None], *, browser: bool
-) -> None:
-    # It needs the packages of the service, which the terminal does not.
-    from calibrail.ui.server import serve
+        def address(place: str) -> None:
+            tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
 
-    watched = sys.stderr.isatty()
+        def progress(counts: Counts) -> None:
+            if watched:
+                line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
+                print(line, end="", file=sys.stderr, flush=True)
 
-    def address(place: str) -> None:
-        tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
-
-    def progress(counts: Counts) -> None:
+        serve(session, annotator, address, progress, browser=browser)
         if watched:
-            line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
-            print(line, end="", file=sys.stderr, flush=True)
-
-    serve(session, annotator, address, progress, browser=browser)
-    if watched:
-        tell("")
+            tell("")
 
 
 @contextmanager
