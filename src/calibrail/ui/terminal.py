@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from rich.console import Console
@@ -168,21 +169,6 @@ _LABELS: Final = {"f": 0, "h": 1, "u": None}
 _NAMES: Final = {0: "faithful", 1: "hallucinated", None: "unsure"}
 
 _KEYS: Final = "f faithful  h hallucinated  u unsure  s skip  z undo  ? more keys  q stop"
-_HELP: Final = """\
-f  faithful: the chunks support all of it
-h  hallucinated: something in it is not supported
-u  unsure: {unsure}
-s  skip: it comes back later
-z  undo the last label or skip
-space, Enter  the next page of a long text
-1, 2, ...  a chunk; Enter ends the number where there are more than nine
-a  the answer again
-e  the next sentence of the answer beside the part of a chunk that shares most
-   words with it; the label says that you asked
-m  mark words that nothing supports: type them as they stand in the answer
-c  clear the marks
-q  stop; every label is on disk already"""
-
 #: What a key leads to.
 _NextStep = Literal["next", "stay", "stop"]
 
@@ -266,7 +252,8 @@ class Terminal:
                 self._marks.clear()
                 self._print([self._response(task)])
             case "?":
-                self._say(_HELP.format(unsure=UNSURE[self._session.plan.purpose]))
+                keys = files("calibrail.ui").joinpath("keys.txt").read_text(encoding="utf-8")
+                self._say(keys.rstrip().format(unsure=UNSURE[self._session.plan.purpose]))
             case _ if key.isdecimal():
                 self._chunk(task, key)
             case _:
