@@ -138,13 +138,6 @@ def labels_to_expect(missing: int, n_hallucinated: int, n_labelled: int) -> int 
     return math.ceil(missing * (n_labelled + 1) / (n_hallucinated + 0.5))
 
 
-#: What becomes of an answer of which somebody is unsure, by what the labels are for.
-UNSURE: Final = {
-    "certify": "it counts against either verdict",
-    "calibrate": "it takes no part in the threshold",
-    "watch": "it counts against whatever is shown, that the promise is kept or that it is broken",
-}
-
 #: What an annotator reads where a decision log holds no text of an answer.
 NO_TEXT: Final = (
     "The decision log holds no text of this answer, and none was found by its id. Look it up "

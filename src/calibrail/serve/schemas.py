@@ -36,24 +36,9 @@ PROBLEM_TYPE: Final = "application/problem+json"
 #: What comes before a problem's name, in its type.
 KIND: Final = "urn:calibrail:problem:"
 
+_PROBLEMS: Final = tomllib.loads((files(__package__) / "problems.toml").read_text(encoding="utf-8"))
 #: What each type of pydantic's complaints says here, where its own words do not help.
-WORDS: Final[Mapping[str, str]] = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a field of this request; take it out, or correct its name",
-    "string_type": "must be a text",
-    "string_unicode": "must be a text of whole characters; it holds half of a surrogate pair",
-    "list_type": "must be a list",
-    "bool_type": "must be true or false",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "float_type": "must be a number",
-}
-
-
-_PROBLEMS: Final = tomllib.loads(
-    files("calibrail.serve").joinpath("problems.toml").read_text(encoding="utf-8")
-)
+WORDS: Final[Mapping[str, str]] = _PROBLEMS.pop("words")
 
 
 class ServiceProblem(HTTPException):

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from calibrail.errors import CalibrailError
 from calibrail.formatting import count
-from calibrail.labelling.session import UNSURE, Counts, Session, Task
+from calibrail.labelling.session import Counts, Session, Task
+from calibrail.report.messages import word
 from calibrail.report.text import clean, excerpt, short
 from calibrail.scores.entailment import filled_places, nearest
 from calibrail.text.sentences import sentences
@@ -253,7 +254,8 @@ class Terminal:
                 self._print([self._response(task)])
             case "?":
                 keys = files("calibrail.ui").joinpath("keys.txt").read_text(encoding="utf-8")
-                self._say(keys.rstrip().format(unsure=UNSURE[self._session.plan.purpose]))
+                unsure = word("label.unsure", self._session.plan.purpose)
+                self._say(keys.rstrip().format(unsure=unsure))
             case _ if key.isdecimal():
                 self._chunk(task, key)
             case _:
