@@ -11,17 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
+from calibrail.models import loading
 from calibrail.models.batching import ResultStore, batches, blocks, run_key, shared, text_key
 from calibrail.models.hardware import Runtime
 from calibrail.models.llm.chat import ChatSession, Question, RemoteModel, read_tokens
 from calibrail.models.llm.transport import RefusedError, resolve_endpoint
-from calibrail.models.loading import (
-    DEFAULT_MODEL,
-    PUBLISHED,
-    LocalModel,
-    full_name,
-    take_into_memory,
-)
 from calibrail.models.networks import Exportable, Network
 from calibrail.models.windows import whole_characters
 from calibrail.text.words import WORDS_VERSION, content_words
@@ -351,7 +345,7 @@ class WordSums:
         return np.asarray(self._sums / norms)
 
 
-class LocalEncoder(LocalModel, Encoder):
+class LocalEncoder(loading.LocalModel, Encoder):
     """A sentence encoder that runs on this machine.
 
     Use ``load_encoder``, which shares one encoder between all scores of a process.
@@ -381,7 +375,7 @@ class LocalEncoder(LocalModel, Encoder):
     ) -> None:
         if not isinstance(prompt, str):
             raise InputError(f'prompt must be a string; got {prompt!r}; write prompt="{prompt}"')
-        LocalModel.__init__(self, model, revision, dtype, None, backend, device)
+        loading.LocalModel.__init__(self, model, revision, dtype, None, backend, device)
         Encoder.__init__(self, prompt)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -393,7 +387,7 @@ class LocalEncoder(LocalModel, Encoder):
             If the model is not on this machine and the hub cannot be reached.
         """
         return {
-            **LocalModel.fingerprint(self),
+            **loading.LocalModel.fingerprint(self),
             "max_length": self.place.max_length(),
             "prompt": self.prompt,
             "windowing": "sentence vector: first window; words: consecutive windows",
@@ -470,7 +464,7 @@ class LocalEncoder(LocalModel, Encoder):
                 model_kwargs=weights | options.pop("weights", {}),
                 **options,
             )
-            take_into_memory(model)
+            loading.take_into_memory(model)
         if not model.tokenizer.is_fast:
             raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
         # One source for the length that the fingerprint states and the one that is used.
@@ -486,7 +480,7 @@ class LocalEncoder(LocalModel, Encoder):
             encoded = model.tokenizer(list(texts), return_tensors="pt", **options)
             return {name: encoded[name] for name in model.tokenizer.model_input_names}
 
-        texts = PUBLISHED["samples"]["texts"]
+        texts = loading.PUBLISHED["samples"]["texts"]
         batches_compared = [tokenised(part) for part in (texts[:1], texts[1:2], texts)]
         axes = {"sentence_embedding": (0,), "token_embeddings": (0, 1)}
         return Exportable(model, model.tokenizer, _vectors, batches_compared, axes)
@@ -498,7 +492,7 @@ def _vectors(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def load_encoder(
-    model: str = DEFAULT_MODEL,
+    model: str = loading.DEFAULT_MODEL,
     revision: str | None = None,
     prompt: str = "",
     dtype: str = "float32",
@@ -543,4 +537,4 @@ def load_encoder(
         if not name:
             raise InputError(f"an encoder behind an endpoint is named {PREFIX}MODEL; got {model!r}")
         return shared(ApiEncoder, name, resolve_endpoint(address or None), prompt)
-    return shared(LocalEncoder, full_name(model), revision, prompt, dtype, backend, device)
+    return shared(LocalEncoder, loading.full_name(model), revision, prompt, dtype, backend, device)
