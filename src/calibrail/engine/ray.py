@@ -96,28 +96,27 @@ def _on_cluster(
     least, most = (min(size, len(jobs)) for size in _pool(ray, n_cores, options))
     context = ray.data.DataContext.get_current().copy()
     context.enable_progress_bars = context.print_on_execution_start = False
-    with ray.data.DataContext.current(context):
-        # A block a shard: an actor answers by the block, and then takes up the next one.
-        shards = ray.data.from_items(rows, override_num_blocks=len(rows))
-        answers = shards.map_batches(
-            ShardActor,
-            fn_constructor_args=(ray.cloudpickle.dumps(task), version("calibrail")),
-            batch_size=1,
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
-            num_cpus=1,
-            num_gpus=options.gpus or None,
-        )
-        blocks = answers.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
-        try:
-            for block in blocks:
+    try:
+        with ray.data.DataContext.current(context):
+            # A block a shard: an actor answers by the block, and then takes up the next one.
+            shards = ray.data.from_items(rows, override_num_blocks=len(rows))
+            answers = shards.map_batches(
+                ShardActor,
+                fn_constructor_args=(ray.cloudpickle.dumps(task), version("calibrail")),
+                batch_size=1,
+                batch_format="pyarrow",
+                compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
+                num_cpus=1,
+                num_gpus=options.gpus or None,
+            )
+            form = {"batch_size": None, "batch_format": "pyarrow", "prefetch_batches": 0}
+            for block in answers.iter_batches(**form):
                 for answer in block.to_pylist():
                     yield _outcome(answer, results)
-        except ray.exceptions.RayError as error:
-            raise DataError(
-                f"Ray gave up ({error_line(error)}); what is finished is kept: the same command "
-                "goes on"
-            ) from error
+    except ray.exceptions.RayError as error:
+        raise DataError(
+            f"Ray gave up ({error_line(error)}); what is finished is kept: the same command goes on"
+        ) from error
 
 
 def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:
