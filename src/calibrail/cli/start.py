@@ -162,8 +162,9 @@ def score_command(
 
     Higher always means more likely hallucinated; a column of the data in which higher means
     faithful is negated, and stands as it was in NAME__column. Where a score is undefined the cell
-    is empty and the column NAME__reason says why. With --unit sentence there is a row a sentence:
-    its answer's id, its number, and where it starts and ends.
+    is empty and the column NAME__reason says why, as it is for a row that cannot be used. Rows
+    stand in the order of the data, with their numbers there. With --unit sentence there is a row a
+    sentence: its answer's id, its number, and where it starts and ends.
     """
     from calibrail.data.sources import spoken
     from calibrail.pipelines import scoring
@@ -180,8 +181,6 @@ def score_command(
             made, read = by_parts(
                 data, scores, file.add, reading=reading, progress=context.progress
             )
-            # Where there is no row, the columns are known all the same.
-            file.add(made, scoring.columns_of_places([]) if by_sentence else None)
     content = {
         "schema": "calibrail.score/1",
         "source": spoken(data),

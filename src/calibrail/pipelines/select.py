@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -69,6 +69,10 @@ class BatchSelection(Shown):
         What the batch is called.
     part : mapping or None
         Which part of the source was read; None where none was left out.
+    places : tuple of mapping
+        ``row``, and ``file`` where there are several, of each answer of data with rows.
+    seen : mapping of int to Decision
+        Calibration examples, by their places among all lines.
     """
 
     shown_as = "select"
@@ -87,6 +91,8 @@ class BatchSelection(Shown):
     n_seen_before: int
     source: str
     part: Mapping[str, Any] | None = None
+    places: tuple[Mapping[str, Any], ...] = ()
+    seen: Mapping[int, Decision] = field(default_factory=dict)
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -146,11 +152,19 @@ class BatchSelection(Shown):
         }
 
     def items(self) -> list[dict[str, Any]]:
-        """Return id, released, score and p_value of each answer."""
+        """Return id, released, score and p_value of each answer, and where it stands.
+
+        Calibration examples, which count nowhere else, are ``seen_before`` and not released.
+        """
         names = ("id", "released", "score", "p_value")
         p_values = np.where(np.isnan(self.scores), np.nan, self.selection.p_values)
         columns = plain([self.ids, self.selection.released, self.scores, p_values])
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        cells = zip(*columns, self.places, strict=True)
+        rows = [dict(zip(names, row, strict=True)) | dict(place) for *row, place in cells]
+        for at, item in sorted(self.seen.items()):
+            nothing = {"released": False, "score": None, "p_value": None, "seen_before": True}
+            rows.insert(at, {"id": item.id, **nothing, **item.place})
+        return rows
 
     def lines(self) -> str:
         """Return one JSON object a line, as ``items`` has them."""
@@ -288,7 +302,7 @@ def select_decided(
     batch : NewAnswers
         Has admitted the answers once ``decisions`` are all taken.
     decisions : iterable of Decision
-        About each of them.
+        About each of them; those that were seen before may stand among them.
     release : Release
         What is promised of those that are released.
     source : str
@@ -300,8 +314,11 @@ def select_decided(
         As for ``select``.
     """
     guardrail, calibration = batch.guardrail, batch.guardrail.calibration
-    rows = [(item.id, item.p_value, item.score, item.outcome) for item in decisions]
-    ids, *numbers, outcomes = zip(*rows, strict=True) if rows else ((), (), (), ())
+    decided = list(decisions)
+    seen = {at: item for at, item in enumerate(decided) if item.cause.code == "seen_before"}
+    decided = [item for at, item in enumerate(decided) if at not in seen]
+    rows = [(item.id, item.p_value, item.score, item.outcome, item.place) for item in decided]
+    ids, *numbers, outcomes, places = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     # What is undefined is NaN.
     p, scores = np.array(numbers, dtype=np.float64)
     n, n_grouped = calibration.n, batch.n_grouped
@@ -352,4 +369,6 @@ def select_decided(
         n_errors=int(failed.sum()),
         n_seen_before=batch.n_seen_before,
         source=source,
+        places=places,
+        seen=seen,
     )
