@@ -15,6 +15,7 @@ from calibrail.cli.output import (
     OF_VERDICT,
     Showing,
     counting,
+    file_to_write,
     spent,
     unusable,
     writing,
@@ -68,7 +69,7 @@ def calibrate_command(
             context=replace(context, text=not show.no_text),
             looks=output / "looks.json",
         )
-        result.save(output, text=not show.no_text)
+        result.save(output, text=not show.no_text, force=True)
     limits = (requirement.max_fpr, requirement.min_kept, requirement.risks or None)
     decides = any(limit is not None for limit in limits)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
@@ -121,7 +122,7 @@ def compare_command(
             context=context,
             looks=output / "looks.json",
         )
-        result.save(output)
+        result.save(output, force=True)
     show.finish(
         "compare",
         result.to_dict(),
@@ -258,7 +259,10 @@ def plan_command(
     assumed: Assumed,
     *,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the curves, as .svg, .png or .pdf.", callback=file_to_write
+        ),
     ] = None,
     show: opt.Show,
 ) -> None:

@@ -18,6 +18,7 @@ from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
 from calibrail.data.labels import another_column
+from calibrail.data.outputs import Output, refuse_read
 from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
 from calibrail.data.row_types import (
     Filtered,
@@ -475,6 +476,11 @@ class Reading:
                 yield block
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are read."""
+        return self._opened.files
+
+    @property
     def has_ids(self) -> bool:
         """Whether there is a column of ids."""
         return "id" in self.columns.present
@@ -717,9 +723,8 @@ def read(
 def read_needed(source: Source, reading: ReadOptions, needs: Needs) -> Reading:
     """Open a source as `read` does, for what is needed of its rows."""
     opened = open_source(source, reading)
-    target = reading.quarantine
-    if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
-        raise InputError(f"quarantine must not be the file that is read; got {target}")
+    if reading.quarantine is not None:
+        refuse_read([Output("quarantine", reading.quarantine)], opened.files)
     made = Reading(spoken(source), opened, reading, needs)
     if (told := _told.get()) is not None:
         told(made)

@@ -22,6 +22,7 @@ import pyarrow as pa
 from calibrail.atomic_files import whole_file
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
+from calibrail.data.outputs import Output, refuse_read
 from calibrail.data.reading import NOT_WANTED, Reading, RowOrder
 from calibrail.data.row_types import RowProblem
 from calibrail.data.sources import Source
@@ -195,6 +196,8 @@ def check_source(
             how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": "\n"}
             file = stack.enter_context(made.open("w", **how))
         read = stack.enter_context(_answers(guardrail, source, reading, opened))
+        if output is not None:
+            refuse_read([Output("", output)], read.files)
         rows = RowOrder(read)
         decided = decided_lines(guardrail, rows.answers(), evidence=evidence, progress=progress)
         for item in rows.interleaved(decided):

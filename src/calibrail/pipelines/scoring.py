@@ -371,7 +371,7 @@ def score_source(
         else:
             table, sentences = by_sentence.score(examples, every, keep=columns, progress=progress)
         copies = finder.finish()
-    table = with_copies(table, copies)
+    table = replace(with_copies(table, copies), files=opened.files)
     empty = {key for key, values in table.columns.items() if np.isnan(values).all()} - named
     # Baselines that are undefined for every answer, with the first reason.
     undefined = {

@@ -17,6 +17,7 @@ from calibrail.conformal import p_values
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.example import Example
+from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
@@ -73,6 +74,8 @@ class BatchSelection(Shown):
         ``row``, and ``file`` where there are several, of each answer of data with rows.
     seen : mapping of int to Decision
         Calibration examples, by their places among all lines.
+    files : tuple of Path
+        What was read.
     """
 
     shown_as = "select"
@@ -93,6 +96,7 @@ class BatchSelection(Shown):
     part: Mapping[str, Any] | None = None
     places: tuple[Mapping[str, Any], ...] = ()
     seen: Mapping[int, Decision] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -170,8 +174,11 @@ class BatchSelection(Shown):
         """Return one JSON object a line, as ``items`` has them."""
         return "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in self.items())
 
-    def save(self, path: str | Path) -> None:
-        """Write ``lines`` to a file, whole or not at all."""
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write ``lines`` to a file, whole or not at all; ``force`` replaces a guardrail, too."""
+        output = [Output("", Path(path))]
+        refuse_read(output, self.files)
+        refuse_foreign(output, force=force)
         write_atomically(Path(path), self.lines().encode("utf-8", "surrogatepass"))
 
 
@@ -246,7 +253,7 @@ def select(
             "there is no answer to select from: the source is empty"
             + (", or holds calibration examples alone" if batch.n_seen_before else "")
         )
-    return replace(result, part=read[0].part())
+    return replace(result, part=read[0].part(), files=read[0].files)
 
 
 class NewAnswers:

@@ -174,6 +174,8 @@ class ScoreTable:
         without its end.
     scales : mapping of str to Scale
         Which scores are columns of the data, and which of those are kept negated.
+    files : tuple of Path
+        What the rows were read from.
     """
 
     ids: pa.Array
@@ -188,6 +190,7 @@ class ScoreTable:
     n_truncated: int = 0
     n_cut: int = 0
     scales: Mapping[str, Scale] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
