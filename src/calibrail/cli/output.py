@@ -68,6 +68,7 @@ class Showing:
         "Write a page, too, Markdown (.md) or the verdict as JUnit (.xml). Repeatable.",
         (),
         metavar="FILE",
+        writes=True,
     )
     json: bool = setting("Print the machine-readable result on standard output.", False)
     markdown: bool = setting("Print the result as Markdown, for a pull request's comment.", False)

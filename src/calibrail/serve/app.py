@@ -31,7 +31,7 @@ from starlette.types import Receive, Scope, Send
 
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, GuardrailError, InputError
-from calibrail.guardrail.decision import SEEN, TIMEOUT, Cause, Decision, Unfinished
+from calibrail.guardrail.decision import TIMEOUT, Decision, Unfinished
 from calibrail.guardrail.sentences import StreamCheck
 from calibrail.options import Release
 from calibrail.pipelines.card import card
@@ -371,18 +371,16 @@ async def select_items(service: Service, loaded: Loaded, asked: schemas.Select) 
     ]
     new = [batch.admits(example) for example in examples]
     admitted = [example for example, is_new in zip(examples, new, strict=True) if is_new]
-    decided = await service.batcher.decide(loaded, admitted, kept=False) if admitted else []
+    judged = iter(await service.batcher.decide(loaded, admitted, kept=False) if admitted else [])
+    decided = [
+        next(judged) if is_new else Decision.seen_before(example.id)
+        for example, is_new in zip(examples, new, strict=True)
+    ]
     try:
         result = await asyncio.to_thread(select_decided, batch, decided, release, _SOURCE)
     except CalibrailError as error:
         raise _select_refusal(error) from None
-    pairs, items, chosen = [], [], iter(zip(decided, result.items(), strict=True))
-    unreleased = {"released": False, "score": None, "p_value": None, "seen_before": True}
-    for example, is_new in zip(examples, new, strict=True):
-        seen = Decision(example.id, "error", None, None, None, SEEN, cause=Cause("seen_before"))
-        decision, item = next(chosen) if is_new else (seen, {"id": example.id, **unreleased})
-        pairs.append((example, decision))
-        items.append(item)
+    items, pairs = result.items(), list(zip(examples, decided, strict=True))
     released = [bool(item["released"]) for item in items]
     await asyncio.to_thread(service.keep, loaded, pairs, kind="select", released=released)
     return json.dumps({**result.to_dict(), "items": items}, ensure_ascii=False, allow_nan=False)
