@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.values import column_value, native
 from calibrail.errors import InputError
 from calibrail.options import fields
 
@@ -166,14 +167,14 @@ class Example:
         return hasher.hexdigest()[:16]
 
 
-def cell_of(cell: fields.Cell, name: str) -> float | str | None:
+def cell_of(cell: Any, name: str) -> float | str | None:
     """Return a cell as a row holds it: numbers of sentences as the text of a JSON list.
 
     >>> cell_of([0.5, None], "nli"), cell_of(0.5, "nli")
     ('[0.5, null]', 0.5)
     """
-    if isinstance(cell, str | bytes) or not isinstance(cell, Sequence):
-        return cell
+    if not isinstance(cell := native(cell), list):
+        return column_value(cell)
     numbers = [None if item is None else fields.number(item, f"each of {name}") for item in cell]
     return json.dumps(numbers)
 

@@ -53,6 +53,7 @@ from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say
 from calibrail.scores import custom, members, registry
 from calibrail.scores.base import state_bytes
+from calibrail.scores.judge_replies import UnreadReply
 
 #: Fewest answers whose lengths are cut into thirds.
 _LEAST: Final = 30
@@ -416,7 +417,8 @@ def calibrate(
 def _origin(scored: scoring.Scored, context: Context) -> ReportOrigin:
     """Return what a report says of its detector and its data, and how to get it again."""
     key = scored.keys[0]
-    reasons = Counter(scored.table.reasons.get(key, {}).values())
+    whys = scored.table.reasons.get(key, {}).values()
+    reasons = Counter(why.kind if isinstance(why, UnreadReply) else why for why in whys)
     return ReportOrigin(
         score=scored.specs[key],
         data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},

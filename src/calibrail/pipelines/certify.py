@@ -32,6 +32,7 @@ from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import calibration_overlap, data_reuse, independence, loading, run
 from calibrail.pipelines.certify_labels import Certification, certify_labels
+from calibrail.pipelines.check import tried_out
 from calibrail.report.documents.calibrate_sections import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.messages import say
@@ -313,7 +314,8 @@ def certify(
     tally = DecisionCounts(by, once=not independent, columns=columns, share=share)
     seen = calibration_overlap.Fresh(guardrail)
     # All is read before the first answer is scored: what refuses the source costs nothing.
-    for batch in loading.batches(filter(seen.admits, Dataset(examples))):
+    admitted = tried_out(guardrail, filter(seen.admits, Dataset(examples)))
+    for batch in loading.batches(admitted):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
         if progress is not None:

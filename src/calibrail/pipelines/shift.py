@@ -55,10 +55,12 @@ class ShiftRun(Shown):
         """Return the content of ``shift.json``."""
         return dict(self.content)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``shift.json``, ``report.html``, ``cost.json`` and ``figures/``."""
         tables = (scored.table for scored in self.scored)
-        return write_run(folder, {"shift.json": self.content}, document(self.content), *tables)
+        return write_run(
+            folder, {"shift.json": self.content}, document(self.content), *tables, force=force
+        )
 
 
 @keywords.options_from_keywords(split=ShiftSplit, promise=Promise, requirement=Requirement)
