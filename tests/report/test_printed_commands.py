@@ -144,6 +144,16 @@ def test_a_comparison_says_what_is_next_in_the_words_of_its_caller() -> None:
         assert ODD in shlex.split(item)
 
 
+@pytest.mark.parametrize("guarantee", ["marginal", "pac"])
+def test_a_range_of_another_population_says_whose_it_is(guarantee: Any) -> None:
+    report = calibrate(rows(), SCORE, alpha=0.2, guarantee=guarantee, max_fpr=0.5).report.to_dict()
+    n, n_test = report["certificate"]["fpr"]["n"], report["test"]["fpr"]["n"]
+    summary = build_document("calibrate", report).summary
+    assert (n > n_test) == (guarantee == "pac")
+    assert (f"counts all {n} of them" in summary) == (f"{n_test} of the test part" in summary)
+    assert (f"counts all {n} of them" in summary) == (n != n_test)
+
+
 def test_a_file_that_is_named_like_a_stand_in_keeps_its_name() -> None:
     step = "Go on: calibrail calibrate RUN.csv --score rad -o RUN-rad and check in/RUN of RUN."
     named = parts.Document("of", next_step=step).naming(RUN="my run").next_step
