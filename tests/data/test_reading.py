@@ -192,7 +192,7 @@ def test_the_quarantine_file_of_an_earlier_run_does_not_stay(write: Write, tmp_p
     list(read(write(good()), quarantine=target))
     assert not target.exists()
     source = write(good())
-    with pytest.raises(InputError, match="quarantine must not be the file that is read"):
+    with pytest.raises(InputError, match=r"quarantine .* would be written over .*, which is read"):
         read(source, quarantine=source)
     assert source.exists()
 

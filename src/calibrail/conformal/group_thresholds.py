@@ -496,9 +496,11 @@ def calibrate_clusters(
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
             f"too few for the {guarantee} guarantee at alpha = {alpha:g}: at least {least} "
-            f"groups are needed. Label answers of {least - total} more groups, raise alpha, or "
+            f"groups are needed. Label {{labels}}, raise alpha, or "
             f"allow flagging everything ({spell_option(Promise, 'allow_flag_all', True)})",
             least,
+            total,
+            "groups",
         )
     position = 0
     if total >= least and guarantee == "marginal":

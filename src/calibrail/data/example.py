@@ -73,8 +73,8 @@ class Example:
         Further columns of the source row that a caller asked to keep: an outside score, the
         user's own split.
     content : str or None
-        What the row holds, where the source gave it neither an id nor a response; empty where
-        that is not known. None where ``id`` is its own.
+        What the row holds, where the source gave it no id (of a row with a response a digest);
+        empty where that is not known. None where ``id`` is its own.
     spans : tuple of (int, int), or None
         Unsupported characters of the response as somebody marked them: offsets, end exclusive,
         sorted, none touching another. None where nobody looked.
@@ -137,6 +137,11 @@ class Example:
         if self.content is None:
             return "id" if self.id else "nothing"
         return "content" if self.content else "nothing"
+
+    @property
+    def told_by(self) -> str:
+        """What tells this example from another with the same texts; empty where nothing does."""
+        return self.id if self.content is None else self.content
 
     def digest(self) -> str:
         """Return 16 hexadecimal digits that identify the texts (question, contexts, response).

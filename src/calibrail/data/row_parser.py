@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Final, TypeVar
 
 from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
@@ -100,13 +101,16 @@ class RowParser:
         return {**values, **read} if read else values
 
     def _content(self, response: str, values: Mapping[str, object]) -> str:
-        """Return what the row holds beside its label; nothing where its answer is known."""
-        if response or not self.whole:
+        """Return what the row holds beside its label; a digest of it where its answer is known."""
+        if not self.whole:
             return ""
         passed_over = {*self.columns.label_columns, *NUMBERING}
         held = (value for name, value in values.items() if name not in passed_over)
         # Sorted and without names: columns in another order, or renamed, are the same row.
-        return "\x1f".join(sorted(text for value in held if (text := spelling(value))))
+        content = "\x1f".join(sorted(text for value in held if (text := spelling(value))))
+        if not response:
+            return content
+        return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     def _text(self, field: str, value: object) -> str:
         if value is None:

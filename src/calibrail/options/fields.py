@@ -36,6 +36,8 @@ class Option:
         From what stands on the command line to the field's value.
     main : bool
         Whether the help lists it first, before the panel of its class.
+    writes : bool
+        Whether files are written there.
     """
 
     help: str
@@ -43,6 +45,7 @@ class Option:
     metavar: str | None = None
     parse: Callable[[Any], Any] | None = None
     main: bool = False
+    writes: bool = False
 
 
 def setting(
@@ -53,6 +56,7 @@ def setting(
     metavar: str | None = None,
     parse: Callable[[Any], Any] | None = None,
     main: bool = False,
+    writes: bool = False,
 ) -> Any:
     """Return a dataclass field that commands offer as an option.
 
@@ -66,7 +70,7 @@ def setting(
     >>> Split().seed, Split.__dataclass_fields__["seed"].metadata[OPTION].help
     (0, 'Seed of the split.')
     """
-    metadata = {OPTION: Option(help, flag, metavar, parse, main)}
+    metadata = {OPTION: Option(help, flag, metavar, parse, main, writes)}
     return field(default=default, metadata=metadata)
 
 
