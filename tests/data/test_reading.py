@@ -156,13 +156,6 @@ def test_a_json_array_is_read_element_by_element(tmp_path: Path) -> None:
     assert reading.reasons == Counter({("row", "not an object"): 1, ("row", "broken JSON"): 1})
 
 
-def test_utf16_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(good()), encoding="utf-16")
-    with pytest.raises(DataError, match="save it as UTF-8"):
-        read(path)
-
-
 def test_ids_and_groups(write: Write) -> None:
     rows = [good(id=..., group=7), good(id="", group=None), good(id=3, group="g")]
     examples = tuple(read(write(*rows)))

@@ -489,10 +489,9 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
             stack.enter_context(observe_readings(line.reads))
             engine: object = limits
             if isinstance(engine, EngineOptions):
-                from calibrail.engine.distributed import telling_of_engine, use_engine
+                from calibrail.engine.distributed import use_engine
 
-                stack.enter_context(telling_of_engine(line.say))
-                stack.enter_context(use_engine(engine))
+                stack.enter_context(use_engine(engine, line.say))
             yield Context(command_line(), line)
     finally:
         finished.set()

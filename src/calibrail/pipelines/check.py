@@ -8,10 +8,11 @@ each process.
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
@@ -25,11 +26,12 @@ from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
 from calibrail.data.outputs import Output, refuse_read
 from calibrail.data.reading import NOT_WANTED, Reading, RowOrder
 from calibrail.data.row_types import RowProblem
+from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
-from calibrail.data.tables import byte_array, native, number_array, string_array
+from calibrail.data.tables import byte_array, number_array, string_array, widened_column
 from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, ModelError
 from calibrail.guardrail.decision import Cause, Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -38,12 +40,15 @@ from calibrail.pipelines.loading import Progress, open_for, source_columns
 from calibrail.pipelines.run import inherited_reading
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.report.messages import say
-from calibrail.scores.base import Score
+from calibrail.scores.base import Score, try_out
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
 from calibrail.serialization import encodable_json
 
 _FAILED: Final = b"failed"
+
+#: Answers among which a judge is asked about the first few.
+_TRIED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ def decided_lines(
     limit to the calls at a time hold for all answers.
     """
     options = distributed.engine()
+    examples = tried_out(guardrail, examples)
     if not options.apart or guardrail.endpoints:
         if options.apart:
             distributed.say_once(
@@ -141,6 +147,23 @@ def decided_lines(
                 raise DataError(say("refused.shard_gone", path=shard.results[0]))
             lines = map(shards.text_of, table["line"].to_pylist())
             yield from zip(table["outcome"].to_pylist(), lines, strict=True)
+
+
+def tried_out(guardrail: Guardrail, examples: Iterable[Example]) -> Iterator[Example]:
+    """Return the examples, unless the first of them show that no reply of a judge can be read.
+
+    Raises
+    ------
+    ModelError
+        If none can; the rest is not paid for.
+    """
+    examples = iter(examples)
+    first = list(islice(examples, _TRIED)) if guardrail.endpoints else []
+    by_sentence = guardrail.unit == "sentence"
+    asked = list(chain.from_iterable(map(sentence_examples, first))) if by_sentence else first
+    if (why := try_out(guardrail.score, asked)) is not None:
+        raise ModelError(f"{guardrail.score.name}: {why}")
+    return chain(first, examples)
 
 
 def _decided(result: Path, n: int) -> bool:
@@ -236,7 +259,8 @@ def decide_source(
     """
     with _answers(guardrail, source, reading, opened) as read:
         rows = RowOrder(read)
-        for item in rows.interleaved(guardrail.stream(rows.answers(wanted), alone=alone)):
+        examples = tried_out(guardrail, rows.answers(wanted))
+        for item in rows.interleaved(guardrail.stream(examples, alone=alone)):
             if isinstance(item, RowProblem):
                 yield decision_about_problem(guardrail, item)
             else:
@@ -326,14 +350,18 @@ class _OverBatches:
             )
         every = ALL_COLUMNS in self._columns
         names = [name for name in batch.schema.names if name not in FIELDS] if every else wanted
-        cells = {name: batch.column(name).to_pylist() for name in names if name not in TEXT_FIELDS}
+        cells = {
+            name: widened_column(batch.column(name)).to_pylist()
+            for name in names
+            if name not in TEXT_FIELDS
+        }
         read = [name for name in FIELDS if name in there and name not in ("label", "group")]
         examples = shards.to_examples(batch.select(read))
         if not cells:
             return examples
         rows = zip(*cells.values(), strict=True)
         named = (zip(cells, row, strict=True) for row in rows)
-        columns = [{name: cell_of(native(cell), name) for name, cell in row} for row in named]
+        columns = [{name: cell_of(cell, name) for name, cell in row} for row in named]
         pairs = zip(examples, columns, strict=True)
         return [replace(example, columns=given) for example, given in pairs]
 

@@ -144,7 +144,7 @@ def compare(
     # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
     for index in usable or [0]:
         require_usable(scored, index)
-    samples, promise = independent(scored, promise, requirement)
+    samples, promise = independent(scored, promise, requirement, halved=True)
     notes = data_notes(scored.data, scored.lessons)
     reproduce = context.reproduce()
     comparison = compare_detectors(

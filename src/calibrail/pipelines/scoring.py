@@ -31,6 +31,7 @@ from calibrail.pipelines.splitting import BySentence, fitted, group_codes, split
 from calibrail.report.messages import say
 from calibrail.scores.base import (
     Fittable,
+    GivenUpFailure,
     NoReplyFailure,
     Pinning,
     Score,
@@ -111,12 +112,17 @@ class Scored:
 
     def sample(self, index: int = 0) -> Sample:
         """Return the scores of one detector beside labels, split and groups."""
+        how, shares = self.data["split"], tuple[float, ...]()
+        if how["column"] is None:
+            fit, calibration = how["fit_share"], how["calibration_share"]
+            shares = fit, calibration, max(0.0, 1.0 - fit - calibration)
         return Sample(
             self.table.columns[self.keys[index]],
             self.table.labels,
             self.codes,
             None if self._all_alone else self.groups,
             self.detectors[index].tolerance,
+            shares=shares,
         )
 
 
@@ -198,6 +204,8 @@ def require_defined(scored: Scored, index: int = 0) -> None:
     values = scored.table.columns[key]
     if np.isnan(values).all():
         reasons = list(dict.fromkeys(scored.table.reasons.get(key, {}).values()))[:3]
+        if isinstance(reasons[0], GivenUpFailure):
+            raise DataError(f"{key}: {reasons[0]}")
         raise DataError(
             f"the score {key} is undefined for all {len(values)} examples "
             f"({'; '.join(reasons)}); choose another score or column "
@@ -426,7 +434,7 @@ def score_source(
         else {**copies.counted(), "n_across": int(np.count_nonzero(sides != codes))},
         "n_untold": 0
         if grouped
-        else duplicates.n_indistinguishable(copies, table.columns[key_of(detectors[0])]),
+        else min(duplicates.n_indistinguishable(copies, table.columns[key]) for key in named),
         # Rows of one group are one answer, whether they are alike or not.
         "n_alike": 0 if grouped or told_apart(known) else known["alike"],
         "n_truncated": table.n_truncated,

@@ -16,7 +16,7 @@ from calibrail.evaluation.scored_answers import Sample
 from calibrail.formatting import Scale, Shown
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fields, keywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
-from calibrail.pipelines.independence import tie_break_keys
+from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
@@ -244,8 +244,7 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, drifts.Features, NDArra
         for name in scored[0].baselines
         if all(name in side.baselines for side in scored)
     }
-    digests = np.concatenate([side.table.digests for side in scored])
-    return sample, features, tie_break_keys(digests, sample.values, sample.labels, sample.tolerance)
+    return sample, features, np.concatenate([lots_of(side) for side in scored])
 
 
 def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[drifts.ShiftPart]:
