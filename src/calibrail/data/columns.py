@@ -16,7 +16,14 @@ from calibrail.data.aliases import (
     tools_named,
 )
 from calibrail.data.example import FIELDS, TEXT_FIELDS
-from calibrail.data.labels import LabelReader, beside_labels, is_of_truth, meaning_of_one
+from calibrail.data.labels import (
+    LabelReader,
+    beside_labels,
+    is_of_truth,
+    is_plain_name,
+    meaning_of_one,
+)
+from calibrail.data.row_types import SourceRow
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked
@@ -193,7 +200,37 @@ def label_columns_of(
         marked = (reading.mapping or {}).get("spans")
         spans = [marked] if marked in seen else aliases_of("spans", seen.names)
         found = [name for name in spans if name and any(map(looks_marked, seen.values(name)))]
+    if len(found) > 1 and needed:
+        raise DataError(
+            f"{source}: the label may be in any of the columns {listing(found)}; choose one with "
+            f"{spell_option(ReadOptions, 'label_column', found[0])}"
+        )
     return (found[0],) if len(found) == 1 else ("label",)
+
+
+def _rivals(
+    seen: Seen, opened: Opened, reading: ReadOptions, label_columns: Sequence[str]
+) -> tuple[LabelReader, ...]:
+    """Return what reads the other columns that a label's name says are labels, of single values.
+
+    None where the user chose a column, and of a tool's export, where a person's label counts.
+    """
+    chosen = reading.label_column or (reading.mapping or {}).get("label")
+    if chosen or not opened.table or opened.export is not None or label_columns[0] not in seen:
+        return ()
+    inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
+    paths = dict.fromkeys((*seen.names, *inside))
+    readers = []
+    for name in paths:
+        own = name.rpartition(".")[2]
+        named = is_plain_name(own) or (own == name and aliases_of("label", (own,)))
+        if name in label_columns or not named:
+            continue
+        reader = LabelReader(ReadOptions(), name, names=opened.class_names.get(name, ()))
+        held = [value for value in seen.values(name) if not reader.is_missing(value)]
+        if all(reader.of_one(value) is not None for value in held):
+            readers.append(reader)
+    return tuple(readers)
 
 
 def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str, ...]:
@@ -413,6 +450,8 @@ class ColumnMapping:
         Where marks are.
     marks : MarkReader or None
         Reads them, where they are needed.
+    rivals : tuple of LabelReader
+        Read further columns that say what the label is, which may not contradict it.
     """
 
     by_field: Mapping[str, str]
@@ -422,6 +461,7 @@ class ColumnMapping:
     beside: tuple[str, ...]
     marked: MarkColumns
     marks: MarkReader | None
+    rivals: tuple[LabelReader, ...] = ()
 
     def named_as(self) -> list[str]:
         """Return the tools whose own names all text fields have, if they are all there."""
@@ -432,6 +472,26 @@ class ColumnMapping:
         if len(self.label_columns) == 1:
             return value_at(values, self.label_columns[0])
         return [value_at(values, column) for column in self.label_columns]
+
+    def require_agreement(self, label: int, row: SourceRow) -> None:
+        """Refuse a source in which another column of labels contradicts the one that is read.
+
+        Raises
+        ------
+        DataError
+            It says the other class.
+        """
+        for rival in self.rivals:
+            value = value_at(row.values, rival.column)
+            if rival.of_one(value) == 1 - label:
+                said = ("faithful", "hallucinated")
+                first, option = self.label_columns[0], partial(spell_option, ReadOptions)
+                raise DataError(
+                    f"{row.name}: the columns {first!r} and {rival.column!r} contradict each "
+                    f"other: {first!r} says {said[label]}, and {rival.column!r} holds "
+                    f"{rival.spelt(value)!r}, {said[1 - label]}. Choose one: "
+                    f"{option('label_column', first)} or {option('label_column', rival.column)}"
+                )
 
 
 def choose_columns(
@@ -538,20 +598,28 @@ def choose_columns(
     spans = len(label_columns) == 1 and (
         label_columns[0] == marked.spans or any(map(is_spans, seen.values(label_columns[0])))
     )
-    labels = LabelReader(reading, label_columns[0], spans)
+    numbered = [opened.class_names.get(name, ()) for name in label_columns]
+    if any(names != numbered[0] for names in numbered):
+        held = "; ".join(map(str, zip(label_columns, numbered, strict=True)))
+        raise DataError(f"{source}: the columns of labels number classes differently: {held}")
+    labels = LabelReader(reading, label_columns[0], spans, numbered[0])
     joins = marked.sentences is not None and "response" not in present
-    marks = _marks(seen, marked, labels, label_columns, reading, needs, needed=joins)
+    marks = _marks(seen, opened, marked, labels, label_columns, reading, needs, needed=joins)
     if marks is not None:
         by_field |= marked.by_field
         present |= {field for field, column in marked.by_field.items() if column in seen}
         labels = marks.labels if marks.gives_labels else labels
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
-    return ColumnMapping(by_field, frozenset(present), label_columns, labels, beside, marked, marks)
+    rivals = _rivals(seen, opened, reading, label_columns) if needs.labelled and rows else ()
+    return ColumnMapping(
+        by_field, frozenset(present), label_columns, labels, beside, marked, marks, rivals
+    )
 
 
 def _marks(
     seen: Seen,
+    opened: Opened,
     marked: MarkColumns,
     labels: LabelReader,
     label_columns: Sequence[str],
@@ -573,7 +641,8 @@ def _marks(
     if not of_rows:
         keys = map(label_key_of, seen.values(marked.sentences or ""))
         key = next((key for key in keys if key is not None), "label")
-        reader = LabelReader(reading, parallel or f"{marked.sentences}.{key}")
+        column = parallel or f"{marked.sentences}.{key}"
+        reader = LabelReader(reading, column, names=opened.class_names.get(column, ()))
     return MarkReader(
         marked,
         reader,
