@@ -1,5 +1,6 @@
 """Column resolution: texts, labels, spans."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,14 +22,16 @@ from calibrail.data.labels import (
     beside_labels,
     is_of_truth,
     is_plain_name,
+    label_key,
     meaning_of_one,
+    side_of,
 )
 from calibrail.data.row_types import SourceRow
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked
 from calibrail.data.traces._tool_export import ANNOTATION, SCORE
-from calibrail.data.values import nested_names, parse_cell, value_at
+from calibrail.data.values import column_value, nested_names, parse_cell, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import cli_or_python, spell_option
@@ -569,6 +572,8 @@ def choose_columns(
             nested=nested,
         )
         by_field |= mapping
+        if "response" not in mapping and reading.preset is None:
+            _require_no_prediction(seen, by_field["response"], source)
     by_field |= {"label": ",".join(label_columns)} | named
     if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
@@ -615,6 +620,23 @@ def choose_columns(
     return ColumnMapping(
         by_field, frozenset(present), label_columns, labels, beside, marked, marks, rivals
     )
+
+
+def _require_no_prediction(seen: Seen, response: str, source: str) -> None:
+    """Refuse to take an ``answer``, which may be the right one, beside what a model answered."""
+    if response.strip().lower() not in NAMES["lists"]["right"].split():
+        return
+    for name in seen.names:
+        spelt = re.sub(r"\W+", "_", name.strip().lower())
+        if spelt not in NAMES["lists"]["predicted"].split():
+            continue
+        texts = (value for value in seen.values(name)[:_LOOKED_AT] if isinstance(value, str))
+        if any(isinstance(column_value(t), str) and side_of(label_key(t)) is None for t in texts):
+            option = partial(spell_option, ReadOptions, "mapping")
+            raise DataError(
+                f"{source}: the response may be in {name!r}, beside which {response!r} may be the "
+                f"right answer; choose one with {option()}, e.g. {option({'response': name})}"
+            )
 
 
 def _marks(

@@ -68,6 +68,7 @@ def _words(text: str) -> list[str]:
     """Return the words of a value or a name, in lower case."""
     spelt = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower()
     spelt = re.sub(r"n['\u2019]t\b", " not", spelt)
+    spelt = re.sub(r"ground[\W_]*truth", "gold", spelt)
     # Of a label, true may also mean the real one.
     spelt = re.sub(r"\bis[\W_]+(not[\W_]+)?true(?![^\W_])", r"\1truthful", spelt)
     return [part for token in re.split(r"[\W_]+", spelt) for part in _parts(token)]
@@ -442,7 +443,7 @@ class LabelReader:
         chosen = self.positive or ""
         if chosen in (key, _SAME.get(key)):
             return HALLUCINATED
-        side, of_chosen = _side(key), _side(chosen)
+        side, of_chosen = side_of(key), side_of(chosen)
         alike = side is not None and side == (HALLUCINATED if of_chosen is None else of_chosen)
         return None if alike or key in _UNDECIDED else FAITHFUL
 
@@ -479,7 +480,7 @@ class LabelReader:
         return label
 
 
-def _side(key: str) -> int | str | None:
+def side_of(key: str) -> int | str | None:
     """Return the class of a word, or which of yes and no it is; None of any other."""
     said = said_by(key)
     if said is not None and said != UNCLEAR:
