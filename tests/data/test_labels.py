@@ -324,9 +324,12 @@ def test_columns_that_agree_or_are_about_something_else_are_left_alone(write: Wr
     more = {"hallucinated": "yes", "is_faithful": None, "judge_hallucinated": 0, "passed": True}
     rows = [
         good(id=0, label=1, **more),
-        good(id=1, label=0, hallucinated="no", adherence_score=0.31, labels=[1, 1]),
+        good(id=1, label=0, hallucinated="no", adherence_score=0.31, labels=[1, 1], faithfulness=0),
     ]
     assert [example.label for example in read(write(*rows))] == [1, 0]
+    # What is asked for as a score is none, whatever it is called.
+    scored = [{**row, "hallucinated": 0} for row in rows]
+    assert [example.label for example in read(scored, keep=("hallucinated",))] == [1, 0]
 
 
 def test_an_object_that_says_two_things_under_one_name_is_set_aside(tmp_path: Path) -> None:

@@ -212,11 +212,15 @@ def label_columns_of(
 
 
 def _rivals(
-    seen: Seen, opened: Opened, reading: ReadOptions, label_columns: Sequence[str]
+    seen: Seen,
+    opened: Opened,
+    reading: ReadOptions,
+    label_columns: Sequence[str],
+    keep: Sequence[str],
 ) -> tuple[LabelReader, ...]:
     """Return what reads the other columns that a label's name says are labels, of single values.
 
-    None where the user chose a column, and of a tool's export, where a person's label counts.
+    None where the user chose a column, of scores, and of a tool's export, where a person's counts.
     """
     chosen = reading.label_column or (reading.mapping or {}).get("label")
     if chosen or not opened.table or opened.export is not None or label_columns[0] not in seen:
@@ -227,7 +231,7 @@ def _rivals(
     for name in paths:
         own = name.rpartition(".")[2]
         named = is_plain_name(own) or (own == name and aliases_of("label", (own,)))
-        if name in label_columns or not named:
+        if name in (*label_columns, *keep) or not named:
             continue
         reader = LabelReader(ReadOptions(), name, names=opened.class_names.get(name, ()))
         held = [value for value in seen.values(name) if not reader.is_missing(value)]
@@ -616,7 +620,7 @@ def choose_columns(
         labels = marks.labels if marks.gives_labels else labels
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
-    rivals = _rivals(seen, opened, reading, label_columns) if needs.labelled and rows else ()
+    rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
     return ColumnMapping(
         by_field, frozenset(present), label_columns, labels, beside, marked, marks, rivals
     )

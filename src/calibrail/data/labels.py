@@ -166,11 +166,16 @@ def meaning_of_one(column: str) -> int | None:
 def is_plain_name(name: str) -> bool:
     """Say whether a name says no more than what a label means, as ``no_hallucination`` does.
 
-    >>> [is_plain_name(name) for name in ("is_unfaithful", "judge_faithful", "passed", "label")]
+    What is called faithfulness is as likely a detector's score.
+
+    >>> [is_plain_name(name) for name in ("is_unfaithful", "judge_faithful", "passed", "adherence")]
     [True, False, False, False]
     """
     words = {*_words(name)} - _WORDS["negations"] - _WORDS["behind"] - {"is", "has", "fully"}
-    return bool(words) and words <= _CLASSES.keys() - _WORDS["of_anything"]
+    plainly = words <= _CLASSES.keys() - _WORDS["of_anything"]
+    return (
+        bool(words) and plainly and not any(w.endswith(("ness", "ity", "cy", "nce")) for w in words)
+    )
 
 
 def unsaid_by(column: str) -> frozenset[str]:
