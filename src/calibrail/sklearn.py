@@ -13,6 +13,7 @@ from calibrail.conformal import fit_rule
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import LabelReader
 from calibrail.data.splits import group_numbers
+from calibrail.data.tables import native
 from calibrail.errors import InputError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of
@@ -194,21 +195,13 @@ def _as_column(X: Any) -> Any:  # noqa: N803
 
 def _numbered(groups: Any) -> NDArray[np.int64]:
     """Return the number of each answer's group; one without a group has a number of its own."""
-    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     try:
-        return group_numbers(
-            [None if _is_absent(value) else value for value in values], len(values)
-        )
+        values = native(groups if hasattr(groups, "tolist") else list(groups))
+        return group_numbers(values, len(values))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"groups must hold one name or number an answer, or None where it stands alone; {error}"
         ) from error
-
-
-def _is_absent(value: Any) -> bool:
-    """Return whether nothing is there: None, NaN, and what pandas writes in their place."""
-    # pandas' NA refuses to be compared.
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
 def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:

@@ -75,7 +75,14 @@ def test_words_of_one_meaning(faithful: str, hallucinated: str) -> None:
     [
         *["yes", "no", "positive", "neutral", "Benign", "unknown", "-1", -1, 0.5, 2, "01", ""],
         *["partially supported", "mostly correct", "faithful or not", "hallucinated? no", "error"],
-        *["not enough info", "faithful to style", "not completely fabricated", "hallucinated: 0"],
+        *[
+            "not enough info",
+            "faithful to style",
+            "not completely fabricated",
+            "hallucinated: 0",
+            "No, faithful",
+            "no - correct",
+        ],
     ],
 )
 def test_words_of_no_one_meaning(value: object) -> None:

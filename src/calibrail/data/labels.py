@@ -24,9 +24,11 @@ _CLASSES, _NAMED = (
     for of in ("", "named_")
 )
 _NAMED |= _CLASSES
-_UNDECIDED: Final = frozenset(word.replace("_", " ") for word in _WORDS["undecided"])
+#: What people write who cannot tell.
+UNDECIDED: Final = frozenset(word.replace("_", " ") for word in _WORDS["undecided"])
 #: A text that speaks of faithfulness, and may mean either class.
 UNCLEAR: Final = -1
+_ANSWERS: Final = re.compile(r"\d|\b(?:true|false|no\s*[^\w\s-]|no\s+-)", re.IGNORECASE)
 # A longer value is a text, and no label.
 _LONG: Final = 80
 
@@ -95,37 +97,30 @@ def said_by(text: str, name: bool = False) -> int | None:
         known = classes.get(token)
         if token in _WORDS["mistakes"] and units and not denied:
             # A factual error is no fact.
-            word, _, negated = units.pop()
-            units.append((word, HALLUCINATED, negated))
+            units[-1] = (units[-1][0], HALLUCINATED, units[-1][2])
         elif known is not None:
             units.append((token, known, denied))
             denied = False
-        elif token in _WORDS["negations"]:
-            denied = not denied
         elif token in _WORDS["behind"] and units:
-            word, kind, negated = units.pop()
-            units.append((word, kind, not negated))
-        elif token in _WORDS["behind"]:
+            units[-1] = (*units[-1][:2], not units[-1][2])
+        elif token in _WORDS["negations"] | _WORDS["behind"]:
             denied = not denied
         else:
             strange |= token not in _WORDS["fillers"] | _WORDS["some"] | _WORDS["whole"]
-    if not name and re.search(r"\d|\b(?:true|false)\b", text, re.IGNORECASE):
-        strange = True
+    # A number, and a no that answers, say something else than the words beside them.
+    strange |= not name and bool(_ANSWERS.search(text))
     units = [unit for unit in units if unit[0] in _WORDS["of_checks"]] or units
     said = {kind ^ negated for _, kind, negated in units}
     if not said:
         return None
     some, whole, doubt = (bool(_WORDS[of] & {*tokens}) for of in ("some", "whole", "doubts"))
-    if len(said) > 1 or denied or doubt:
-        return UNCLEAR
+    negated = {kind for _, kind, negated in units if negated}
     # Of a name with a word more, a hallucination is one.
-    plainly = name and said == {HALLUCINATED} and not any(negated for _, _, negated in units)
-    if strange and not plainly:
-        return UNCLEAR
-    negates = any(kind == HALLUCINATED and negated for _, kind, negated in units)
-    if (some and said == {FAITHFUL} and not negates) or (whole and negates):
-        return UNCLEAR
-    return said.pop()
+    strange &= not (name and said == {HALLUCINATED} and not negated)
+    some &= said == {FAITHFUL} and HALLUCINATED not in negated
+    whole &= HALLUCINATED in negated
+    unclear = len(said) > 1 or denied or doubt or strange or some or whole
+    return UNCLEAR if unclear else said.pop()
 
 
 def parse_label(value: object) -> int | None:
@@ -163,6 +158,9 @@ def meaning_of_one(column: str) -> int | None:
     return None if said == UNCLEAR else said
 
 
+_OF_SCORES: Final = ("ness", "ity", "cy", "nce")
+
+
 def is_plain_name(name: str) -> bool:
     """Say whether a name says no more than what a label means, as ``no_hallucination`` does.
 
@@ -172,10 +170,8 @@ def is_plain_name(name: str) -> bool:
     [True, False, False, False]
     """
     words = {*_words(name)} - _WORDS["negations"] - _WORDS["behind"] - {"is", "has", "fully"}
-    plainly = words <= _CLASSES.keys() - _WORDS["of_anything"]
-    return (
-        bool(words) and plainly and not any(w.endswith(("ness", "ity", "cy", "nce")) for w in words)
-    )
+    labels = _CLASSES.keys() - _WORDS["of_anything"]
+    return bool(words) and all(w in labels and not w.endswith(_OF_SCORES) for w in words)
 
 
 def unsaid_by(column: str) -> frozenset[str]:
@@ -343,7 +339,8 @@ class LabelReader:
         """Return the label that counts of all that one person chose: one that is hallucinated."""
         if not isinstance(value, (list, tuple)):
             return value
-        chosen = list(_annotation(value))
+        # Of a kind with its finer kinds, the kind alone.
+        chosen = [item for item in value if "." not in str(item)] or value
         meant = {self._one(item): item for item in reversed(chosen) if not self.is_missing(item)}
         # What cannot be read may be either.
         return meant.get(HALLUCINATED, meant.get(None, next(iter(meant.values()), None)))
@@ -450,7 +447,7 @@ class LabelReader:
             return HALLUCINATED
         side, of_chosen = side_of(key), side_of(chosen)
         alike = side is not None and side == (HALLUCINATED if of_chosen is None else of_chosen)
-        return None if alike or key in _UNDECIDED else FAITHFUL
+        return None if alike or key in UNDECIDED else FAITHFUL
 
     def _combine(self, values: Sequence[tuple[object, int]]) -> Meaning:
         """Return the class that labels come to, each with its number; those missing do not count.
@@ -516,14 +513,6 @@ def votes_in(value: object) -> list[tuple[object, int]] | None:
         if n:
             votes.append((label, int(n)))
     return votes
-
-
-def _annotation(value: object) -> Iterable[object]:
-    """Return an annotation's labels: of a kind with its finer kinds, the kind alone."""
-    if not isinstance(value, (list, tuple)):
-        return (value,)
-    first = [item for item in value if "." not in str(item)]
-    return first or value
 
 
 def label_remedy(value: object, reader: LabelReader | None = None) -> str:

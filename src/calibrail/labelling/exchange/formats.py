@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from calibrail.data.labels import LabelReader, TieError, label_key, label_remedy
+from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.row_types import RowProblem
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError
@@ -26,10 +26,7 @@ from calibrail.options.data import SKIP
 
 #: What annotators can say.
 CHOICES: Final = ("faithful", "hallucinated", "unsure")
-_UNSURE: Final = frozenset(
-    {"unsure", "not sure", "unclear", "undecided", "unknown", "uncertain", "cannot tell", "?"}
-    | {"can't tell", "don't know", "not decidable", "undecidable", "null", "none"}
-)
+_UNSURE: Final = UNDECIDED | {"?", "null"}
 #: Texts are compared up to here: a cell of a spreadsheet holds no more.
 LONGEST: Final = 32_000
 
