@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from calibrail.conformal import fit_rule
 from calibrail.data.example import FAITHFUL, HALLUCINATED
-from calibrail.data.labels import LabelReader
+from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
 from calibrail.data.tables import native
 from calibrail.errors import InputError
@@ -118,6 +118,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             clustered=groups is not None,
         )
         name = str(getattr(y, "name", None) or "y")
+        name = name if is_turned(name) else "y"
         checked, y = validate_data(self, _as_column(X), y, **_CHECKS)
         scores = self._one_column(checked)
         self.classes_, labels = _encoded(y, name)

@@ -195,6 +195,15 @@ def unsaid_by(column: str) -> frozenset[str]:
     return PLAIN & {"true", "false"} if tokens - _WORDS["fillers"] else frozenset()
 
 
+def is_turned(name: str) -> bool:
+    """Say whether a 1 under a name is faithful, or may be either.
+
+    >>> [is_turned(name) for name in ("is_faithful", "thumbs_up", "bad", "reply_7")]
+    [True, True, False, False]
+    """
+    return meaning_of_one(name) == FAITHFUL or "1" in unsaid_by(name)
+
+
 #: Names of a label that say nothing about what it is about: the one label that there is.
 _ANY_LABEL: Final = re.compile(
     r"(?:.*_)?(?:verdict|truth|human|label|labels|annotation|judg[e]?ment|gold|correctness|accuracy)"
