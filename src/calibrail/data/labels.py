@@ -26,6 +26,8 @@ _CLASSES, _NAMED = (
 _NAMED |= _CLASSES
 #: What people write who cannot tell.
 UNDECIDED: Final = frozenset(word.replace("_", " ") for word in _WORDS["undecided"])
+#: Why a 0 or 1 is no label: its column's name may mean either.
+EITHER: Final = "may mean either class"
 #: A text that speaks of faithfulness, and may mean either class.
 UNCLEAR: Final = -1
 _ANSWERS: Final = re.compile(r"\d|\b(?:true|false|no\s*[^\w\s-]|no\s+-)", re.IGNORECASE)
@@ -594,7 +596,7 @@ def read_label(
         raise FieldError("label", "annotators tie", value, remedy, row) from tie
     if label is None and needed:
         value = labels.spelt(value)
-        reason = "may mean either class" if label_key(value) in PLAIN else "not 0 or 1"
+        reason = EITHER if label_key(value) in PLAIN else "not 0 or 1"
         remedy = label_remedy(value, labels)
         if labels.is_missing(value):
             reason, remedy = "missing", f"give every row a {column!r} of 0 or 1"
