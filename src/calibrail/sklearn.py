@@ -13,10 +13,10 @@ from calibrail.conformal import fit_rule
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
-from calibrail.data.tables import native
+from calibrail.data.values import native
 from calibrail.errors import InputError
 from calibrail.options import ReadOptions
-from calibrail.options.fields import one_of
+from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
 
 Polarity = Literal["hallucinated", "faithful"]
@@ -189,15 +189,22 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
 
 
 def _as_column(X: Any) -> Any:  # noqa: N803
-    """Return one-dimensional scores as a column, and all else as it is."""
-    dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
-    return np.asarray(X).reshape(-1, 1) if dimensions == 1 else X
+    """Return one-dimensional scores as a column, and all else as it is but for the precision."""
+    given: Any = X if hasattr(X, "ndim") else np.asarray(X)
+    if hasattr(given, "columns"):
+        for name in given.columns if given.ndim == 2 else ():
+            if small_float(given[name]):
+                given = given.assign(**{name: doubles(given[name])})
+        return given
+    if small_float(given):
+        X = given = doubles(given)  # noqa: N806
+    return np.asarray(X).reshape(-1, 1) if given.ndim == 1 else X
 
 
 def _numbered(groups: Any) -> NDArray[np.int64]:
     """Return the number of each answer's group; one without a group has a number of its own."""
+    values = [native(value) for value in groups]
     try:
-        values = native(groups if hasattr(groups, "tolist") else list(groups))
         return group_numbers(values, len(values))
     except (TypeError, ValueError) as error:
         raise InputError(

@@ -398,7 +398,8 @@ class ColumnReader:
     ) -> None:
         by_row = needs.require or needs.expect or needs.allow_none or columns.labels.spans
         by_row = by_row or len(columns.label_columns) > 1 or columns.marks is not None
-        if by_row or columns.rivals or {ALL_COLUMNS, CHARACTERS} & {*needs.keep}:
+        by_row = by_row or bool(columns.decimals or columns.rivals)
+        if by_row or {ALL_COLUMNS, CHARACTERS} & {*needs.keep}:
             raise NotPlainError
         self._columns, self._needs, self._interpreter = columns, needs, interpreter
         texts = (columns.by_field[field] for field in (*TEXT_FIELDS, "samples"))
