@@ -21,7 +21,7 @@ from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked
 from calibrail.data.traces._tool_export import ANNOTATION, SCORE
-from calibrail.data.values import nested_names, parse_cell, value_at
+from calibrail.data.values import chunks_of, nested_names, parse_cell, text_of, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import cli_or_python, spell_option
@@ -413,6 +413,9 @@ class ColumnMapping:
         Where marks are.
     marks : MarkReader or None
         Reads them, where they are needed.
+    template : str
+        A column by whose name a question may be in it, and that holds the contexts as well; or
+        nothing.
     """
 
     by_field: Mapping[str, str]
@@ -422,6 +425,12 @@ class ColumnMapping:
     beside: tuple[str, ...]
     marked: MarkColumns
     marks: MarkReader | None
+    template: str = ""
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether rows have answers: as a text, or spelt by their sentences."""
+        return not self.present.isdisjoint({"response", "sentences", "answer_id"})
 
     def named_as(self) -> list[str]:
         """Return the tools whose own names all text fields have, if they are all there."""
@@ -471,6 +480,7 @@ def choose_columns(
     marked = mark_columns_of(seen, opened, reading, label_columns, by_sentence=needs.by_sentence)
     by_field = {field: field for field in FIELDS}
     listed: list[str] = []
+    template = ""
     # Answers to be checked need no marks, though a guardrail's own data had some.
     mapping = {
         field: column
@@ -509,6 +519,8 @@ def choose_columns(
             nested=nested,
         )
         by_field |= mapping
+        if "question" not in mapping and _is_template(seen, by_field):
+            template, by_field["question"] = by_field["question"], "question"
     by_field |= {"label": ",".join(label_columns)} | named
     if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
@@ -547,7 +559,28 @@ def choose_columns(
         labels = marks.labels if marks.gives_labels else labels
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
-    return ColumnMapping(by_field, frozenset(present), label_columns, labels, beside, marked, marks)
+    return ColumnMapping(
+        by_field, frozenset(present), label_columns, labels, beside, marked, marks, template
+    )
+
+
+#: Of so many characters a prompt says more than it asks; so many of a chunk are looked for in it,
+#: and fewer would stand anywhere.
+_ASKS, _CHUNK, _SAYS = 1000, 60, 20
+
+
+def _is_template(seen: Seen, by_field: Mapping[str, str]) -> bool:
+    """Say whether the column of questions is a prompt that holds what is to be read, too."""
+    column, contexts = by_field["question"], by_field["contexts"]
+    if column not in NAMES["templates"]["names"].split() or column not in seen.names:
+        return False
+    prompts = seen.values(column)
+    held = 0
+    for prompt, value in zip(prompts, seen.values(contexts), strict=True):
+        text = text_of(prompt) or ""
+        chunks = [chunk.strip()[:_CHUNK] for chunk in chunks_of(value, cells=True) or ()]
+        held += len(text) > _ASKS or any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
+    return 2 * held > len(prompts)
 
 
 def _marks(
