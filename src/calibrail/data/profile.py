@@ -526,7 +526,8 @@ def artefacts(
     for (code, text), column in looked.items():
         values = np.asarray(column, np.float64)
         area, lower, upper = area_of(values, labels, groups, 1.0 - _CHANCE / len(looked))
-        if lower > 0.5 or upper < 0.5:
+        # The words of a topic begin an answer here and there, and give little away.
+        if (lower > 0.5 or upper < 0.5) and not (text and abs(area - 0.5) < _TOPICAL):
             means = (float(values[labels == label].mean()) for label in (1, 0))
             made.append(Artefact(code, text, area, lower, upper, *means))
     return tuple(sorted(made, key=lambda item: -abs(item.auroc - 0.5)))
@@ -607,6 +608,7 @@ _SEPARATES: Final = 0.1
 
 # Of all that is looked for in the look of answers, one or more are found by accident so often.
 _CHANCE: Final = 0.05
+_TOPICAL: Final = 0.02
 
 # Answers that are their own context happen; where so many are, the column is a wrong one.
 _MANY_COPIES: Final = 0.2

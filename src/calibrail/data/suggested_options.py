@@ -30,7 +30,9 @@ _CELLS: Final = 300_000
 _WORDS: Final = {field: words.split() for field, words in NAMES["parts_of_names"].items()}
 
 #: Who speaks in a chat, by the names that files have for them.
-_ROLES: Final = {word: role for role, words in NAMES["roles"].items() for word in words.split()}
+_ROLES: Final[dict[str, str]] = {
+    word: role for role, words in NAMES["roles"].items() for word in words.split()
+}
 
 #: The classes of inference, where what does not follow counts as hallucinated.
 _INFERENCE: Final = {
@@ -197,7 +199,7 @@ def looks(rows: Sequence[Mapping[str, object]]) -> tuple[ColumnLook, ...]:
     made = {name: [value_at(row, name) for row in rows] for name in names}
     counted = dict.fromkeys(name.rpartition(".")[0] for name in names if "." in name)
     for name in counted:
-        votes = [votes_in(value_at(row, name)) for row in rows]
+        votes = [_votes(value_at(row, name), _is_named(name)) for row in rows]
         own = [known.rpartition(".")[2] for known in made if known.rpartition(".")[0] == name][:1]
         twins = [
             other for other in counted if other != name and own and f"{other}.{own[0]}" in made
@@ -209,6 +211,14 @@ def looks(rows: Sequence[Mapping[str, object]]) -> tuple[ColumnLook, ...]:
             items.insert(at, (name, [[label for label, _ in vote or ()] for vote in votes]))
             made = dict(items)
     return tuple(_look(name, values) for name, values in made.items())
+
+
+def _votes(value: object, named: bool) -> list[tuple[object, int]] | None:
+    """Return counted votes, also those of each item of a list that is named after labels."""
+    if not (named and isinstance(value, list) and value):
+        return votes_in(value)
+    each = [votes_in(item) for item in value]
+    return None if None in each else [vote for votes in each for vote in votes or ()]
 
 
 def _look(name: str, values: Sequence[object]) -> ColumnLook:
@@ -304,7 +314,9 @@ def suggest(
     mapping = {field: path for field, path in _by_role(rows, layout).items() if field not in read}
     # Of a chat that is read nothing else is a text.
     taken |= {path.partition(f".{word}.")[0] for path in mapping.values() for word in _ROLES}
-    judged = None if readable or "label" in columns.present else _judged_sentences(layout, columns)
+    judged = (
+        None if readable or "label" in columns.present else _judged_sentences(rows, layout, columns)
+    )
     if judged is not None:
         mapping |= {"sentences": judged[0], "sentence_labels": judged[1].name}
     # Sentences are the answer where there is no other.
@@ -348,8 +360,9 @@ def _by_role(rows: Sequence[Mapping[str, object]], layout: Sequence[ColumnLook])
     every: dict[str, tuple[str, float]] = {}
     for look in layout:
         path, _, what = look.name.rpartition(".")
-        role = _ROLES.get(path.rpartition(".")[2]) if what in ("content", "value") else None
-        if role and "." in path:
+        chat, _, speaker = path.rpartition(".")
+        role = _ROLES.get(speaker) if chat and what in ("content", "value") else None
+        if role and (role != "assistant" or _is_answered(rows, chat)):
             every.setdefault(role, (look.name, look.length))
             last.setdefault(role, f"{path}.-1.{what}")
         elif what == "role" and len(look.values) == 1:
@@ -370,27 +383,45 @@ def _by_role(rows: Sequence[Mapping[str, object]], layout: Sequence[ColumnLook])
     return found
 
 
+def _is_answered(rows: Sequence[Mapping[str, object]], chat: str) -> bool:
+    """Say whether an answer is what most chats end with."""
+    ends = [value_at(row, f"{chat}.-1.{who}") for row in rows for who in ("role", "from")]
+    return 2 * sum(_ROLES.get(str(who)) == "assistant" for who in ends) > len(rows)
+
+
 #: Characters from which on a turn of a chat holds more than a question.
 _TEMPLATE: Final = 500
 
 
 def _judged_sentences(
-    layout: Sequence[ColumnLook], columns: ColumnMapping
+    rows: Sequence[Mapping[str, object]], layout: Sequence[ColumnLook], columns: ColumnMapping
 ) -> tuple[str, ColumnLook] | None:
     """Return the column of an answer's sentences, and where each has its labels or votes."""
     named = [columns.marked.sentences] if columns.marked.sentences else []
-    named += [
-        look.name for look in layout if "sentence" in look.name.lower() and "." not in look.name
-    ]
+    lists = [look for look in layout if look.kind.startswith("list")]
+    named += [k.name for k in lists if "sentence" in k.name.lower() and "." not in k.name]
     for name in named:
         # Labels within the objects, or in a list beside the texts.
         within = [look for look in layout if look.name.startswith(f"{name}.")]
-        for looked in (within, [look for look in layout if look.kind.startswith("list")]):
+        beside = [look for look in lists if _is_beside(rows, look.name, name)]
+        for looked in (within, beside):
             likely = [look for look in looked if look.name != name and _is_of_labels(look)]
             likely.sort(key=lambda look: not _is_named(look.name))
             if likely:
                 return name, likely[0]
     return None
+
+
+def _is_beside(rows: Sequence[Mapping[str, object]], first: str, second: str) -> bool:
+    """Say whether two columns list as much as each other, in half of the rows or more."""
+    pairs = [[_listed(value_at(row, name)) for name in (first, second)] for row in rows]
+    return 2 * sum(one is not None and one == other for one, other in pairs) >= len(rows)
+
+
+def _listed(value: object) -> int | None:
+    """Return how much a value lists, or the list that a text spells; None of anything else."""
+    value = parse_cell(value) if isinstance(value, str) else value
+    return len(value) if isinstance(value, list) else None
 
 
 def _is_of_labels(look: ColumnLook) -> bool:
@@ -426,7 +457,7 @@ def _several_answers(
         return tuple(found)
     if "label" in columns.present:
         return ()
-    meant = {name: _class_named(name, rest) for name, rest in texts.items()}
+    meant = {name: _class_named(name) for name in texts}
     sides = {label for label in meant.values() if label is not None}
     alone = [name for name in aliases_of("response", texts) if meant[name] is None]
     if sides == {HALLUCINATED} and len(alone) == 1:
@@ -463,15 +494,16 @@ _OF_LABELS: Final = (
 )
 
 
-def _class_named(name: str, rest: Sequence[str]) -> int | None:
+def _class_named(name: str) -> int | None:
     """Return the class of an answer by the name of its column."""
     own = "_".join(words_of(name.rpartition(".")[2]))
     if own not in PLAIN and (label := parse_label(own)) is not None:
         return label
     if len(own) > 1 and own in _INFERENCE:
         return _INFERENCE[own]
-    said = {_PAIRS.get(word) for word in rest}
-    return said.pop() if len(said) == 1 else None
+    words = [w for w in words_of(name) if not any(w.startswith(p) for p in _WORDS["response"])]
+    meant = {_PAIRS.get(word) for word in words}
+    return meant.pop() if len(meant) == 1 else None
 
 
 def _by_length(
@@ -540,13 +572,14 @@ def _labels(
     if "label" in columns.present and there:
         return _meanings(there[0], options)
     used = {columns.by_field[field] for field in columns.present}
-    candidates = [
-        look for look in layout if 2 <= len(look.values) <= _CLASSES and look.name not in used
-    ]
+    few = [look for look in layout if len(look.values) > 0 and look.name not in used]
+    candidates = [look for look in few if len(look.values) > 1]
     named = [look for look in candidates if _is_named(look.name)]
-    if not (named or candidates):
+    # The first rows of a sorted file may be of one class.
+    of_one = [k for k in few if _is_named(k.name) and parse_label(k.values[0]) is not None]
+    if not (named or of_one or candidates):
         return Suggestion(options)
-    chosen = (named or candidates)[0]
+    chosen = (named or of_one or candidates)[0]
     return _meanings(chosen, options | {"label_column": chosen.name})
 
 
@@ -582,7 +615,11 @@ def inferred_classes(values: Sequence[str]) -> str | None:
     True
     """
     classes = {value: _INFERENCE.get(re.sub(r"[\s_-]+", "_", label_key(value))) for value in values}
-    return _spelt(classes) if {*classes.values()} == {FAITHFUL, HALLUCINATED} else None
+    # SNLI writes a dash where people did not agree.
+    meant = {value: label for value, label in classes.items() if value.strip() != "-"}
+    if {*meant.values()} != {FAITHFUL, HALLUCINATED}:
+        return None
+    return ",".join([_spelt(meant), *(f"{value}=skip" for value in classes if value not in meant)])
 
 
 def _spelt(classes: Mapping[str, int | None]) -> str:

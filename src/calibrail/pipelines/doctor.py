@@ -229,10 +229,13 @@ def diagnose(
     how_labels = opened.columns.labels.described()
     unclear = holds_others(how_labels, opened.n_examples + opened.n_filtered)
     exported = opened.export is not None
+    known = _as_published(opened)
     advice = Suggestion({})
     if not scored:
         advice = suggest(first.head, layout, first.columns, labelled, exported=exported)
-    if unclear and (classes := map_to_fill(how_labels)) is not None:
+    if known is not None:
+        advice = known
+    elif unclear and (classes := map_to_fill(how_labels)) is not None:
         spelt = ",".join(f"{value}={name}" for value, name in classes.items())
         inferred = inferred_classes(list(classes))
         reason = "classes" if inferred is None else "inference"
@@ -321,18 +324,30 @@ _NO_KIND: Final = frozenset(
 )
 
 
+def _as_published(opened: Reading) -> Suggestion | None:
+    """Return what reads a public data set, by its columns, whose labels are numbers or flags."""
+    labels, known = opened.columns.labels, known_as(opened.fields)
+    if known is None or labels.is_explicit:
+        return None
+    described = labels.described()
+    values = {item["value"].lower() for item in described["values"]}
+    values |= {item["value"] for item in (described["others"] or {"values": ()})["values"]}
+    options = known["options"]
+    classes = dict(pair.split("=") for pair in options.get("label_map", "").split(",") if pair)
+    if not values <= (classes.keys() if classes else PLAIN) or (classes and values <= PLAIN):
+        return None
+    return Suggestion(options, "inferred" if classes else "public", str(known["name"]))
+
+
 def _other_direction(opened: Reading, kinds: Mapping[str, NDArray[np.int64]]) -> Suggestion:
     """Return what turns labels of 0 and 1, where other columns say that they mean the opposite."""
     labels = opened.columns.labels
     read = {item["value"].lower() for item in labels.described()["values"]}
-    if labels.is_explicit or labels.named is not None or not read <= PLAIN:
+    column = _names_errors_of_faithful(kinds)
+    if labels.is_explicit or labels.named is not None or not read <= PLAIN or not column:
         return Suggestion({})
-    if (known := known_as(opened.fields)) is not None:
-        return Suggestion(known["options"], "public", str(known["name"]))
-    if column := _names_errors_of_faithful(kinds):
-        flag, value = labels.turned()
-        return Suggestion({flag.strip("-").replace("-", "_"): value}, "kinds", column)
-    return Suggestion({})
+    flag, value = labels.turned()
+    return Suggestion({flag.strip("-").replace("-", "_"): value}, "kinds", column)
 
 
 def _artefacts(survey: profile.Survey, copies: NDArray[np.int64]) -> tuple[profile.Artefact, ...]:
