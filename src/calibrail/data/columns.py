@@ -287,7 +287,7 @@ def mark_columns_of(
     found |= named
     if "sentences" in found and "sentence_labels" not in found:
         parallel = aliases_of("sentence_labels", names) or [
-            name for name in label_columns[:1] if _is_parallel(seen, name, found["sentences"])
+            name for name in label_columns[:1] if is_parallel(seen, name, found["sentences"])
         ]
         found |= {"sentence_labels": parallel[0]} if parallel else {}
     # Of JSON lines a later row can have a column that the first rows lack.
@@ -312,7 +312,7 @@ def _holds_sentences(value: object) -> bool:
     return bool(given_in(value, None))
 
 
-def _is_parallel(seen: Seen, name: str, sentences: str) -> bool:
+def is_parallel(seen: Seen, name: str, sentences: str) -> bool:
     """Say whether half of the rows or more list as many labels as sentences."""
     rows = [row for row in seen.rows[:_LOOKED_AT] if value_at(row, sentences) is not None]
     fitting = 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calibrail.data.aliases import NAMES, aliases_of
-from calibrail.data.columns import ColumnMapping
+from calibrail.data.columns import ColumnMapping, Seen, is_parallel
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
 from calibrail.data.labels import NO, PLAIN, YES, label_key, parse_label, votes_in
 from calibrail.data.traces._tool_export import SCORE
@@ -397,31 +397,19 @@ def _judged_sentences(
     rows: Sequence[Mapping[str, object]], layout: Sequence[ColumnLook], columns: ColumnMapping
 ) -> tuple[str, ColumnLook] | None:
     """Return the column of an answer's sentences, and where each has its labels or votes."""
-    named = [columns.marked.sentences] if columns.marked.sentences else []
+    seen, named = Seen(rows), [columns.marked.sentences] if columns.marked.sentences else []
     lists = [look for look in layout if look.kind.startswith("list")]
     named += [k.name for k in lists if "sentence" in k.name.lower() and "." not in k.name]
     for name in named:
         # Labels within the objects, or in a list beside the texts.
         within = [look for look in layout if look.name.startswith(f"{name}.")]
-        beside = [look for look in lists if _is_beside(rows, look.name, name)]
+        beside = [look for look in lists if is_parallel(seen, look.name, name)]
         for looked in (within, beside):
             likely = [look for look in looked if look.name != name and _is_of_labels(look)]
             likely.sort(key=lambda look: not _is_named(look.name))
             if likely:
                 return name, likely[0]
     return None
-
-
-def _is_beside(rows: Sequence[Mapping[str, object]], first: str, second: str) -> bool:
-    """Say whether two columns list as much as each other, in half of the rows or more."""
-    pairs = [[_listed(value_at(row, name)) for name in (first, second)] for row in rows]
-    return 2 * sum(one is not None and one == other for one, other in pairs) >= len(rows)
-
-
-def _listed(value: object) -> int | None:
-    """Return how much a value lists, or the list that a text spells; None of anything else."""
-    value = parse_cell(value) if isinstance(value, str) else value
-    return len(value) if isinstance(value, list) else None
 
 
 def _is_of_labels(look: ColumnLook) -> bool:
@@ -479,19 +467,6 @@ def _apart(name: str) -> tuple[str, ...]:
         for word in words_of(name)
         if not any(word.startswith(part) for part in (*_WORDS["response"], *_WORDS["no_model"]))
     )
-
-
-#: Words of a label's name, or of a text's, that are no model's.
-_OF_LABELS: Final = (
-    "label",
-    "hallucinat",
-    "faithful",
-    "verdict",
-    "annotation",
-    "is",
-    "text",
-    "gold",
-)
 
 
 def _class_named(name: str) -> int | None:

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from calibrail.data import duplicates, profile
 from calibrail.data.columns import Needs
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.labels import PLAIN
+from calibrail.data.labels import PLAIN, label_key
 from calibrail.data.reading import Reading, holds_others, map_to_fill, read, read_needed
 from calibrail.data.sentences import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source, names_of, reusable
@@ -330,13 +330,12 @@ def _as_published(opened: Reading) -> Suggestion | None:
     if known is None or labels.is_explicit:
         return None
     described = labels.described()
-    values = {item["value"].lower() for item in described["values"]}
-    values |= {item["value"] for item in (described["others"] or {"values": ()})["values"]}
-    options = known["options"]
-    classes = dict(pair.split("=") for pair in options.get("label_map", "").split(",") if pair)
-    if not values <= (classes.keys() if classes else PLAIN) or (classes and values <= PLAIN):
+    others = (described["others"] or {"values": ()})["values"]
+    values = {label_key(item["value"]) for item in (*described["values"], *others)}
+    reason = "inferred" if "label_map" in known["options"] else "public"
+    if not values <= set(known["values"].split()) or (reason == "inferred" and values <= PLAIN):
         return None
-    return Suggestion(options, "inferred" if classes else "public", str(known["name"]))
+    return Suggestion(known["options"], reason, known["name"])
 
 
 def _other_direction(opened: Reading, kinds: Mapping[str, NDArray[np.int64]]) -> Suggestion:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents.calibrate_sections import without_options
 from calibrail.report.documents.data import export_facts
-from calibrail.report.messages import say, say_each
+from calibrail.report.messages import environment, say, say_each
 
 #: What asks for it. A policy that removes everything keeps every promise, so that something must be
 #: kept.
@@ -278,35 +279,8 @@ def _written(diagnosis: Json) -> str:
 
 def _recipe(diagnosis: Json) -> str:
     """Return the lines that write a row for each answer of a row, with its label and its group."""
-    answers = {item["response"]: item["label"] for item in diagnosis["answers"]}
     inputs = diagnosis["inputs"]
     source = repr(inputs[0] if len(inputs) == 1 else inputs) if inputs else "DATA"
-    by_column = any(isinstance(label, str) for label in answers.values())
-    return _LINES.format(
-        answers=answers,
-        written=_written(diagnosis),
-        source=source,
-        keep=", keep=(label,)" if by_column else "",
-        key=diagnosis["answers"][0]["key"],
-        label="row.columns[label]" if by_column else "label",
-    )
-
-
-#: What writes them, for a shell.
-_LINES: Final = """\
-python - <<'END'
-import json
-from hashlib import sha256
-from calibrail.data import read
-
-answers = {answers}
-with open({written!r}, "w", encoding="utf-8") as out:
-    for column, label in answers.items():
-        how = dict(mapping={{"response": column}}, require=("response",), labelled=False{keep})
-        for row in read({source}, **how):
-            shared = " ".join(row.contexts) or row.question or row.id
-            made = {{"id": f"{{row.id}}/{{column}}", {key!r}: {label}}}
-            made["group"] = sha256(shared.encode()).hexdigest()[:12]
-            made |= {{"question": row.question, "contexts": row.contexts}}
-            print(json.dumps(made | {{"response": row.response}}), file=out)
-END"""
+    lines = files("calibrail.report").joinpath("templates/rows.py.j2").read_text("utf-8")
+    names = {"source": source, "written": _written(diagnosis)}
+    return environment().from_string(lines).render({**diagnosis, **names})
