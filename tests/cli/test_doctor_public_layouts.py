@@ -218,6 +218,51 @@ LAYOUTS: Final[dict[str, tuple[str, Make]]] = {
             "label_2": "faithful",
         },
     ),
+    "votes counted for each sentence": (
+        "jsonl",
+        lambda i, c, good, made, bad: {
+            "doc": c,
+            "sentences": [
+                {"sentence": good, "votes": {"yes": 3, "no": 0}},
+                {"sentence": made if bad else good, "votes": {"yes": 3 - 2 * bad, "no": 2 * bad}},
+            ],
+        },
+    ),
+    "snli": (
+        "jsonl",
+        lambda i, c, good, made, bad: {
+            "gold_label": "contradiction" if bad else "-" if i == 4 else "entailment",
+            "sentence1": c,
+            "sentence2": made if bad else good,
+            "annotator_labels": ["neutral", "entailment", "entailment"],
+        },
+    ),
+    "inference as hugging face numbers it": (
+        "jsonl",
+        lambda i, c, good, made, bad: {
+            "premise": c,
+            "hypothesis": made if bad else good,
+            "label": 1 + i // 2 % 2 if bad else 0,
+        },
+    ),
+    "a column for each system, labelled by what it is": (
+        "csv",
+        lambda i, c, good, made, bad: {
+            "document": c,
+            "PtGen": good,
+            "TConvS2S": made if bad else good,
+            "PtGen_factual": 1,
+            "TConvS2S_factual": int(not bad),
+        },
+    ),
+    "a prompt that holds all": (
+        "csv",
+        lambda i, c, good, made, bad: {
+            "prompt": f"Answer the question.\n\nContext: {c}\n\nQuestion: What of dam {i}?",
+            "completion": made if bad else good,
+            "is_hallucinated": bad,
+        },
+    ),
     "a chat of any length": (
         "jsonl",
         lambda i, c, good, made, bad: {
@@ -300,7 +345,7 @@ def test_the_advice_reads_every_label(
     assert [item.label for item in examples] == [int(BAD in item.response) for item in examples]
     n_bad = sum(BAD in item.response for item in examples)
     assert (seen["n_hallucinated"], seen["usable"]) == (n_bad, len(examples))
-    assert n_bad >= N // 2 and len(examples) >= N and len(examples) > n_bad
+    assert n_bad >= N // 2 and len(examples) >= N - 1 and len(examples) > n_bad
     assert all(item.contexts and "word" in item.contexts[0] for item in examples)
     if "chat" in name:
         assert all(re.search(r"dam (number )?\d", item.question) for item in examples)

@@ -1,5 +1,6 @@
 """Column resolution: texts, labels, spans."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -567,6 +568,7 @@ def choose_columns(
 #: Of so many characters a prompt says more than it asks; so many of a chunk are looked for in it,
 #: and fewer would stand anywhere.
 _ASKS, _CHUNK, _SAYS = 1000, 60, 20
+_HEADING: Final = re.compile(NAMES["templates"]["heading"])
 
 
 def _is_template(seen: Seen, by_field: Mapping[str, str]) -> bool:
@@ -579,7 +581,8 @@ def _is_template(seen: Seen, by_field: Mapping[str, str]) -> bool:
     for prompt, value in zip(prompts, seen.values(contexts), strict=True):
         text = text_of(prompt) or ""
         chunks = [chunk.strip()[:_CHUNK] for chunk in chunks_of(value, cells=True) or ()]
-        held += len(text) > _ASKS or any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
+        holds = any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
+        held += holds or len(text) > _ASKS or _HEADING.search(text) is not None
     return 2 * held > len(prompts)
 
 

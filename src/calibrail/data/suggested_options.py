@@ -322,7 +322,7 @@ def suggest(
     # Sentences are the answer where there is no other.
     apart = {"response"} if judged is not None or "sentences" in columns.present else set[str]()
     for field in TEXT_FIELDS:
-        if field in read or field in mapping:
+        if field in read or field in mapping or (field == "question" and columns.template):
             continue
         taken |= {*mapping.values()}
         texts = [look.name for look in layout if _is_text(look) and _is_free(look.name, taken)]
@@ -462,11 +462,8 @@ def _key(name: str, rest: Sequence[str]) -> str:
 
 def _apart(name: str) -> tuple[str, ...]:
     """Return what tells a column from others that hold the same: a model's name, or a number."""
-    return tuple(
-        word
-        for word in words_of(name)
-        if not any(word.startswith(part) for part in (*_WORDS["response"], *_WORDS["no_model"]))
-    )
+    parts = (*_WORDS["response"], *_WORDS["no_model"])
+    return tuple(word for word in words_of(name) if not word.startswith(parts))
 
 
 def _class_named(name: str) -> int | None:
@@ -476,8 +473,9 @@ def _class_named(name: str) -> int | None:
         return label
     if len(own) > 1 and own in _INFERENCE:
         return _INFERENCE[own]
-    words = [w for w in words_of(name) if not any(w.startswith(p) for p in _WORDS["response"])]
-    meant = {_PAIRS.get(word) for word in words}
+    parts = (*_WORDS["response"], "hypothes", "statement")
+    words = [word for word in words_of(name) if not word.startswith(parts)]
+    meant = {_PAIRS.get(word, _INFERENCE.get(word)) for word in words}
     return meant.pop() if len(meant) == 1 else None
 
 
