@@ -283,9 +283,7 @@ class Diagnosis(Shown, Record):
 
 
 #: What an answer may have apart from what it says, by a pattern; and what else is looked at.
-_LOOKS: Final = {
-    code: re.compile(pattern, re.IGNORECASE) for code, pattern in patterns("look").items()
-}
+_LOOKS: Final = {code: re.compile(pattern) for code, pattern in patterns("look").items()}
 _OF_LETTERS: Final = ("lower_case_start", "capitals")
 
 
@@ -309,7 +307,7 @@ _COPY: Final = 2
 
 
 class Survey:
-    """The memory of one pass over n examples: about 250 bytes each, and no text.
+    """The memory of one pass over n examples: about 400 bytes each, and of texts two words.
 
     Parameters
     ----------
