@@ -38,7 +38,7 @@ def document(diagnosis: Json) -> parts.Document:
             item["guarantee"],
             f"{item['needed']:,}",
             f"{item['available']:,}",
-            "yes" if item["possible"] else "too few",
+            "yes" if item["possible"] else say("doctor.to_label", item),
         )
         for item in diagnosis["supports"]
     ]
@@ -221,7 +221,8 @@ def _calibrations(diagnosis: Json) -> list[str]:
             # A row that is a sentence is no answer.
             return by_sentence
     if (alpha := _lowest_alpha(diagnosis["supports"])) is None:
-        return by_sentence or [say("doctor.label_more")]
+        fewest = min(item["to_label"] for item in diagnosis["supports"])
+        return by_sentence or [say("doctor.label_more", n=fewest)]
     starts = _calibrating(diagnosis, diagnosis["numeric_columns"])
     whole = [f"{start} --alpha {alpha:g} -o run" for start in starts]
     return [*whole, *(f"or, sentence by sentence: {step}" for step in by_sentence)]
