@@ -447,7 +447,6 @@ def columns_of(**columns: Any) -> dict[str, list[Any]]:
                 f"{name} must hold one value per answer; got an array of shape {tuple(shape)}"
             )
         cells = native(_cells(values))
-        cells = cells if isinstance(cells, list) else [native(cell) for cell in values]
         listed[name] = [cell[0] if isinstance(cell, list) and shape else cell for cell in cells]
     _same_length(listed)
     return listed

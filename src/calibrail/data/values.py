@@ -318,8 +318,8 @@ _CUT_OFF: Final = re.compile(
 _PRINTED: Final = {
     "pandas": r"<\w+Array>\s.*|\w*Index\(.*\)|\d+ .*\n.*dtype: [^\n]+",
     "torch": r"tensor\(.*\)",
-    "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{].*\b(?:array|str_)\(.*[\]}]"
-    r"|\[(?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|\.\.\.).*\]",
+    "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{(].*\b(?:array|str_)\(.*[\]})]"
+    r"|[\[{(](?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|\.\.\.).*[\]})]",
     "Python": r"(?:list|tuple|set|frozenset|deque|\w*dict_\w+)\(\s*[\[({].*\)"
     r"|\{[^:']*'[^:]*\}|\[\w[\w.]*\((?=.*').*\)\]",
 }
@@ -540,7 +540,7 @@ def _spelt(text: str, mark: str) -> float | None:
     text = text.strip()
     if text in _FLAGS:
         return float(_FLAGS[text])
-    number = text.removesuffix("%").strip().replace("\u2212", "-")
+    number = text.removesuffix("%").strip().translate({0x2212: "-", 0x66B: "."})
     number = re.sub(r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))", "", number)
     readings = set()
     for decimals, group in ((".", ","), (",", ".")):
