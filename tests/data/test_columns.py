@@ -39,8 +39,8 @@ def test_mapping_overrides_single_fields(write: Write) -> None:
 
 def test_what_cannot_be_guessed_is_named_alone_with_the_columns(write: Write) -> None:
     said = r"cannot tell which columns hold question, contexts \(found: response in 'answer'\)"
-    with pytest.raises(DataError, match=rf"{said}\. Columns seen: prompt, answer\..*ragas"):
-        read(write({"prompt": "q", "answer": "r"}))
+    with pytest.raises(DataError, match=rf"{said}\. Columns seen: ask, answer\..*ragas"):
+        read(write({"ask": "q", "answer": "r"}))
     said = r"cannot tell which column holds response \(found: question in 'q', contexts in 'doc'\)"
     with pytest.raises(DataError, match=said):
         read(write({"q": "q", "doc": "c", "mine": "r"}), mapping={"question": "q"})

@@ -33,10 +33,12 @@ from calibrail.data.spans import MarkColumns, looks_marked
 from calibrail.data.traces._tool_export import ANNOTATION, SCORE
 from calibrail.data.values import (
     ABSENT,
+    chunks_of,
     column_value,
     nested_names,
     number_in,
     parse_cell,
+    text_of,
     value_at,
 )
 from calibrail.errors import DataError, InputError
@@ -338,7 +340,7 @@ def mark_columns_of(
     found |= named
     if "sentences" in found and "sentence_labels" not in found:
         parallel = aliases_of("sentence_labels", names) or [
-            name for name in label_columns[:1] if _is_parallel(seen, name, found["sentences"])
+            name for name in label_columns[:1] if is_parallel(seen, name, found["sentences"])
         ]
         found |= {"sentence_labels": parallel[0]} if parallel else {}
     # Of JSON lines a later row can have a column that the first rows lack.
@@ -363,7 +365,7 @@ def _holds_sentences(value: object) -> bool:
     return bool(given_in(value, None))
 
 
-def _is_parallel(seen: Seen, name: str, sentences: str) -> bool:
+def is_parallel(seen: Seen, name: str, sentences: str) -> bool:
     """Say whether half of the rows or more list as many labels as sentences."""
     rows = [row for row in seen.rows[:_LOOKED_AT] if value_at(row, sentences) is not None]
     fitting = 0
@@ -494,6 +496,9 @@ class ColumnMapping:
         Further columns whose texts are numbers that are parted by another mark than a point.
     rivals : tuple of LabelReader
         Read further columns that say what the label is, which may not contradict it.
+    template : str
+        A column by whose name a question may be in it, and that holds the contexts as well; or
+        nothing.
     """
 
     by_field: Mapping[str, str]
@@ -505,6 +510,12 @@ class ColumnMapping:
     marks: MarkReader | None
     decimals: Mapping[str, str]
     rivals: tuple[LabelReader, ...] = ()
+    template: str = ""
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether rows have answers: as a text, or spelt by their sentences."""
+        return not self.present.isdisjoint({"response", "sentences", "answer_id"})
 
     def named_as(self) -> list[str]:
         """Return the tools whose own names all text fields have, if they are all there."""
@@ -574,6 +585,7 @@ def choose_columns(
     marked = mark_columns_of(seen, opened, reading, label_columns, by_sentence=needs.by_sentence)
     by_field = {field: field for field in FIELDS}
     listed: list[str] = []
+    template = ""
     # Answers to be checked need no marks, though a guardrail's own data had some.
     mapping = {
         field: column
@@ -614,6 +626,8 @@ def choose_columns(
         by_field |= mapping
         if "response" not in mapping and reading.preset is None:
             _require_no_prediction(seen, by_field["response"], source)
+        if "question" not in mapping and _is_template(seen, by_field):
+            template, by_field["question"] = by_field["question"], "question"
     by_field |= {"label": ",".join(label_columns)} | named
     if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
@@ -660,7 +674,16 @@ def choose_columns(
     rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
     kept = frozenset(present)
     return ColumnMapping(
-        by_field, kept, label_columns, labels, beside, marked, marks, decimals, rivals
+        by_field,
+        kept,
+        label_columns,
+        labels,
+        beside,
+        marked,
+        marks,
+        decimals,
+        rivals,
+        template,
     )
 
 
@@ -679,6 +702,27 @@ def _require_no_prediction(seen: Seen, response: str, source: str) -> None:
                 f"{source}: the response may be in {name!r}, beside which {response!r} may be the "
                 f"right answer; choose one with {option()}, e.g. {option({'response': name})}"
             )
+
+
+#: Of so many characters a prompt says more than it asks; so many of a chunk are looked for in it,
+#: and fewer would stand anywhere.
+_ASKS, _CHUNK, _SAYS = 1000, 60, 20
+_HEADING: Final = re.compile(NAMES["templates"]["heading"])
+
+
+def _is_template(seen: Seen, by_field: Mapping[str, str]) -> bool:
+    """Say whether the column of questions is a prompt that holds what is to be read, too."""
+    column, contexts = by_field["question"], by_field["contexts"]
+    if column not in NAMES["templates"]["names"].split() or column not in seen.names:
+        return False
+    prompts = seen.values(column)
+    held = 0
+    for prompt, value in zip(prompts, seen.values(contexts), strict=True):
+        text = text_of(prompt) or ""
+        chunks = [chunk.strip()[:_CHUNK] for chunk in chunks_of(value, cells=True) or ()]
+        holds = any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
+        held += holds or len(text) > _ASKS or _HEADING.search(text) is not None
+    return 2 * held > len(prompts)
 
 
 def _marks(

@@ -98,24 +98,30 @@ def _require_shallow(text: str, value: object) -> None:
     raise JsonLimitError(_TOO_DEEP)
 
 
-# Names are listed this deep, and this many of one row: tables may be wide; and so many messages.
+# Names are listed this deep, and this many of one row: tables may be wide.
 _DEPTH: Final = 5
 _LISTED: Final = 1000
-_MESSAGES: Final = 6
+
+#: Names of who speaks in a message, and of what is said, as OpenAI and ShareGPT have them.
+_SPEECH: Final = (("role", "content"), ("from", "value"))
 
 
 def value_at(values: Mapping[str, object], column: str) -> object:
     """Return what a row holds under a column, which may be a path of names and positions.
 
     A column of that very name wins. On the way down, a name is looked up in every element of a
-    list, a number is a position in it, and a cell of JSON text is what it spells. A name may hold
-    points itself. What is not there is None.
+    list, a number is a position in it, from its end where it is negative, and a cell of JSON text
+    is what it spells. Of messages the name of a speaker is a list of theirs. A name may hold points
+    itself. What is not there is None.
 
     >>> row = {"meta": {"label": 1}, "annotations": [{"label": "good"}, {"label": "bad"}]}
     >>> value_at(row, "meta.label"), value_at(row, "annotations.label"), value_at(row, "a.b")
     (1, ['good', 'bad'], None)
     >>> value_at({"attributes": {"input.value": "q"}}, "attributes.input.value")
     'q'
+    >>> chat = [{"role": "user", "content": "q"}, {"role": "tool", "content": "c"}]
+    >>> [value_at({"turns": chat}, f"turns.{path}") for path in ("user.-1.content", "-1.role")]
+    ['q', 'tool']
     """
     if column in values or "." not in column:
         return values.get(column)
@@ -135,13 +141,30 @@ def _down(value: object, parts: list[str]) -> object:
                 if (name := ".".join(parts[position:end])) in value:
                     return _down(value[name], parts[end:])
             return None
-        if isinstance(value, list) and part.isdecimal():
-            value = value[int(part)] if int(part) < len(value) else None
+        if isinstance(value, list) and part.removeprefix("-").isdecimal():
+            place = int(part)
+            value = value[place] if -len(value) <= place < len(value) else None
+        elif isinstance(value, list) and (speaker := _speaker_key(value)) and part not in value[0]:
+            value = [item for item in value if item.get(speaker) == part] or None
         elif isinstance(value, list):
             return [_down(item, parts[position:]) for item in value]
         else:
             return None
     return value
+
+
+def _speaker_key(items: list[Any]) -> str | None:
+    """Return the name of who speaks in each of some messages; None where they are none."""
+    return next(
+        (
+            who
+            for who, what in _SPEECH
+            if items
+            and all(isinstance(item, Mapping) and who in item for item in items)
+            and any(what in item for item in items)
+        ),
+        None,
+    )
 
 
 def _parsed(cell: str) -> object:
@@ -178,11 +201,12 @@ def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[st
             yield path
         if not below or not isinstance(inner, Mapping):
             continue
-        if isinstance(opened, list) and {"role", "content"} <= inner.keys():
-            # Of messages each has its place.
-            for place, item in enumerate(opened[:_MESSAGES]):
-                if isinstance(item, Mapping):
-                    yield from _names(item, f"{path}.{place}.", 1)
+        if isinstance(opened, list) and (speaker := _speaker_key(opened)):
+            # Of messages each speaker's are together.
+            yield from (
+                f"{path}.{who}.{dict(_SPEECH)[speaker]}"
+                for who in dict.fromkeys(str(item[speaker]) for item in opened)
+            )
             continue
         yield from _names(inner, f"{path}.", depth - 1)
 

@@ -150,7 +150,7 @@ def _why_none(beside: Beside, opened: Reading) -> str | None:
     """Return why there is no baseline at all; None where there may be some."""
     if beside is None:
         return NOT_ASKED
-    texts = "response" in opened.columns.present
+    texts = opened.columns.holds_answers
     return NO_TEXTS if beside is baselines_beside and not texts else None
 
 
