@@ -16,6 +16,7 @@ from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.tables import number_array, string_array
 from calibrail.engine import score_examples, score_parts
+from calibrail.engine.distributed import say_once
 from calibrail.engine.local import concat_tables, table_of_columns
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.scored_answers import Sample
@@ -37,6 +38,7 @@ from calibrail.scores.base import (
     Score,
     learns,
     require_sentences,
+    try_out,
 )
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.registry import BASELINES, ColumnScore, ScoreSpec, build, key_of, parse_specs
@@ -487,7 +489,15 @@ def score_by_parts(
     """
     detectors = resolve_unlearnt(scores)
     examples = open_source(source, reading, detectors, labelled=False)
-    return score_parts(examples, detectors, take, progress=progress), examples
+    return _said(score_parts(examples, detectors, take, progress=progress), detectors), examples
+
+
+def _said(table: ScoreTable, detectors: Iterable[Score]) -> ScoreTable:
+    """Return the table, having said which judges were given up."""
+    for score in detectors:
+        if (why := try_out(score, ())) is not None:
+            say_once(f"{key_of(score)}: {why}")
+    return table
 
 
 #: Columns that say which sentence a row is: its number, from 1, and its characters in the answer.
@@ -601,7 +611,7 @@ def score_sentences_by_parts(
         if progress is not None:
             progress(bisect_right(ends, n) - 1)
 
-    return score_parts(sentences(), detectors, placed, progress=told), examples
+    return _said(score_parts(sentences(), detectors, placed, progress=told), detectors), examples
 
 
 def columns_of_places(rows: Sequence[_Place]) -> dict[str, pa.Array]:
