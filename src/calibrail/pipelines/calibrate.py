@@ -440,10 +440,11 @@ def _thresholds(
         # Its own threshold plays no part.
         promise = replace(promise, allow_flag_all=True)
     # Thresholds by a column rest on one answer of each group already.
-    clusters = sample.groups if promise.clustered and names is None else None
-    rule = fit_rule(
-        sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
-    )
+    clusters = sample.clusters if promise.clustered and names is None else None
+    with sample.labels_to_add():
+        rule = fit_rule(
+            sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
+        )
     if not requirement.risks:
         return rule, None
     # The guardrail flags at value + tolerance, so that is what the risks are tested on.

@@ -73,7 +73,7 @@ class DecisionCounts:
     ) -> None:
         self._by, self._once, self._share = by, once, share
         self._finder = CopyFinder(columns)
-        self._rows: list[tuple[int, int, int, str | None, str | None]] = []
+        self._rows: list[tuple[str, float, int, int, str | None, str | None]] = []
         self._left: list[tuple[bool, float, bool, bool, bool]] = []
         #: All of these answers, whichever count.
         self.looked_at = data_reuse.TestSetFingerprint()
@@ -90,10 +90,9 @@ class DecisionCounts:
         score = nan if decision.score is None else decision.score
         self.looked_at.add(example, decision.score)
         self._finder.add(example)
-        lot = independence.tie_break_key(int(example.digest(), 16), score, label)
         stopped = (outcome != "pass") + (outcome == "flag")
         name = None if self._by is None else group_name(example.columns.get(self._by))
-        self._rows.append((lot, label, stopped, example.group, name))
+        self._rows.append((example.told_by, score, label, stopped, example.group, name))
         if self._share is not None:
             self._add_sentences(example, decision, self._share)
         else:
@@ -126,9 +125,11 @@ class DecisionCounts:
 
     def finish(self) -> None:
         """Find the copies, once all answers are added, and what is left of every answer."""
-        lots, labels, outcomes, groups, names = zip(*self._rows, strict=True)
-        self.copies = self._finder.finish()
-        self._lots, self._labels = np.array(lots, np.uint64), np.array(labels, np.int8)
+        told_by, scores, labels, outcomes, groups, names = zip(*self._rows, strict=True)
+        self.copies, self._labels = self._finder.finish(), np.array(labels, np.int8)
+        self._lots = independence.tie_break_keys(
+            self.looked_at.digests, self._labels, told_by.__getitem__, [np.array(scores)]
+        )
         self._outcomes = np.array(outcomes, np.int8)
         self._stopped = self._outcomes > 0
         self._groups = merge_groups(group_numbers(groups, self.n_answers), self.copies.groups)
