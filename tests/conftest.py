@@ -67,6 +67,15 @@ def real_data() -> Path:
     return folder
 
 
+@pytest.fixture
+def as_command_line() -> Iterator[None]:
+    """Let messages name options and next steps as a command line does."""
+    from calibrail.options.fields import cli_spelling
+
+    with cli_spelling():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_endpoint_of_this_machine() -> Iterator[None]:
     """Keep tests away from the keys, the endpoints and the answer cache of who runs them."""

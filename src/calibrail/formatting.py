@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,6 +93,10 @@ def spoken_time(seconds: float) -> str:
 _Values = TypeVar("_Values", float, "NDArray[np.float64]")
 
 
+#: Names of thresholds in JSON.
+_EDGES: Final = ("threshold", "shared_threshold", "pass_below", "flag_above", "weighted_threshold")
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How values and thresholds of a score are shown.
@@ -140,6 +144,18 @@ class Scale:
     def in_column(self, value: float | None) -> float | None:
         """Return a value as the column holds it; None without a column or a value."""
         return None if self.column is None or value is None else self.shown(value)
+
+    def beside(self, content: Any) -> Any:
+        """Return JSON with ``column_NAME``, the user's number, beside each threshold."""
+        if self.column is None:
+            return content
+        if isinstance(content, list | tuple):
+            return [self.beside(item) for item in content]
+        if not isinstance(content, Mapping):
+            return content
+        edges = {f"column_{name}": content[name] for name in _EDGES if name in content}
+        edges = {name: self.in_column(value) for name, value in edges.items()}
+        return {name: self.beside(value) for name, value in content.items()} | edges
 
     def text(self, value: float | None, none: str = "none") -> str:
         """Return a value with four significant digits as the user knows it, or a word for None."""

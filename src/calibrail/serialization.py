@@ -1,11 +1,12 @@
 """Frozen dataclasses to JSON and back."""
 
+import json
 import math
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, TextIO, Union, get_args, get_origin, get_type_hints
 
 from calibrail.errors import InputError
 
@@ -66,6 +67,20 @@ class Record:
             raise InputError(
                 f"the {cls.__name__.lower()} has a missing or an unknown field: {error}"
             ) from error
+
+
+def encodable_json(text: str, stream: TextIO, *, indent: int | None = None) -> str:
+    r"""Return JSON as a stream's encoding can hold it: escaped where that lacks a character.
+
+    >>> import io
+    >>> encodable_json('{"id": "né"}', io.TextIOWrapper(io.BytesIO(), "ascii"))
+    '{"id": "n\\u00e9"}'
+    """
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(json.loads(text), indent=indent)
+    return text
 
 
 def plain(value: Any) -> Any:

@@ -133,7 +133,7 @@ def test_compare_and_score(answers: Path, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     names = pq.read_table(tmp_path / "scores.parquet").column_names
-    assert names == ["id", "group", "label", "length"]
+    assert names == ["id", "group", "label", "row", "length"]
 
 
 def test_doctor_reports_without_writing(answers: Path, tmp_path: Path) -> None:

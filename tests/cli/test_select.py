@@ -33,6 +33,7 @@ def test_select_releases_prints_and_writes(guardrail: Path, tmp_path: Path) -> N
     said = "".join(done.stdout.split())
     assert f"Releasetheanswersthat{tmp_path / 'released.jsonl'}says" in said
     nothing = {"released": False, "score": None, "p_value": None}
+    nothing |= {"column": "detector", "column_value": None}
     assert lines[-1] == {"id": "row-201", **nothing, "row": 201}
     assert [line["row"] for line in lines] == list(range(1, 202))
     cutoff = max(line["p_value"] for line in lines if line["released"])

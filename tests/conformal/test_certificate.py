@@ -210,3 +210,17 @@ def test_limits_that_are_just_met_are_met() -> None:
     made = certify_counts(counts, Requirement(max_fpr=0.1, min_coverage=0.9))
     met = Requirement(max_fpr=made.fpr_at_most, min_coverage=made.coverage_at_least)
     assert certify_counts(counts, met).verdict == "certified"
+
+
+@pytest.mark.parametrize(
+    ("counts", "limit", "code"),
+    [
+        ((290, 300, 20, 400), 0.1, "limits_kept"),
+        ((290, 300, 200, 400), 0.1, "limit_missed"),
+        ((28, 30, 2, 40), 0.1, "limits_unsettled"),
+        ((28, 30, 2, 40), None, "no_limit"),
+    ],
+)
+def test_a_reason_has_a_code(counts: tuple[int, ...], limit: float | None, code: str) -> None:
+    asked = Requirement(min_coverage=0.9, max_fpr=limit)
+    assert certify_counts(ClassCounts(*counts), asked).to_dict()["reason_code"] == code

@@ -165,6 +165,7 @@ NUMPY, CUT = "a list as numpy prints it", "a list that is cut off"
         (str([np.str_("a."), np.str_("b.")]), NUMPY),
         ("[{'text': 'a'}\n {'text': 'b'}]", NUMPY),
         ("['a', 'b', ...]", NUMPY),
+        ("{'text': ['a' 'b']}", NUMPY),
         (str(pd.Series(["a.", "b."])), "a list as pandas prints it"),
         (str(pd.Series(["a."] * 100)), "a list as pandas prints it"),
         (repr(pd.Index(["a.", "b."])), "a list as pandas prints it"),

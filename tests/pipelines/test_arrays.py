@@ -33,7 +33,7 @@ def test_arrays_and_a_file_of_them_give_the_same_report(tmp_path: Path) -> None:
     turned = calibrate(scores=-SCORES, higher="faithful", **given, **asked)
     assert from_file.report.test == from_arrays.report.test
     assert from_file.calibration_examples == from_arrays.calibration_examples
-    assert turned.calibration.threshold == from_file.calibration.threshold
+    assert turned.calibration.threshold == -from_file.calibration.threshold
     from_columns = calibrate(columns, "column:column=score,higher=hallucinated", **asked)
     assert from_columns.report.test == from_file.report.test
 
@@ -104,6 +104,8 @@ def test_indexes_of_other_rows_are_refused_by_name(index: Any) -> None:
         ({"scores": SCORES, "labels": LABELS, "score": "rad"}, "not both"),
         ({"scores": SCORES, "labels": LABELS, "higher": "better"}, "higher must be"),
         ({"source": "example:facts", "higher": "faithful"}, "without"),
+        ({"scores": SCORES, "labels": pd.Series(LABELS, name="is_faithful")}, "1 = hallucinated"),
+        ({"scores": SCORES, "labels": pd.Series(LABELS == 0, name="thumbs_up")}, "'thumbs_up'"),
     ],
 )
 def test_what_is_no_column_of_numbers_is_refused(given: dict[str, Any], message: str) -> None:

@@ -66,6 +66,7 @@ def test_fresh_rows_with_the_numbers_of_others_are_all_kept(
     result = certified(guardrail, csv(tmp_path / "b.csv", scores(seed=1)))
     assert result.n_seen_before == 0 and result.certificate.coverage.n == 500
     assert (result.verdict, result.freshness) == ("certified", "new")
+    assert result.to_dict()["reason_code"] == "limits_kept"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,7 @@ def test_the_calibration_data_comes_back_in_another_dress(
     result = certified(guardrail, writer(tmp_path / name, change(scores())))
     assert result.n_seen_before == guardrail.calibration.n
     assert (result.verdict, result.freshness) == ("inconclusive", "calibration data")
+    assert result.to_dict()["reason_code"] == "calibration_data"
     assert "this is the data that the guardrail was calibrated on" in result.certificate.reason
 
 
@@ -164,6 +166,7 @@ def test_rows_that_are_alike_cannot_be_told_apart(tmp_path: Path) -> None:
     result = certified(then, fresh, by="label")
     assert result.n_seen_before == 0 and result.certificate.coverage.n == 500
     assert (result.verdict, result.freshness) == ("inconclusive", "unknown")
+    assert result.to_dict()["reason_code"] == "unknown_data"
     assert "cannot be told whether these rows set the threshold" in result.certificate.reason
     assert result.groups is not None
     assert all(item.certificate.verdict != "certified" for item in result.groups.values())

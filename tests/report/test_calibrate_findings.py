@@ -19,6 +19,8 @@ from calibrail.report.messages import say
 from tests.measured import measure
 from tests.report.reports import report
 
+pytestmark = pytest.mark.usefixtures("as_command_line")
+
 
 def few_distinct(hallucinated: list[float], faithful: list[float], alpha: float) -> str:
     """Return the warning of a score that calibration and test part share value by value."""

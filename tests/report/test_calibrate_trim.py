@@ -23,6 +23,8 @@ from calibrail.report.markdown import render_junit
 from calibrail.serialization import plain
 from tests.sentence_answers import marked_rows
 
+pytestmark = pytest.mark.usefixtures("as_command_line")
+
 SPEC = "column:column=scores,higher=hallucinated"
 
 

@@ -23,6 +23,8 @@ from calibrail.report.messages import (
 )
 from tests.test_architecture import modules
 
+pytestmark = pytest.mark.usefixtures("as_command_line")
+
 #: Topics whose codes are computed, e.g. ``warning.{code}``: evaluation chooses them.
 COMPUTED = re.compile(r"^([a-z_]+)\.([a-z_]+_)?$")
 

@@ -18,6 +18,8 @@ from calibrail.report import Document, print_document
 from calibrail.report.document import Table, TableColumn
 from calibrail.report.documents import calibrate, certify, doctor
 
+pytestmark = pytest.mark.usefixtures("as_command_line")
+
 Says = Callable[[Mapping[str, Any]], Document]
 
 

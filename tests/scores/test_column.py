@@ -81,6 +81,7 @@ def test_the_same_number_is_the_same_score_however_it_is_given(cell: Any) -> Non
         ("0,875", 0.875),
         ("\u22120,5", -0.5),
         ("12,5 %", 0.125),
+        ("\u0661\u066b\u0665", 1.5),
     ],
 )
 def test_numbers_of_other_spellings(cell: Any, value: float) -> None:

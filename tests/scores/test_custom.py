@@ -272,7 +272,7 @@ def confidence(example: Example) -> float:
 def test_one_in_which_higher_means_faithful_decides_in_its_own_numbers() -> None:
     score = CustomScore(confidence, higher="faithful")
     run = calibrate("example:facts", score, alpha=0.2)
-    assert run.calibration.threshold < 0
+    assert run.calibration.threshold > 100 > 0 > run.rule.calibration.threshold
     decision = run.freeze(score=score).check(response="x y", contexts=["a b"])
     assert decision.column_value == 100.0
     assert decision.reason.startswith("confidence 100 is at most the threshold 100.")

@@ -1,6 +1,5 @@
 """The typer app and main()."""
 
-import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +8,15 @@ from typing import Final
 import typer
 
 from calibrail.cli import monitor
-from calibrail.cli.output import FAILURE, USAGE, CommandHelp, GroupHelp
+from calibrail.cli.output import (
+    FAILURE,
+    USAGE,
+    CommandHelp,
+    GroupHelp,
+    degrade_output,
+    listened_to,
+    note,
+)
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.options.fields import cli_spelling
 from calibrail.working_folder import working_folder
@@ -63,16 +70,16 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors that calibrail raises on purpose print without a traceback."""
+    degrade_output()
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):
             app()
     except CalibrailError as error:
-        typer.echo(f"error: {error}", err=True)
+        note(f"error: {error}")
         wrong = isinstance(error, InputError) and not isinstance(error, TooFewExamplesError)
         sys.exit(USAGE if wrong else FAILURE)
-    except BrokenPipeError:
-        # The reader of our output (head, a pager) has gone: nothing is wrong, and the interpreter
-        # must not try to flush into the closed pipe when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError as error:
+        with listened_to():
+            raise error
         sys.exit(FAILURE)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
 from calibrail.options.fields import setting
+from calibrail.serialization import encodable_json
 
 if TYPE_CHECKING:
     from calibrail.data.reading import Reading
@@ -109,7 +112,8 @@ class Showing:
             What the document takes beside the content.
         """
         if self.json and not silent:
-            typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+            text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+            echo(encodable_json(text, sys.stdout, indent=2))
         silent = silent or self.json
         if isinstance(words, list):
             if not silent:
@@ -117,7 +121,7 @@ class Showing:
                     from calibrail.report.markdown import bullets
 
                     words = list(bullets(words))
-                typer.echo("\n".join(words))
+                echo("\n".join(words))
         elif self.page or not silent:
             self._say(words, content, details, names or {}, silent=silent)
         for item in filter(None, notes):
@@ -137,9 +141,10 @@ class Showing:
 
         document = build_document(kind, content, **details).naming(**names)
         if self.markdown and not silent:
-            typer.echo(render_comment(document), nl=False)
+            echo(render_comment(document), nl=False)
         elif not silent:
-            print_document(document, Console(highlight=False, soft_wrap=False))
+            with listened_to():
+                print_document(document, Console(highlight=False, soft_wrap=False))
         for path in self.page:
             with writing(path, "--page"):
                 write_page(document, path)
@@ -171,7 +176,36 @@ def command_line() -> str:
 
 def note(message: str) -> None:
     """Say something that is not the result."""
-    typer.echo(message, err=True)
+    echo(message, err=True)
+
+
+def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print a text for whoever still reads."""
+    with listened_to():
+        # Named, the stream is written to as it is: an ASCII one would get UTF-8 otherwise.
+        typer.echo(text, sys.stderr if err else sys.stdout, nl=nl)
+
+
+@contextmanager
+def listened_to() -> Iterator[None]:
+    """Go on in silence where whoever read what is printed (head, a pager) has gone."""
+    try:
+        yield
+    except (BrokenPipeError, SystemExit):
+        # rich would end the process there.
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                # The interpreter must not try to flush into the closed pipe when it ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def degrade_output() -> None:
+    """Let consoles show a replacement for what their encoding does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def say(code: str, **parameters: Any) -> str:

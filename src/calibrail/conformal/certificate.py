@@ -180,6 +180,8 @@ class Certificate(Record):
         class, or no limit on false alarms was set.
     flips : FlipTolerance or None
         How many wrong labels a ``certified`` survives; None for other verdicts.
+    reason_code : str
+        What ``reason`` says: of `REASON_CODES`, ``no_limit``, or why a verdict was taken back.
     """
 
     verdict: Verdict
@@ -193,6 +195,7 @@ class Certificate(Record):
     confidence: float
     needed: Mapping[str, int | None]
     flips: FlipTolerance | None = None
+    reason_code: str = ""
 
 
 def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate:
@@ -381,7 +384,7 @@ def _decide(
         _Side(_CATCHES, coverage, coverage.upper, at_least, required),
         _Side(_FLAGS, fpr, fpr.lower, at_most, limit, least=False),
     ]
-    verdict, reason = _concluded(sides, confidence, " and ", _NO_MAX_FPR)
+    verdict, code, reason = _concluded(sides, confidence, " and ", _NO_MAX_FPR)
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
     if verdict == "inconclusive":
         if not sides[0].kept:
@@ -391,7 +394,8 @@ def _decide(
         elif not sides[1].kept:
             needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
     ends = at_least, at_most, required, limit
-    return Certificate(verdict, reason, coverage, fpr, *ends, confidence, needed)
+    measured = coverage, fpr, *ends, confidence, needed
+    return Certificate(verdict, reason, *measured, reason_code=code)
 
 
 #: Of a share: how its limit is missed, what it is called, and how its limit is kept.
@@ -420,6 +424,12 @@ _TOUCHES: Final = (
     "the share of faithful answers touched",
     "touches at most {} of faithful answers",
 )
+#: What the bounds show of all limits that were set, by verdict.
+REASON_CODES: Final[Mapping[Verdict, str]] = {
+    "certified": "limits_kept",
+    "rejected": "limit_missed",
+    "inconclusive": "limits_unsettled",
+}
 #: Why nothing is certified without a limit.
 _NO_MAX_FPR: Final = (
     "no limit on false alarms was set, so nothing can be certified; give one with --max-fpr"
@@ -464,9 +474,10 @@ class _Side(NamedTuple):
 
 def _concluded(
     sides: Sequence[_Side], confidence: float, joint: str, unlimited: str
-) -> tuple[Verdict, str]:
-    """Return the verdict about several shares, with the reason in words."""
+) -> tuple[Verdict, str, str]:
+    """Return the verdict about several shares, with the reason as a code and in words."""
     verdict: Verdict = "inconclusive"
+    code = ""
     if any(side.broken for side in sides):
         verdict = "rejected"
         missed = [
@@ -481,7 +492,7 @@ def _concluded(
         ends = [f"at {'least' if side.least else 'most'} {percent(side.proving)}" for side in sides]
         reason = f"with {percent(confidence)} confidence it {claims} (shown: {', '.join(ends)})"
     elif any(side.limit is None for side in sides):
-        reason = unlimited
+        code, reason = "no_limit", unlimited
     else:
         unsettled = (
             side.beside(
@@ -492,7 +503,7 @@ def _concluded(
             if not side.kept
         )
         reason = "; ".join(unsettled)
-    return verdict, f"{reason[0].upper()}{reason[1:]}."
+    return verdict, code or REASON_CODES[verdict], f"{reason[0].upper()}{reason[1:]}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -690,7 +701,7 @@ def certify_trimming(
     keeps = _Side(_KEEPS, measured, bounds.mean_bound(shares, refuting).upper, kept_at_least, least)
     spares = _Side(_TOUCHES, fpr, touched, at_most, limit, least=False)
     sides = [frees, keeps] if limit is None else [frees, keeps, spares]
-    verdict, reason = _concluded(sides, confidence, "; ", _NO_MIN_KEPT)
+    verdict, code, reason = _concluded(sides, confidence, "; ", _NO_MIN_KEPT)
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
     if verdict == "inconclusive":
         if not frees.kept:
@@ -705,6 +716,7 @@ def certify_trimming(
     return TrimCertificate(
         verdict=verdict,
         reason=reason,
+        reason_code=code,
         coverage=coverage,
         fpr=fpr,
         coverage_at_least=at_least,

@@ -303,6 +303,10 @@ class Calibration(Record):
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
         return flags_under(self.undefined, values, self.threshold, tolerance)
 
+    def as_known(self, negated: bool) -> "Calibration | NegatedCalibration":
+        """Return the calibration in the numbers of a score that is kept ``negated``."""
+        return NegatedCalibration(self) if negated else self
+
     @property
     def share_below(self) -> float:
         """Share of new hallucinated examples that lies below the threshold, on average."""
@@ -520,6 +524,53 @@ def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
         least,
         n,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NegatedCalibration:
+    """A calibration in the numbers of a score of which a higher value means faithful.
+
+    Takes and gives such numbers: what is at the threshold or below it is flagged. All else is that
+    of the calibration that decides, in which scores are negated.
+
+    Attributes
+    ----------
+    kept : Calibration
+        What decides.
+    """
+
+    kept: Calibration
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "kept"), name)
+
+    def __repr__(self) -> str:
+        about = ("rank", "n", "alpha", "guarantee", "delta", "n_undefined", "undefined", "flag_all")
+        shown = ", ".join(f"{name}={getattr(self.kept, name)!r}" for name in about)
+        return f"Calibration(threshold={self.threshold!r}, {shown}, higher='faithful')"
+
+    @property
+    def threshold(self) -> float:
+        """A response is flagged at this score or below; ``inf`` flags everything."""
+        return 0.0 - self.kept.threshold
+
+    @property
+    def scores(self) -> Floats:
+        """Defined calibration scores, sorted ascending."""
+        return np.asarray(0.0 - self.kept.scores[::-1])
+
+    def flags(self, values: ArrayLike, tolerance: float = 0.0) -> Bools:
+        """Return which responses are not passed."""
+        return self.kept.flags(0.0 - np.asarray(values, np.float64), tolerance)
+
+    def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> Floats:
+        """Return the conformal p-values of defined scores."""
+        return self.kept.p_value(0.0 - np.asarray(values, np.float64), tolerance)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the calibration's file holds, with threshold and scores in these numbers."""
+        edge = None if self.kept.flag_all else self.threshold
+        return self.kept.to_dict() | {"threshold": edge, "scores": self.scores.tolist()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

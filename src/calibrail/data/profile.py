@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
 from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example, GivenSentence
+from calibrail.data.labels import EITHER
 from calibrail.data.reading import holds_others, what_is_held
 from calibrail.data.sentences import (
     NumberLook,
@@ -521,6 +522,8 @@ def findings(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "nothing_usable", {}
     if facts.quarantined:
         yield "quarantined", {}
+    if any((field, reason) == ("label", EITHER) for field, reason, _ in facts.reasons):
+        yield "label_means_either", {}
     yield from _of_labels(facts)
     if facts.usable:
         yield from _of_classes(facts)

@@ -299,6 +299,7 @@ class Reading:
         self.filtered: Counter[str] = Counter()
         self._codes: set[str] = set()
         self.origin, self.export = opened.origin, opened.export
+        self.class_names = opened.class_names
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._opened, self._reading = opened, reading
         needs = needs.keeping(fields, self.columns)
@@ -312,7 +313,8 @@ class Reading:
         self._names: set[str] | None = None
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if narrow is not None:
-            names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
+            labels = (*self.columns.label_columns, *(item.column for item in self.columns.rivals))
+            names = (*self.columns.by_field.values(), *labels, *needs.keep)
             self._names = {*names} - {CHARACTERS}
             items = batch_rows(narrow(columns=self._names))
         self._gatherer: Gatherer | None = None

@@ -68,6 +68,8 @@ class RowParser:
             labels, needed = self.columns.labels, self.needs.labelled and of_answer
             label = read_label(labels, stored, by_field["label"], needed=needed)
             sentences = None if marks is None else marks.sentences(given, response)
+            if isinstance(label, int):
+                self.columns.require_agreement(label, row)
             if isinstance(label, str) or sentences == SKIP:
                 return Filtered(row.number, f"label left out on request ({SKIP})", row.file)
             example = Example(

@@ -37,14 +37,14 @@ def load_json(text: str) -> object:
     ValueError
         It is not JSON.
     JsonLimitError
-        It holds a number of more digits than Python will parse, or is nested more than `DEPTH`
-        deep.
+        It holds a number of more digits than Python will parse, or two values under one name, or is
+        nested more than `DEPTH` deep.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_object)
     except RecursionError as error:
         raise JsonLimitError(_TOO_DEEP) from error
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, JsonLimitError):
         raise
     except ValueError as error:
         digits = sys.get_int_max_str_digits()
@@ -54,6 +54,16 @@ def load_json(text: str) -> object:
         escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
         return json.loads(escaped.decode("utf-16", "replace"))
     return value
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object; refuse one that says two things under one name."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        for name, value in pairs:
+            if made[name] != value:
+                raise JsonLimitError(f"an object that names {name!r:.60} twice, with two values")
+    return made
 
 
 def load_literal(text: str) -> object:
@@ -294,8 +304,8 @@ _CUT_OFF: Final = re.compile(
 _PRINTED: Final = {
     "pandas": r"<\w+Array>\s.*|\w*Index\(.*\)|\d+ .*\n.*dtype: [^\n]+",
     "torch": r"tensor\(.*\)",
-    "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{].*\b(?:array|str_)\(.*[\]}]"
-    r"|\[(?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|\.\.\.).*\]",
+    "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{(].*\b(?:array|str_)\(.*[\]})]"
+    r"|[\[{(](?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|\.\.\.).*[\]})]",
     "Python": r"(?:list|tuple|set|frozenset|deque|\w*dict_\w+)\(\s*[\[({].*\)"
     r"|\{[^:']*'[^:]*\}|\[\w[\w.]*\((?=.*').*\)\]",
 }
@@ -516,7 +526,7 @@ def _spelt(text: str, mark: str) -> float | None:
     text = text.strip()
     if text in _FLAGS:
         return float(_FLAGS[text])
-    number = text.removesuffix("%").strip().replace("\u2212", "-")
+    number = text.removesuffix("%").strip().translate({0x2212: "-", 0x66B: "."})
     number = re.sub(r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))", "", number)
     readings = set()
     for decimals, group in ((".", ","), (",", ".")):

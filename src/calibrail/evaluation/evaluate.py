@@ -280,10 +280,12 @@ class Report(Shown, Record):
             "confidence": self.requirement.confidence,
             "unit": promise.unit,
         }
-        scale = Scale.of(self.score)
+        content, scale = Record.to_dict(self), Scale.of(self.score)
         if scale.column is not None:
             beside["column_threshold"] = scale.in_column(self.threshold)
-        return Record.to_dict(self) | beside
+        for name in ("by_group", "three_way", "risks", "shift", "attainable"):
+            content[name] = scale.beside(content[name])
+        return content | beside
 
     def to_json(self) -> str:
         """Return the report as strict JSON text; the same report gives the same bytes."""

@@ -10,6 +10,7 @@ from typing import Any, Final, Self, cast
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.group_thresholds import columns_of_groups, reads_length
+from calibrail.conformal.threshold import NegatedCalibration
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import read
@@ -138,9 +139,12 @@ class Guardrail(Shown):
         return None if self.origin is None else self.origin.signature
 
     @property
-    def calibration(self) -> Calibration:
-        """The threshold with its guarantee and calibration scores; with groups, the fallback."""
-        return self.rule.calibration
+    def calibration(self) -> Calibration | NegatedCalibration:
+        """The threshold with its guarantee and calibration scores; with groups, the fallback.
+
+        In the numbers of the score as its user knows it; ``rule`` holds those that decide.
+        """
+        return self.rule.calibration.as_known(self.scale.negated)
 
     @property
     def judge(self) -> DecisionRule:

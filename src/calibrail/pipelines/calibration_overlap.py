@@ -94,7 +94,7 @@ class Fresh:
         self._now, self._digests_now = KnownBy(), list[int]()
         score = None if guardrail is None else guardrail.score
         self._score = score if isinstance(score, ColumnScore) else None
-        scores = np.array(guardrail.calibration.scores if guardrail else (), np.float64)
+        scores = np.array(guardrail.rule.calibration.scores if guardrail else (), np.float64)
         self._scores_then = scores[np.isfinite(scores)]
         self._exact_then = set(_rounded(self._scores_then, _EXACT).tolist())
         self._scores_now: list[float] = []
@@ -205,7 +205,7 @@ def revised(
     """Return what a change leaves of a certificate, and of those of groups."""
 
     def left(item: Certificate) -> Certificate:
-        names = ("verdict", "reason", "flips")
+        names = ("verdict", "reason", "reason_code", "flips")
         return replace(item, **change({name: getattr(item, name) for name in names}))
 
     if groups is not None:
@@ -236,5 +236,10 @@ def without_proof(certificate: Mapping[str, Any], freshness: Freshness) -> Mappi
     if freshness == "declared":
         reason = f"{certificate['reason']} {say('certify.declared_fresh')}"
         return {**certificate, "reason": reason}
-    reason = withheld(freshness)
-    return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}
+    code = "calibration_data" if freshness == "calibration data" else "unknown_data"
+    return {**certificate, **withdrawn_for(code, withheld(freshness))}
+
+
+def withdrawn_for(code: str, reason: str) -> dict[str, Any]:
+    """Return what is left of a certificate that is taken back for a reason."""
+    return {"verdict": "inconclusive", "reason": reason, "reason_code": code, "flips": None}

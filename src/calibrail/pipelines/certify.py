@@ -336,7 +336,9 @@ def certify(
         measured = risk_bounds(frozen_risks, counts, level)
         verdict = risk_verdict(measured)
         reason = risks_reason(verdict, measured)
-        certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
+        certificate = replace(
+            certificate, verdict=verdict, reason=reason, reason_code="risks", flips=None
+        )
     n_assumed = tally.n_sharing if independent else 0
     reason = " ".join(filter(None, (certificate.reason, assumed(n_assumed))))
     certificate = replace(certificate, reason=reason)

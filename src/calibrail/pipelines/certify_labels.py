@@ -14,7 +14,7 @@ import numpy as np
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Bound, Certificate, GroupVerdict
 from calibrail.conformal.bounds import exact_bound
-from calibrail.conformal.certificate import Verdict
+from calibrail.conformal.certificate import REASON_CODES, Verdict
 from calibrail.conformal.sequential.forecast import LabelsLeft, labels_left
 from calibrail.conformal.sequential.sequential_test import SequentialCertificate
 from calibrail.errors import InputError, file_errors
@@ -232,6 +232,7 @@ def certify_labels(
     certificate = Certificate(
         reason=words.reason(made.to_dict(), labels),
         needed=_needed(made, expect),
+        reason_code=REASON_CODES[made.verdict],
         **{name: getattr(made, name) for name in (*both, "min_coverage", "max_fpr", "confidence")},
     )
     certificate, _ = revised(certificate, None, partial(without_proof, freshness=freshness))

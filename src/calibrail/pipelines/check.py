@@ -43,6 +43,7 @@ from calibrail.report.messages import say
 from calibrail.scores.base import Score, try_out
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
+from calibrail.serialization import encodable_json
 
 _FAILED: Final = b"failed"
 
@@ -231,7 +232,7 @@ def check_source(
                 (outcome, line), place = item
                 line = f"{line[:-1]}, {json.dumps(_where(*place), ensure_ascii=False)[1:]}"
                 outcomes[outcome] += 1
-            file.write(line + "\n")
+            file.write((line if output is not None else encodable_json(line, file)) + "\n")
         if progress is not None:
             progress(outcomes.total())
     return outcomes

@@ -41,7 +41,12 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 from calibrail.options import Promise
-from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, revised_report
+from calibrail.pipelines.calibration_overlap import (
+    ALIKE,
+    KnownBy,
+    revised_report,
+    withdrawn_for,
+)
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before
 from calibrail.serialization import Record
@@ -390,8 +395,7 @@ def certificate_after_reuse(certificate: Mapping[str, Any], earlier: Earlier) ->
     looks = to_report_rows(earlier)
     if not exceeds_reuse_limit(earlier):
         return {**certificate, "reason": f"{certificate['reason']} {few_looked_before(looks)}"}
-    reason = looked_before(looks)
-    return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}
+    return {**certificate, **withdrawn_for("looked_before", looked_before(looks))}
 
 
 def look_at_report(

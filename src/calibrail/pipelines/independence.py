@@ -18,7 +18,7 @@ from calibrail.errors import InputError
 from calibrail.evaluation import Report, Sample
 from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import spell_option
-from calibrail.pipelines.calibration_overlap import revised_report
+from calibrail.pipelines.calibration_overlap import revised_report, withdrawn_for
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import assumed_apart
 from calibrail.report.messages import say
@@ -43,8 +43,10 @@ def settled(certificate: Mapping[str, Any], n_alike: int, *, assumed: bool) -> d
         return {**certificate, "reason": f"{certificate['reason']} {assumed_apart(n_alike)}"}
     if certificate["verdict"] == "inconclusive":
         return dict(certificate)
-    reason = say("verdict.rows_alike", n_alike=n_alike)
-    return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}
+    return {
+        **certificate,
+        **withdrawn_for("rows_alike", say("verdict.rows_alike", n_alike=n_alike)),
+    }
 
 
 def settled_report(report: Report) -> Report:

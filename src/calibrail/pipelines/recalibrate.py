@@ -17,7 +17,7 @@ from calibrail.conformal.sequential.audited_calibration import AuditedScores
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.outputs import refuse_other
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.formatting import Shown
+from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
 from calibrail.guardrail.decision_rule import shown_within
 from calibrail.guardrail.file import DataRecord, FrozenConfig, Headline, write_file
@@ -212,6 +212,12 @@ def recalibrate(
     calibration = audited_calibration.calibrate_audited(answers, promise, grid)
     verdict = audited_calibration.audited_verdict(answers, calibration, required, grid)
     level = float(required.confidence)
+    thresholds = {
+        "old": plain(float(rule.calibration.threshold)),
+        "new": plain(float(calibration.threshold)),
+    }
+    scale = Scale.of(config.score.model_dump())
+    shown = {name: scale.in_column(value) for name, value in thresholds.items()}
     content = {
         "schema": SCHEMA,
         "old": config.digest,
@@ -219,10 +225,8 @@ def recalibrate(
         "promise": promise.to_dict(),
         "before": config.promise.to_dict(),
         "labels": _labels(folder, sample, taken, choices.since),
-        "threshold": {
-            "old": plain(float(rule.calibration.threshold)),
-            "new": plain(float(calibration.threshold)),
-        },
+        "threshold": thresholds,
+        **({} if scale.column is None else {"column_threshold": shown}),
         "rank": calibration.rank,
         "n": calibration.n,
         "n_open_missed": getattr(calibration, "n_open", 0),

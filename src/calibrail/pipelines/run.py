@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.argument_checks import Bools, Floats
+from calibrail.conformal.threshold import NegatedCalibration
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import dataset, example, outputs, sources, splits
 from calibrail.data.reading import read
 from calibrail.errors import CalibrailError, DataError, file_errors
 from calibrail.evaluation import Report
-from calibrail.formatting import Shown
+from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import file, runtime
 from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
 from calibrail.options import ReadOptions, fields
@@ -271,9 +272,12 @@ class Run(Shown):
         return (self.report.to_dict(),)
 
     @property
-    def calibration(self) -> Calibration:
-        """Threshold, rank, guarantee and sorted calibration scores; with groups, the fallback's."""
-        return self.rule.calibration
+    def calibration(self) -> Calibration | NegatedCalibration:
+        """Threshold, rank, guarantee and sorted calibration scores; with groups, the fallback's.
+
+        In the numbers of the score as its user knows it; ``rule`` holds those that decide.
+        """
+        return self.rule.calibration.as_known(Scale.of(self.spec.model_dump()).negated)
 
     @property
     def verdict(self) -> str:

@@ -21,7 +21,7 @@ from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
-from calibrail.formatting import Shown
+from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.options import Promise, ReadOptions, Release, SelectionMethod
@@ -94,6 +94,7 @@ class BatchSelection(Shown):
     n_seen_before: int
     source: str
     part: Mapping[str, Any] | None = None
+    scale: Scale = field(default_factory=Scale)
     places: tuple[Mapping[str, Any], ...] = ()
     seen: Mapping[int, Decision] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
@@ -160,13 +161,24 @@ class BatchSelection(Shown):
 
         Calibration examples, which count nowhere else, are ``seen_before`` and not released.
         """
-        names = ("id", "released", "score", "p_value")
+        names: tuple[str, ...] = ("id", "released", "score", "p_value")
         p_values = np.where(np.isnan(self.scores), np.nan, self.selection.p_values)
         columns = plain([self.ids, self.selection.released, self.scores, p_values])
+        about: dict[str, Any] = {}
+        if self.scale.column is not None:
+            names = (*names, "column", "column_value")
+            columns += [[self.scale.column] * len(self.ids), plain(self.scale.shown(self.scores))]
+            about = {"column": self.scale.column, "column_value": None}
         cells = zip(*columns, self.places, strict=True)
         rows = [dict(zip(names, row, strict=True)) | dict(place) for *row, place in cells]
         for at, item in sorted(self.seen.items()):
-            nothing = {"released": False, "score": None, "p_value": None, "seen_before": True}
+            nothing = {
+                "released": False,
+                "score": None,
+                "p_value": None,
+                "seen_before": True,
+                **about,
+            }
             rows.insert(at, {"id": item.id, **nothing, **item.place})
         return rows
 
@@ -320,7 +332,7 @@ def select_decided(
     InputError
         As for ``select``.
     """
-    guardrail, calibration = batch.guardrail, batch.guardrail.calibration
+    guardrail, calibration = batch.guardrail, batch.guardrail.rule.calibration
     decided = list(decisions)
     seen = {at: item for at, item in enumerate(decided) if item.cause.code == "seen_before"}
     decided = [item for at, item in enumerate(decided) if at not in seen]
@@ -376,6 +388,7 @@ def select_decided(
         n_errors=int(failed.sum()),
         n_seen_before=batch.n_seen_before,
         source=source,
+        scale=guardrail.scale,
         places=places,
         seen=seen,
     )

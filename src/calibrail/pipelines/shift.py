@@ -162,6 +162,7 @@ def shift(
     if not results:
         raise failures[0]
     spec = scored[0].specs[scored[0].keys[0]]
+    scale = Scale.of(spec)
     judged = drifts.judge_drift(results, promise.alpha, requirement.confidence)
     content = {
         "schema": SCHEMA,
@@ -174,7 +175,8 @@ def shift(
         "undefined": promise.undefined,
         "split": {"by": split.by, "time": split.time, "test": split.test is not None},
         "tests": [
-            {**item, "sentence": sentence(item, promise.alpha, Scale.of(spec))} for item in judged
+            scale.beside({**item, "sentence": sentence(item, promise.alpha, scale)})
+            for item in judged
         ],
         "left_out": len(failures),
         "data": {

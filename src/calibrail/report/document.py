@@ -32,7 +32,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 #: What a command writes as JSON, or a part of it.
 Json = Mapping[str, Any]
@@ -404,6 +404,8 @@ class Document:
         Where the headline is one.
     summary : str
         What the headline means, in a sentence or two.
+    rule : str
+        What decides, in a sentence, where a result is shown in a few lines.
     lead : sequence of Bullet
         The few questions that the document answers first, each a title with its answer.
     brief : str, optional
@@ -433,6 +435,7 @@ class Document:
     headline: str = ""
     verdict: Verdict = ""
     summary: str = ""
+    rule: str = ""
     lead: Sequence[Bullet] = ()
     brief: str | None = None
     tiles: Sequence[Tile] = ()
@@ -463,7 +466,7 @@ class Document:
             for name, value in names.items()
         }
         named, other = (
-            re.sub(r"\b[A-Z]+\b", lambda word: words.get(word[0], word[0]), step)
+            _STAND_IN.sub(lambda word: words.get(word[0], word[0]), step)
             for step in (self.next_step, self.alternative)
         )
         return replace(self, next_step=named, alternative=other)
@@ -471,6 +474,10 @@ class Document:
     def steps_and_commands(self) -> list[tuple[str, str]]:
         """Return the next step and its alternative: each without its command, and that command."""
         return [_step_and_command(step) for step in (self.next_step, self.alternative) if step]
+
+
+#: A word in capitals that is no part of a name, such as RUN.csv.
+_STAND_IN: Final = re.compile(r"(?<![\w./])[A-Z]+(?![\w/]|\.\w)")
 
 
 def all_blocks(blocks: Iterable[Block | None]) -> Iterator[Block]:

@@ -1,5 +1,7 @@
 """Message catalogue: renders a code and its parameters as a sentence.
 
+What names options or commands may have a text for callers in Python beside that for a command line.
+
 What is computed carries codes and numbers; the sentences that users read stand in
 ``catalogue/*.toml``, one table a code, as Jinja templates. Nothing is escaped here: whoever shows a
 text makes it safe for its medium. Line breaks of a template are spaces.
@@ -22,6 +24,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from calibrail import formatting
+from calibrail.options.fields import cli_or_python
 from calibrail.report import text
 from calibrail.report.document import Json
 
@@ -54,7 +57,8 @@ def say(code: str, /, *context: Json, **parameters: Any) -> str:
     known: dict[str, Any] = {}
     for mapping in context:
         known.update(mapping)
-    return _template(code).render(known | parameters)
+    part = cli_or_python("text", "python")
+    return _template(code, part if part in catalogue()[code] else "text").render(known | parameters)
 
 
 def say_each(

@@ -58,6 +58,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
     area, lines = report["test"]["auroc"], measures.of_test_part(report)
     return Document(
         "report for",
+        rule=_threshold_sentence(report),
         summary=messages.verdict_summary(report),
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),

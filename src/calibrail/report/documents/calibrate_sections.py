@@ -319,7 +319,13 @@ def baselines_finding(confounds: Json) -> str:
 
 def verdict_summary(result: Json) -> str:
     """Return what the verdict of a report or a certificate means, and why it is what it is."""
-    return f"{say('verdict.' + result['verdict'])} {result['reason']}"
+    summary = f"{say('verdict.' + result['verdict'])} {result['reason']}"
+    if result.get("reason_code") in ("looked_before", "rows_alike") or "certificate" not in result:
+        return summary
+    n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
+    if result["max_fpr"] is None or n == n_test:
+        return summary
+    return f"{summary} {say('verdict.all_faithful', n=n, n_test=n_test)}"
 
 
 #: Advice to label asks for at most this many times the answers of a class, or so many.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from calibrail.formatting import number
+from calibrail.formatting import Scale, number
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Facts, Json, Text
@@ -25,18 +25,23 @@ def guardrail_document(config: Json) -> Document:
     """
     headline, chosen, trims = config["headline"], config["chosen"], by_sentence(config)
     threshold = config["calibration"]["threshold"] if chosen is None else chosen
+    scale, rule = Scale.of(config["score"]), ""
     limit = f"{unit_words(config).acts} everything"
     if threshold is not None:
-        limit = number(threshold, 6)
+        limit = number(scale.shown(threshold), 6)
+        if not (config["groups"] or config["upper"]):
+            name = scale.column or scale.named(config["score"]["name"])
+            rule = say("guardrail.rule", name=name, limit=limit, scale=scale, trims=trims)
     has_delta = config["promise"]["guarantee"] in OF_THIS_THRESHOLD
     asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
     lines = (measures.trim_rates if trims else measures.rates)(headline, asked)
     area = estimate({"estimate": headline["auroc"]})
     return Document(
         "guardrail of",
-        subject=str(config["score"]["name"]),
+        subject=scale.column or str(config["score"]["name"]),
         headline=headline["verdict"].capitalize(),
         verdict=headline["verdict"],
+        rule=rule,
         summary=f"When it was calibrated: {headline['reason']}",
         tiles=(
             *measures.tiles(lines),

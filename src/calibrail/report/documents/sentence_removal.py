@@ -197,6 +197,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         shown = (trimmed_in_terminal(examples, scale), page)
     return Document(
         "report for",
+        rule=_threshold_sentence(report),
         summary=messages.removal_summary(test),
         lead=[parts.Bullet(messages.verdict_summary(report), "Why")],
         tiles=(
@@ -240,14 +241,14 @@ def _more(test: Json) -> Iterator[measures.Line]:
         yield "Freed, expected range", span, "", "", f"of {band['n']:,}; observed lies {place}"
 
 
-def _threshold(report: Json, scores: BothScores | None) -> Section:
-    """Say which sentences are removed, beside the scores of both kinds."""
+def _threshold_sentence(report: Json) -> str:
+    """Say which sentences are removed, and what that promises."""
     scale, by_group = Scale.of(report["score"]), report["by_group"]
     target, how = (
         percent(1.0 - report["alpha"]),
         messages.how_sure(report, "for this very threshold"),
     )
-    sentence = say_first(
+    return say_first(
         {
             "removal.threshold_by_columns": by_group and "by" in by_group,
             "removal.threshold_by_group": by_group,
@@ -260,6 +261,10 @@ def _threshold(report: Json, scores: BothScores | None) -> Section:
         target=target,
         promise=say("removal.promise", target=target, how=how),
     )
+
+
+def _threshold(report: Json, scores: BothScores | None) -> Section:
+    """Say which sentences are removed, beside the scores of both kinds."""
     draw = partial(
         distributions_svg,
         names=("unsupported", "supported"),
@@ -273,4 +278,4 @@ def _threshold(report: Json, scores: BothScores | None) -> Section:
         dashed=" Sentences at or {side} of the dashed line are removed.",
         draw=draw,
     )
-    return section("The threshold", Text(sentence), figure)
+    return section("The threshold", Text(_threshold_sentence(report)), figure)

@@ -1,0 +1,81 @@
+"""Does a console that lacks characters, or that nobody reads, change anything but what is shown?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calibrail
+
+TEXT = "Le café 漢字 ✓ — naïve \U0001f600."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("consoles")
+    row = {"id": "é漢", "question": "Où?", "contexts": ["Le café 漢字."], "response": TEXT}
+    rows = [{**row, "id": f"é漢{k}", "label": k % 2, "response": f"{TEXT} {k}"} for k in range(60)]
+    lines = "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in rows)
+    (folder / "é漢.jsonl").write_text(lines, "utf-8")
+    run = calibrail.calibrate("example:facts", "novelty", alpha=0.2, baselines=False)
+    run.freeze().save(folder / "g.json")
+    return folder
+
+
+def run(folder: Path, *words: str, **pipes: Any) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PYTHONUTF8": "0", **pipes.pop("env", {})}
+    command = [sys.executable, "-m", "calibrail", *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **pipes}
+    return subprocess.run(command, cwd=folder, env=environment, check=False, **pipes)
+
+
+COMMANDS = [
+    ("doctor", "é漢.jsonl"),
+    ("doctor", "nö漢.jsonl"),
+    ("explain", "g.json", "--response", TEXT, "--context", "Le café"),
+    ("certify", "g.json", "example:facts", "--max-fpr", "0.01", "--markdown"),
+]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1"])
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_a_console_that_lacks_characters_shows_others(
+    folder: Path, words: tuple[str, ...], encoding: str
+) -> None:
+    expected = run(folder, *words, env={"PYTHONIOENCODING": "utf-8"})
+    done = run(folder, *words, env={"PYTHONIOENCODING": encoding})
+    assert done.returncode == expected.returncode
+    assert b"Traceback" not in done.stderr
+    assert (done.stdout or done.stderr).decode(encoding)
+
+
+def test_what_programs_read_loses_nothing(folder: Path) -> None:
+    (folder / "out").mkdir()
+    words = ("check", "g.json", "é漢.jsonl", "-o")
+    done = run(folder, *words, "-", env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    assert done.returncode == 0, done.stderr
+    assert run(folder, *words, "out/d.jsonl", env={"PYTHONIOENCODING": "ascii"}).returncode == 0
+    kept = (folder / "out" / "d.jsonl").read_text("utf-8").splitlines()
+    assert list(map(json.loads, done.stdout.splitlines())) == list(map(json.loads, kept))
+    assert json.loads(kept[0])["id"] == "é漢0"
+    shown = run(folder, "doctor", "é漢.jsonl", "--json", env={"PYTHONIOENCODING": "cp1252"})
+    assert "é漢.jsonl" in json.loads(shown.stdout)["source"]
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_the_exit_code_is_the_verdicts_where_nobody_reads(folder: Path, closed: str) -> None:
+    words = ("certify", "g.json", "example:facts", "--max-fpr", "0.01", "--fresh")
+    expected = run(folder, *words)
+    assert expected.returncode == 3, expected.stderr
+    read, write = os.pipe()
+    os.close(read)
+    done = run(folder, *words, **{closed: write})
+    os.close(write)
+    assert done.returncode == 3
+    assert b"Traceback" not in (done.stderr or b"")

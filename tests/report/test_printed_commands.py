@@ -1,0 +1,161 @@
+"""Does every command that is printed parse, and is the next step in Python one in Python?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from typer.main import get_command
+
+import calibrail
+from calibrail import calibrate, compare
+from calibrail.cli import app
+from calibrail.options.fields import cli_spelling
+from calibrail.pipelines.certify import certify
+from calibrail.pipelines.loading import Context
+from calibrail.report import document as parts
+from calibrail.report.documents import build_document, calibrate_sections
+from calibrail.report.messages import catalogue
+
+COMMANDS = get_command(app)
+ODD = "it's my data.csv"
+
+
+def parse(command: str) -> None:
+    """Parse a command as the command line does, options and their values; raise where it cannot."""
+    group: Any = COMMANDS
+    words = shlex.split(command)[1:]
+    while isinstance(group, click.Group):
+        assert words and words[0] in group.commands, command
+        group = group.commands[words.pop(0)]
+    try:
+        group.make_parser(click.Context(group)).parse_args(words)
+    except click.UsageError as error:
+        raise AssertionError(f"{command}: {error.format_message()}") from error
+
+
+def of_templates() -> Iterator[tuple[str, str]]:
+    """Yield every command in the catalogue, as far as it is one: up to what ends a sentence."""
+    for code, entry in catalogue().items():
+        for part, text in entry.items():
+            if part == "python":
+                continue
+            plain = re.sub(r"{%.*?%}", " ", re.sub(r"{{.*?}}", "1", text))
+            for found in re.finditer(r"\bcalibrail ([a-z][a-z-]+\b[^;`)]*)", plain):
+                words = re.split(r"[.,:](?:\s|$)| or | and | which | \(|  #", found[1])[0]
+                if words.split()[0] in COMMANDS.commands:  # type: ignore[attr-defined]
+                    yield code, f"calibrail {words.strip()}"
+
+
+@pytest.mark.parametrize(("code", "command"), list(of_templates()))
+def test_a_command_of_the_catalogue_names_options_that_there_are(code: str, command: str) -> None:
+    parse(command)
+
+
+def rows(n: int = 240, apart: float = 1.5) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(1)
+    drawn = []
+    for k in range(n):
+        label = int(rng.random() < 0.4)
+        text = f"It is {k} of {rng.integers(10**6)}."
+        drawn.append(
+            {"id": f"a{k}", "contexts": [f"It is {k}."], "response": text, "label": label}
+            | {"good one": float(rng.normal(-apart * label)), "site's": "xy"[k % 2]}
+        )
+    return drawn
+
+
+SCORE = "column:column=good one,higher=faithful"
+SETTINGS: dict[str, dict[str, Any]] = {
+    "no limit": {},
+    "certified": {"max_fpr": 0.9, "guarantee": "pac"},
+    "rejected": {"max_fpr": 0.01},
+    "open": {"max_fpr": 0.35, "guarantee": "pac"},
+    "average": {"max_fpr": 0.5},
+    "by": {"max_fpr": 0.5, "by": "site's"},
+    "reversed": {"max_fpr": 0.5, "score": "column:column=good one,higher=hallucinated"},
+}
+
+
+def shown(document: parts.Document, **names: object) -> list[str]:
+    """Return the commands in what a document says."""
+    named = document.naming(**names)
+    texts = [
+        named.next_step,
+        named.alternative,
+        *(item.text for item in named.warnings),
+        *named.notes,
+    ]
+    for block in parts.all_blocks(named.blocks):
+        if isinstance(block, parts.Text):
+            texts.append(block.text)
+    found = (re.findall(r"calibrail [a-z-]+ [^;`]*?(?=\)|: |; |$|\. )", text) for text in texts)
+    return [command.rstrip(".") for commands in found for command in commands]
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_what_a_report_prints_parses_and_python_is_told_python(
+    setting: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = {"alpha": 0.2, **setting}
+    score = options.pop("score", SCORE)
+    run = calibrate(rows(), score, **options)
+    ended = build_document("calibrate", run.report.to_dict()).next_step
+    assert "calibrail " not in ended and "--" not in ended
+    if "freeze()" in ended:
+        exec(ended.rpartition(": ")[2], {"run": run, "calibrail": calibrail})
+        assert (tmp_path / "guardrail.json").is_file()
+    words = shlex.join(["calibrail", "calibrate", ODD, "--score-column", "good one", "--higher"])
+    context = Context(command=f'{words} faithful --alpha 0.2 --by "site\'s"')
+    with cli_spelling():
+        again = calibrate(rows(), score, **options, context=context)
+        document = build_document("calibrate", again.report.to_dict())
+        commands = shown(document, RUN="a run's", DATA=[ODD], GUARDRAIL="my guard.json")
+        for command in commands:
+            parse(command)
+            assert "RUN" not in shlex.split(command)
+        made = certify(again.freeze(), rows(300), max_fpr=0.4, fresh=True)
+        for item in shown(build_document("certify", made.to_dict()), GUARDRAIL="my guard.json"):
+            parse(item)
+
+
+def test_a_comparison_says_what_is_next_in_the_words_of_its_caller() -> None:
+    scores = [SCORE, "novelty"]
+    run = compare(rows(), scores, alpha=0.2, max_fpr=0.9)
+    assert "calibrail " not in build_document("compare", run.to_dict(), run.cost).next_step
+    command = shlex.join(["calibrail", "compare", ODD, "--score-column", "good one", "--higher"])
+    with cli_spelling():
+        context = Context(command=f"{command} faithful --score novelty")
+        run = compare(rows(), scores, alpha=0.2, max_fpr=0.9, context=context)
+        content = run.to_dict()
+        commands = shown(build_document("compare", content, run.cost), RUN="a run")
+        commands += [
+            calibrate_sections.for_one(content, item["name"]) for item in content["detectors"]
+        ]
+    for item in commands:
+        parse(item)
+        assert ODD in shlex.split(item)
+
+
+@pytest.mark.parametrize("guarantee", ["marginal", "pac"])
+def test_a_range_of_another_population_says_whose_it_is(guarantee: Any) -> None:
+    report = calibrate(rows(), SCORE, alpha=0.2, guarantee=guarantee, max_fpr=0.5).report.to_dict()
+    n, n_test = report["certificate"]["fpr"]["n"], report["test"]["fpr"]["n"]
+    summary = build_document("calibrate", report).summary
+    assert (n > n_test) == (guarantee == "pac")
+    assert (f"counts all {n} of them" in summary) == (f"{n_test} of the test part" in summary)
+    assert (f"counts all {n} of them" in summary) == (n != n_test)
+
+
+def test_a_file_that_is_named_like_a_stand_in_keeps_its_name() -> None:
+    step = "Go on: calibrail calibrate RUN.csv --score rad -o RUN-rad and check in/RUN of RUN."
+    named = parts.Document("of", next_step=step).naming(RUN="my run").next_step
+    end = "'my run'-rad and check in/RUN of 'my run'."
+    assert named == f"Go on: calibrail calibrate RUN.csv --score rad -o {end}"
