@@ -278,7 +278,8 @@ class Survey:
     def __init__(self, examples: Iterable[Example], columns: Sequence[str]) -> None:
         self.groups: list[str | None] = []
         self.ids: list[str] = []
-        labels, sizes, digests, places = list[int](), list[list[int]](), list[int](), list[int]()
+        labels, sizes, places = list[int](), list[list[int]](), list[int]()
+        digests, texts_held = list[int](), list[int]()
         cells: dict[str, list[Any]] = {name: [] for name in columns}
         sketcher = Sketcher()
         for example in examples:
@@ -290,7 +291,8 @@ class Survey:
             chars = (sum(map(len, parts)) for parts in texts)
             sizes.append([*chars, *words, len(example.contexts)])
             places.append(_copied(example))
-            digests.append(int(example.digest(), 16))
+            digests.append(int(example.digest("plain"), 16))
+            texts_held.append(int(example.digest(), 16))
             for name, values in cells.items():
                 values.append(example.columns.get(name))
             sketcher.add(example)
@@ -298,8 +300,8 @@ class Survey:
         self.copies, self.quotes = where == _COPY, where > 0
         table = np.array(sizes, np.int64).reshape(-1, 7)
         self.chars, self.words, self.chunks = table[:, :3], table[:, 3:6], table[:, 6]
-        self.digests = np.array(digests, np.uint64)
-        self.texts = np.where((self.chars > 0).any(axis=1), self.digests, np.uint64(0))
+        self.digests, held = np.array(digests, np.uint64), np.array(texts_held, np.uint64)
+        self.texts = np.where((self.chars > 0).any(axis=1), held, np.uint64(0))
         self.columns = {
             name: np.array([v if isinstance(v, float) else np.nan for v in values], np.float64)
             for name, values in cells.items()
@@ -466,7 +468,7 @@ class MarkSurvey:
             self.numbers.add(example)
             n_sentences.append(len(labels))
             n_unsupported.append(sum(label == 1 for label in labels))
-            digests.append(int(read.digest(), 16))
+            digests.append(int(read.digest("plain"), 16))
             self.groups.append(example.group)
             marked, _ = marked_characters(example, 0, len(example.response))
             self.marked += marked
@@ -578,6 +580,8 @@ def _of_copies(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "context_holds_answer", {"quoted": quoted["hallucinated"]}
     if facts.contradictory:
         yield "contradictory_labels", {}
+    if facts.reading["repeated_ids"]:
+        yield "repeated_ids", facts.reading["repeated_ids"]
     if facts.repeated:
         yield "repeated", {}
     if facts.copies["n"]:

@@ -89,7 +89,7 @@ class DecisionCounts:
         score = nan if decision.score is None else decision.score
         self.looked_at.add(example, decision.score)
         self._finder.add(example)
-        lot = independence.tie_break_key(int(example.digest(), 16), score, label)
+        lot = independence.tie_break_key(int(example.digest("plain"), 16), score, label)
         stopped = (outcome != "pass") + (outcome == "flag")
         name = None if self._by is None else group_name(example.columns.get(self._by))
         self._rows.append((lot, label, stopped, example.group, name))
@@ -131,7 +131,7 @@ class DecisionCounts:
         self._outcomes = np.array(outcomes, np.int8)
         self._stopped = self._outcomes > 0
         self._groups = merge_groups(group_numbers(groups, self.n_answers), self.copies.groups)
-        known = self.looked_at.known_by.counts(self.looked_at.digests, self.copies.groups)
+        known = self.looked_at.known_by.counts(self.copies.groups)
         grouped = any(group is not None for group in groups)
         #: Rows of scores that are the same as another one, where groups do not say which are.
         self.n_alike = 0 if grouped or calibration_overlap.told_apart(known) else known["alike"]
@@ -312,7 +312,7 @@ def certify(
     tally = DecisionCounts(by, once=not independent, columns=columns, share=share)
     seen = calibration_overlap.Fresh(guardrail)
     # All is read before the first answer is scored: what refuses the source costs nothing.
-    for batch in loading.batches(filter(seen.admits, Dataset(examples))):
+    for batch in loading.batches(seen.admitted(Dataset(examples))):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
         if progress is not None:
@@ -366,6 +366,7 @@ def certify(
         risks=measured,
         blocked=blocked,
         n_seen_before=seen.n_seen_before,
+        n_near_copies=seen.n_near_copies,
         n_set_aside=n_set_aside,
         assumed_independent=n_assumed,
         n_undefined=tally.n_undefined,
