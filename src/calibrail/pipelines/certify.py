@@ -89,7 +89,7 @@ class DecisionCounts:
         score = nan if decision.score is None else decision.score
         self.looked_at.add(example, decision.score)
         self._finder.add(example)
-        lot = independence.tie_break_key(int(example.digest("plain"), 16), score, label)
+        lot = independence.tie_break_key(int(example.digest("spelt"), 16), score, label)
         stopped = (outcome != "pass") + (outcome == "flag")
         name = None if self._by is None else group_name(example.columns.get(self._by))
         self._rows.append((lot, label, stopped, example.group, name))
