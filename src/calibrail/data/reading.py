@@ -48,8 +48,6 @@ from calibrail.options.keywords import options_from_keywords
 from calibrail.serialization import plain
 
 _SLACK: Final = 1000
-#: Where an answer was read: number of the row, file, and what tells answers of one id apart.
-_Row: TypeAlias = tuple[int, str, int]
 #: Rows, each with what was made of it.
 _Rows: TypeAlias = Iterator[list[ParsedItem]]
 
@@ -423,57 +421,36 @@ class Reading:
         with closing(Quarantine(self._reading.quarantine)) as quarantine:
             read = self._usable(items, quarantine)
             if self._needs.distinct and self.has_ids:
-                yield from self._told_apart(read, quarantine)
+                yield from self._told_apart(read)
             else:
                 yield from (example for example, _ in read)
         self.end()
 
-    def _told_apart(
-        self, read: Iterator[tuple[Example, _Row]], quarantine: Quarantine
-    ) -> Iterator[Example]:
+    def _told_apart(self, read: Iterator[tuple[Example, int]]) -> Iterator[Example]:
         """Yield answers once all are read: several of one id get ids of their own and a group.
 
         Their ids are made of what they hold, in whichever order they come.
         """
-        rows = list[_Row]()
+        contents, grouped = list[int](), False
 
-        def examples() -> Iterator[Example]:
-            for example, row in read:
-                rows.append(row)
+        def noted() -> Iterator[Example]:
+            nonlocal grouped
+            for example, content in read:
+                contents.append(content)
+                grouped |= example.group is not None
                 yield example
 
-        answers = Dataset(examples())
-        if not self._ids.repeated:
-            yield from answers
-            return
-        grouped = False
-        of_id: dict[str, dict[str, int]] = {id: {} for id in self._ids.repeated}
-        for place, (example, (number, file, content)) in enumerate(zip(answers, rows, strict=True)):
-            grouped |= example.group is not None
-            if (id := example.id) in of_id:
-                held = example.digest() if example.response else f"{content:016x}"
-                if of_id[id].setdefault(held, place) != place:
-                    # The same content, spelt otherwise.
-                    self.n_examples -= 1
-                    self._leave_out(duplicate(number, id, file), quarantine)
-        self._ids.repeated = {id: len(places) for id, places in of_id.items() if len(places) > 1}
-        names = {
-            place: f"{id}/{held[:8]}" if len(places) > 1 else id
-            for id, places in of_id.items()
-            for held, place in places.items()
-        }
-        for place, example in enumerate(answers):
-            id = example.id
-            name = names.get(place) if id in of_id else id
-            if name == id:
+        for example, content in zip(Dataset(noted()), contents, strict=True):
+            if (id := example.id) in self._ids.repeated:
+                name, group = f"{id}/{content >> 32:08x}", example.group if grouped else id
+                yield replace(example, id=name, group=group)
+            else:
                 yield example
-            elif name is not None:
-                yield replace(example, id=name, group=example.group if grouped else id)
 
     def _usable(
         self, items: Iterator[ParsedItem], quarantine: Quarantine
-    ) -> Iterator[tuple[Example, _Row]]:
-        """Yield the usable answers, each with the row that it comes from."""
+    ) -> Iterator[tuple[Example, int]]:
+        """Yield the usable answers, each with what tells it from others of its id."""
         last = ("", 0)
         rows = (
             row
@@ -498,15 +475,18 @@ class Reading:
                 if unique is not None:
                     self.n_examples += 1
                     named = result if unique == result.id else replace(result, id=unique)
-                    yield named, (last[1], row.file, content)
+                    yield named, content
                     continue
                 result = duplicate(last[1], result.id, row.file)
             self._leave_out(result, quarantine)
 
     def _held(self, example: Example, row: ParsedItem) -> int:
         """Return a number for what an answer says; without one, for all that its row holds."""
-        if example.response or not isinstance(row, SourceRow):
-            return hash((example.question, example.contexts, example.response))
+        if not self._needs.distinct or not isinstance(row, SourceRow):
+            columns = () if example.response else tuple(example.columns.items())
+            return hash((example.question, example.contexts, example.response, columns))
+        if example.response:
+            return int(example.digest(), 16)
         held = self._interpreter.content(row.values).encode("utf-8", "surrogatepass")
         return int.from_bytes(blake2b(held, digest_size=8).digest(), "big")
 
@@ -738,16 +718,8 @@ def read(
     >>> [(example.id, example.question, example.label) for example in read(path)]
     [('row-1', 'q', 1)]
     """
-    needs = Needs(
-        tuple(keep),
-        tuple(require),
-        labelled,
-        allow_none,
-        tuple(expect),
-        repeats,
-        by_sentence,
-        distinct,
-    )
+    asked = labelled, allow_none, tuple(expect), repeats, by_sentence, distinct
+    needs = Needs(tuple(keep), tuple(require), *asked)
     reading = optional(reading, ReadOptions, "reading")
     return read_needed(source, reading, needs)
 
