@@ -47,13 +47,14 @@ class KnownBy:
         # One byte a row, and two numbers.
         self._by_content, self._digests, self._spelt = bytearray(), array("Q"), array("Q")
 
-    def add(self, example: Example) -> None:
-        """Count one answer."""
+    def add(self, example: Example) -> str:
+        """Count one answer; return its digest."""
         kind = example.known_by
         self._by[kind] += 1
         self._by_content.append(kind == "content")
-        self._digests.append(int(example.digest(), 16))
+        self._digests.append(int(digest := example.digest(), 16))
         self._spelt.append(int(example.digest("spelt"), 16))
+        return digest
 
     def add_many(
         self, digests: NDArray[np.uint64], by_content: NDArray[np.bool_], n_nothing: int
@@ -146,9 +147,8 @@ class Fresh:
     def _new(self, example: Example, near: bool) -> bool:
         if not self._known:
             return True
-        self._now.add(example)
+        digests = {self._now.add(example)}
         kind, score = example.known_by, self._value(example)
-        digests = {example.digest()}
         if self._older:
             digests |= {example.digest("plain"), example.digest("spelt")}
         if score is not None and example.label != FAITHFUL:
