@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -69,6 +70,20 @@ def test_threshold_decisions_and_p_values_are_those_of_the_core(
     assert np.array_equal(detector.decision_function(queries) > 0, core.flags(queries))
     p = detector.p_values(queries)
     assert np.isnan(p[-1]) and np.array_equal(p[:-1], core.p_value(queries[:-1]))
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "Float32", "frame"])
+def test_the_precision_of_scores_makes_no_difference(kind: str) -> None:
+    digits = np.round(SCORES, 1)
+    single = pd.Series(digits).astype("float32" if kind == "frame" else kind)
+    given: Any = single.to_frame("score") if kind == "frame" else single
+    wide = digits[:, None] if kind != "frame" else pd.DataFrame({"score": digits})
+    detector = ConformalThresholdClassifier(alpha=0.1).fit(given, LABELS)
+    expected = ConformalThresholdClassifier(alpha=0.1).fit(wide, LABELS)
+    assert detector.threshold_ == expected.threshold_ == round(detector.threshold_, 1)
+    np.testing.assert_array_equal(detector.predict(given), expected.predict(wide))
+    if kind != "frame":
+        np.testing.assert_array_equal(detector.predict(digits), expected.predict(given))
 
 
 def test_faithful_scores_are_turned_round_and_only_hallucinated_ones_count() -> None:

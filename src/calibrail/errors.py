@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 
 class CalibrailError(Exception):
@@ -26,14 +27,30 @@ class TooFewExamplesError(InputError):
     Parameters
     ----------
     message : str
-        What was asked, how many examples there were and how many are needed.
+        What was asked, how many examples there were and how many are needed; ``{labels}`` in it is
+        where it says how many more to label.
     minimum_n : int
-        The smallest number of hallucinated calibration examples that would do.
+        The smallest number of calibration examples, or of their groups, that would do.
+    n : int
+        How many there are.
+    of : {"hallucinated", "faithful", "groups"}
+        What these are.
     """
 
-    def __init__(self, message: str, minimum_n: int) -> None:
-        super().__init__(message)
-        self.minimum_n = minimum_n
+    def __init__(
+        self,
+        message: str,
+        minimum_n: int,
+        n: int = 0,
+        of: Literal["hallucinated", "faithful", "groups"] = "hallucinated",
+    ) -> None:
+        super().__init__(message.replace("{labels}", self.more(minimum_n - n, of)))
+        self.message, self.minimum_n, self.n, self.of = message, minimum_n, n, of
+
+    @staticmethod
+    def more(n: int, of: str) -> str:
+        """Return how many further examples, in words."""
+        return f"answers of {n:,} more groups" if of == "groups" else f"{n:,} more"
 
 
 class ModelError(CalibrailError):

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from calibrail.conformal import fit_rule
 from calibrail.data.splits import group_numbers
+from calibrail.data.values import native
 from calibrail.errors import InputError
-from calibrail.options.fields import one_of
+from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
 
 Polarity = Literal["hallucinated", "faithful"]
@@ -180,28 +181,27 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
 
 
 def _as_column(X: Any) -> Any:  # noqa: N803
-    """Return one-dimensional scores as a column, and all else as it is."""
-    dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
-    return np.asarray(X).reshape(-1, 1) if dimensions == 1 else X
+    """Return one-dimensional scores as a column, and all else as it is but for the precision."""
+    given: Any = X if hasattr(X, "ndim") else np.asarray(X)
+    if hasattr(given, "columns"):
+        for name in given.columns if given.ndim == 2 else ():
+            if small_float(given[name]):
+                given = given.assign(**{name: doubles(given[name])})
+        return given
+    if small_float(given):
+        X = given = doubles(given)  # noqa: N806
+    return np.asarray(X).reshape(-1, 1) if given.ndim == 1 else X
 
 
 def _numbered(groups: Any) -> NDArray[np.int64]:
     """Return the number of each answer's group; one without a group has a number of its own."""
-    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    values = [native(value) for value in groups]
     try:
-        return group_numbers(
-            [None if _is_absent(value) else value for value in values], len(values)
-        )
+        return group_numbers(values, len(values))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"groups must hold one name or number an answer, or None where it stands alone; {error}"
         ) from error
-
-
-def _is_absent(value: Any) -> bool:
-    """Return whether nothing is there: None, NaN, and what pandas writes in their place."""
-    # pandas' NA refuses to be compared.
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
 def _encoded(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int8]]:

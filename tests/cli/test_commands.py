@@ -51,15 +51,16 @@ def test_an_asked_verdict_sets_the_exit_code(
 
 
 def test_check_writes_one_decision_a_row(guardrail: Path, answers: Path, tmp_path: Path) -> None:
-    traces = write(tmp_path / "traces.jsonl", [*rows(30), "{broken", '{"detector": null}'])
+    head, tail = rows(30)[:20], rows(30)[20:]
+    traces = write(tmp_path / "traces.jsonl", [*head, "{broken", *tail, '{"detector": null}'])
     done = calibrail("check", guardrail, traces, "-o", tmp_path / "out" / "decisions.jsonl")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "out" / "decisions.jsonl").open()]
-    assert len(lines) == 62
-    always = {"id", "outcome", "score", "threshold", "p_value", "reason"}
+    assert [line["row"] for line in lines] == list(range(1, 63))
+    always = {"id", "outcome", "score", "threshold", "p_value", "reason", "row"}
     assert set(lines[0]) == always | {"column", "column_value", "column_threshold"}
     by_id = {line["id"]: line for line in lines}
-    assert by_id["row-61"]["outcome"] == "error"
+    assert by_id["row-21"]["outcome"] == "error"
     assert by_id["row-62"]["outcome"] == "flag"
     assert by_id["row-62"]["score"] is None
     assert "62 answers" in done.stdout

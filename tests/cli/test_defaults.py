@@ -43,6 +43,7 @@ SHOWING = {
     *("no_text", "score", "score_column", "higher", "baselines"),
     *("labels", "sequential", "until", "annotator", "terminal", "browser"),
     "trusted",
+    "force",
     *("export", "export_n", "export_as", "import_"),
 }
 

@@ -85,7 +85,7 @@ def test_wrong_usage_names_the_argument(arguments: tuple[object, ...], message: 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = calibrail("--alpha", 0.1, *RATES, "--figure", tmp_path / "file" / "plan.svg")
-    assert "cannot be written" in str(done.exception)
+    assert "cannot write" in str(done.exception)
 
 
 def test_the_command_imports_no_heavy_library() -> None:

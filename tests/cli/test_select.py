@@ -32,7 +32,9 @@ def test_select_releases_prints_and_writes(guardrail: Path, tmp_path: Path) -> N
     # A long path goes on in the next line.
     said = "".join(done.stdout.split())
     assert f"Releasetheanswersthat{tmp_path / 'released.jsonl'}says" in said
-    assert lines[-1] == {"id": "row-201", "released": False, "score": None, "p_value": None}
+    nothing = {"released": False, "score": None, "p_value": None}
+    assert lines[-1] == {"id": "row-201", **nothing, "row": 201}
+    assert [line["row"] for line in lines] == list(range(1, 202))
     cutoff = max(line["p_value"] for line in lines if line["released"])
     passed = [line["p_value"] <= cutoff for line in lines if line["p_value"] is not None]
     assert sum(passed) == n

@@ -209,7 +209,9 @@ def test_an_earlier_signature_is_named_when_a_file_is_written_anew(
     new = tmp_path / "new.json"
     sign = ("--sign", folder / "key.pem")
     assert calibrail("export", folder / "words", "-o", new, *sign).returncode == 0
-    done = calibrail("export", folder / "words", "-o", new, "--on-failure", "flag")
+    other = ("export", folder / "words", "-o", new, "--on-failure", "flag")
+    assert "another guardrail stands there; " in calibrail(*other).stderr
+    done = calibrail(*other, "--force")
     assert "is the signature of an earlier file" in done.stderr
     done = calibrail("verify", new, "--key", folder / "key.pub.pem")
     assert (done.returncode, "is not what was signed" in done.stderr) == (1, True)

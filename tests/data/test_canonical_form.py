@@ -20,9 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail import Example, read
+from calibrail import Example, calibrate, diagnose, read
 from calibrail.data.dataset import names_in
 from calibrail.data.values import name_of, spelling
+from calibrail.errors import InputError
 from calibrail.pipelines.scoring import score_source
 
 Rows = list[dict[str, Any]]
@@ -273,3 +274,119 @@ def test_names_that_are_spelt_differently_are_one(alike: tuple[Any, ...], name: 
 )
 def test_cells_that_are_spelt_differently_are_the_same_content(alike: tuple[Any, ...]) -> None:
     assert len({spelling(value) for value in alike}) == 1
+
+
+GRADES = [0.1, 0.3, 0.7, None]
+
+
+def _narrow(kind: pa.DataType, wrap: Any = lambda cell: cell) -> pa.Table:
+    leaf = getattr(kind, "value_type", kind)
+    made: Any = np.float16 if pa.types.is_float16(leaf) else float
+    made = (lambda cell: Decimal(str(cell))) if pa.types.is_decimal(leaf) else made
+    cells = [None if cell is None else made(cell) for cell in GRADES]
+    held = pa.array([None if cell is None else wrap(cell) for cell in cells], kind)
+    return pa.table({"score": held, "label": [1, 0, 1, 0]})
+
+
+def _frame(kind: str) -> pd.DataFrame:
+    scores = pd.Series([0.1, 0.3, 0.7, np.nan]).astype("float32" if kind == "category" else kind)
+    return pd.DataFrame({"score": scores.astype(kind), "label": [1, 0, 1, 0]})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *map(_narrow, (pa.float16(), pa.float32(), pa.decimal128(9, 4), pa.decimal256(9, 4))),
+        _narrow(pa.float32()).set_column(
+            0, "score", _narrow(pa.float32())["score"].dictionary_encode()
+        ),
+        *map(_frame, ("float16", "float32", "Float32", "float[pyarrow]", "halffloat[pyarrow]")),
+        _frame("category"),
+        {"score": pd.Series(GRADES, dtype="Float32"), "label": [1, 0, 1, 0]},
+        {"score": _narrow(pa.float32())["score"], "label": [1, 0, 1, 0]},
+        {"score": np.array([0.1, 0.3, 0.7, np.nan], "float32"), "label": [1, 0, 1, 0]},
+        [
+            {"score": cell, "label": 1}
+            for cell in (np.float32(0.1), np.float16(0.3), Decimal("0.7"), Decimal("sNaN"))
+        ],
+    ],
+)
+def test_a_number_is_its_shortest_digits_in_every_type(source: Any, tmp_path: Path) -> None:
+    def scores(data: Any) -> list[Any]:
+        return [example.columns["score"] for example in read(data, require=(), keep=("score",))]
+
+    assert scores(source) == GRADES
+    if isinstance(source, pa.Table):
+        pq.write_table(source, tmp_path / "a.parquet")
+        assert scores(tmp_path / "a.parquet") == GRADES
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list, lambda held: pa.list_(held, 1)])
+@pytest.mark.parametrize("leaf", [pa.float16(), pa.float32()])
+def test_so_are_numbers_in_lists_and_structures(kind: Any, leaf: pa.DataType) -> None:
+    examples = read(_narrow(kind(leaf), lambda cell: [cell]), require=(), keep=("score",))
+    assert [e.columns["score"] for e in examples] == ["[0.1]", "[0.3]", "[0.7]", None]
+    inner = pa.array([{"s": cell} for cell in GRADES], pa.struct([("s", pa.float32())]))
+    table = pa.table({"meta": inner, "label": [1, 0, 1, 0]})
+    examples = read(table, require=(), keep=("meta.s",))
+    assert [e.columns["meta.s"] for e in examples] == GRADES
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "scores"),
+    [
+        (["0,87", "1", "NA", "1.234,5"], {}, [0.87, 1.0, "NA", 1234.5]),
+        (["0,875", "1,000", "", "1.234"], {}, [0.875, 1.0, None, 1234.0]),
+        (["1,234", "2,500"], {"decimal": ","}, [1.234, 2.5]),
+        (["1,234", "2,500"], {"decimal": "."}, [1234.0, 2500.0]),
+        (["1,234", "2,500"], {}, ["1,234", "2,500"]),
+        (["87 %", "12,5%"], {}, [0.87, 0.125]),
+        (["0,87", "high"], {}, ["0,87", "high"]),
+        (["1,2,3", "1,5"], {}, ["1,2,3", "1,5"]),
+    ],
+)
+def test_decimal_commas(cells: list[str], options: Any, scores: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    body = "".join(f"{cell};{number % 2}\n" for number, cell in enumerate(cells))
+    path.write_text(f"score;label\n{body}", encoding="utf-8")
+    how: Any = {"require": (), "keep": ("score",)}
+    assert [e.columns["score"] for e in read(path, options=options, **how)] == scores
+    if not options:
+        rows = [{"score": cell, "label": number % 2} for number, cell in enumerate(cells)]
+        assert [e.columns["score"] for e in read(rows, **how)] == scores
+    with pytest.raises(InputError, match="decimal must be a point or a comma; got 'x'"):
+        read(path, options={"decimal": "x"}, **how)
+
+
+def test_doctor_lists_numbers_however_they_are_spelt(tmp_path: Path) -> None:
+    columns = {"comma": "0,5", "three": "1,250", "share": "5 %", "flag": "True", "gap": "NA"}
+    lines = [";".join(("label", *columns))]
+    lines += [f"{n % 2};{';'.join(columns.values())}" for n in range(4)]
+    lines += ["0;0,25;2,125;7,5 %;False;0.5"]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    listed = {item.name: item.n for item in diagnose(path).numeric_columns}
+    assert listed == {"comma": 5, "three": 5, "share": 5, "flag": 5, "gap": 1}
+
+
+@pytest.mark.parametrize("spelt", [(True, False), ("True", "False"), (1, 0)], ids=str)
+def test_a_group_of_flags_is_the_same_in_every_format_and_call(spelt: Any) -> None:
+    scores = np.random.default_rng(0).random(400)
+    rows = [
+        {
+            "id": str(n),
+            "s": score + n % 2 + 2 * (n % 4 > 1),
+            "label": n % 2,
+            "vip": spelt[n % 4 < 2],
+        }
+        for n, score in enumerate(scores.tolist())
+    ]
+    run = calibrate(rows, "column:column=s,higher=hallucinated", by="vip", alpha=0.2, max_fpr=0.9)
+    guardrail = run.freeze()
+    edges = [
+        {guardrail.check(columns={"s": 1.0, "vip": flag}).threshold for flag in alike}
+        for alike in ((True, "True", 1, 1.0, np.int8(1), np.True_), (False, "False", 0, "0.0"))
+    ]
+    assert [len(edge) for edge in edges] == [1, 1] and edges[0] != edges[1]
+    asked = [Example(columns={"s": 1.0, "vip": flag}) for flag in (np.True_, 1, np.int64(1))]
+    assert {item.threshold for item in guardrail.decide(asked)} == edges[0]

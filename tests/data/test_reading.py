@@ -156,13 +156,6 @@ def test_a_json_array_is_read_element_by_element(tmp_path: Path) -> None:
     assert reading.reasons == Counter({("row", "not an object"): 1, ("row", "broken JSON"): 1})
 
 
-def test_utf16_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(good()), encoding="utf-16")
-    with pytest.raises(DataError, match="save it as UTF-8"):
-        read(path)
-
-
 def test_ids_and_groups(write: Write) -> None:
     rows = [good(id=..., group=7), good(id="", group=None), good(id=3, group="g")]
     examples = tuple(read(write(*rows)))
@@ -199,7 +192,7 @@ def test_the_quarantine_file_of_an_earlier_run_does_not_stay(write: Write, tmp_p
     list(read(write(good()), quarantine=target))
     assert not target.exists()
     source = write(good())
-    with pytest.raises(InputError, match="quarantine must not be the file that is read"):
+    with pytest.raises(InputError, match=r"quarantine .* would be written over .*, which is read"):
         read(source, quarantine=source)
     assert source.exists()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 import sys
 from collections import Counter
@@ -10,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -93,15 +97,116 @@ def test_headers_that_cannot_be_used(tmp_path: Path) -> None:
         read(_csv(tmp_path, "question,contexts,response\nq,c,r\n"))
 
 
-def test_separators(tmp_path: Path) -> None:
-    body = HEADER.replace(",", "\t") + "a\tq\tc\tr,s\t1\t\n"
-    (example,) = read(_csv(tmp_path, body, "rows.tsv"))
-    assert example.response == "r,s"
-    body = HEADER.replace(",", ";") + "a;q;c;r,s;1;\n"
-    (example,) = read(_csv(tmp_path, body), options={"delimiter": ";"})
-    assert example.response == "r,s"
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.txt", "rows"])
+@pytest.mark.parametrize("mark", list(",;\t|"))
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+)
+def test_separators_and_encodings_are_recognised(
+    tmp_path: Path, encoding: str, mark: str, name: str
+) -> None:
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=mark)
+    writer.writerows([HEADER.strip().split(","), ["a", "größe €", "c,d;e|f\tg\nh", "é", 1, "x"]])
+    for text in (stream.getvalue(), f"sep={mark}\r\n{stream.getvalue()}"):
+        reading = read(_csv(tmp_path, text.encode(encoding), name))
+        (example,) = reading
+        assert (example.question, example.response) == ("größe €", "é")
+        assert example.contexts == ("c,d;e|f\tg\nh",)
+    zipped = _csv(tmp_path, gzip.compress(text.encode(encoding)), f"{name}.gz")
+    assert next(iter(read(zipped))).question == "größe €"
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("rows.jsonl", "\n"), ("rows.json", ","), ("rows", "\n")]
+)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_json_in_wide_encodings(tmp_path: Path, encoding: str, name: str, mark: str) -> None:
+    texts = [json.dumps(good(id=id, response="größe €"), ensure_ascii=False) for id in "ab"]
+    text = f"[{mark.join(texts)}]" if mark == "," else mark.join(texts)
+    examples = list(read(_csv(tmp_path, text.encode(encoding), name)))
+    assert [(e.id, e.response) for e in examples] == [("a", "größe €"), ("b", "größe €")]
+
+
+def test_what_is_ambiguous_names_the_option_that_reads_it(tmp_path: Path) -> None:
+    body = "id;question (a,b);contexts;response;label\n1;q,q;c;r;1\n"
+    with pytest.raises(DataError, match=r"parted by ',' or ';'; .*options={'delimiter': ';'}"):
+        read(_csv(tmp_path, body))
+    mapping = {"question": "question (a,b)"}
+    (example,) = read(_csv(tmp_path, body), options={"delimiter": ";"}, mapping=mapping)
+    assert example.question == "q,q"
     with pytest.raises(InputError, match="delimiter must be a single character; got ';;'"):
         read(_csv(tmp_path, body), options={"delimiter": ";;"})
+    latin = (HEADER + "a,größe,c,r,1,\nb,q,c,s,0,\n").encode("cp1252")
+    reading = read(_csv(tmp_path, latin), quarantine=tmp_path / "q.jsonl")
+    assert [e.id for e in reading] == ["b"]
+    entry = json.loads((tmp_path / "q.jsonl").read_text())
+    assert entry["row"] == 2 and "options={'encoding': 'cp1252'}" in entry["remedy"]
+    examples = list(read(_csv(tmp_path, latin), options={"encoding": "cp1252"}))
+    assert [e.question for e in examples] == ["größe", "q"]
+    with pytest.raises(DataError, match=r"header is not UTF-8; .*'encoding': 'cp1252'"):
+        read(_csv(tmp_path, "größe,label\n1,1\n".encode("cp1252")))
+    with pytest.raises(InputError, match="encoding must be one that Python knows; got 'x'"):
+        read(_csv(tmp_path, latin), options={"encoding": "x"})
+
+
+NUMPY, CUT = "a list as numpy prints it", "a list that is cut off"
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (str(np.array(["a.", "it's b."])), NUMPY),
+        (str(np.array([f"chunk {i}" for i in range(2000)], dtype=object)), NUMPY),
+        (repr(np.array(["a", "b"], dtype=object)), NUMPY),
+        (repr(np.array(["a.", "b."])), NUMPY),
+        (str([np.array(["a."], dtype=object), np.array(["b."], dtype=object)]), NUMPY),
+        (str([np.str_("a."), np.str_("b.")]), NUMPY),
+        ("[{'text': 'a'}\n {'text': 'b'}]", NUMPY),
+        ("['a', 'b', ...]", NUMPY),
+        ("{'text': ['a' 'b']}", NUMPY),
+        (str(pd.Series(["a.", "b."])), "a list as pandas prints it"),
+        (str(pd.Series(["a."] * 100)), "a list as pandas prints it"),
+        (repr(pd.Index(["a.", "b."])), "a list as pandas prints it"),
+        ("tensor([1., 2.], dtype=torch.float16)", "a list as torch prints it"),
+        ("[Document(page_content='a.', metadata={}), Document(page_content='b.')]", "a list as P"),
+        ("{'a.', 'b.'}", "a list as Python prints it"),
+        ('["a.", "b', CUT),
+    ],
+)
+def test_contexts_that_a_program_printed_are_refused(
+    tmp_path: Path, name: str, text: str, reason: str
+) -> None:
+    row = good(contexts=text)
+    if name.endswith("csv"):
+        cells = ",".join('"' + str(cell).replace('"', '""') + '"' for cell in row.values())
+        body = ",".join(row) + "\n" + cells + "\n"
+    else:
+        body = json.dumps(row) + "\n"
+    reading = read(_csv(tmp_path, body, name), allow_none=True)
+    assert not list(reading)
+    ((field, said),) = reading.reasons
+    assert field == "contexts" and said.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "['tis the season] it was said.",
+        "[1] A text. [2] 'Another'.",
+        "['a' and 'b'] are letters",
+        "[Music] it's [Applause]",
+        "['x'] = 1",
+        "print(['a'])",
+        "[...]",
+        "{a: 'b'}",
+    ],
+)
+def test_texts_in_brackets_are_texts(tmp_path: Path, text: str) -> None:
+    row = f'a,q,"{text}","{text}",1,\n'
+    (example,) = read(_csv(tmp_path, HEADER + row))
+    assert (example.contexts, example.response) == ((text,), text)
 
 
 def _table() -> pa.Table:

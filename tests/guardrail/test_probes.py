@@ -17,7 +17,7 @@ from calibrail.errors import GuardrailError, ModelError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import content_digest, render
 from calibrail.guardrail.probes import ANSWERS, SET, compare_probes, freeze_probes
-from calibrail.models.embeddings import TorchEncoder
+from calibrail.models.networks import Network
 from calibrail.scores import Score, build, parse_spec
 from calibrail.scores.base import Scores
 from calibrail.scores.custom import CustomScore
@@ -166,12 +166,12 @@ def test_vectors_that_are_remembered_are_computed_anew(tmp_path: Path) -> None:
 def test_another_precision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     score: Any = build(parse_spec("rad"))
     probes = freeze_probes(score)
-    computed = TorchEncoder.vectors
+    computed = Network.outputs
 
-    def coarse(self: TorchEncoder, *given: Any) -> list[Any]:
-        return [part.astype(np.float16).astype(np.float32) for part in computed(self, *given)]
+    def coarse(self: Network, *given: Any) -> list[Any]:
+        return [part.half().float() for part in computed(self, *given)]
 
-    monkeypatch.setattr(TorchEncoder, "vectors", coarse)
+    monkeypatch.setattr(Network, "outputs", coarse)
     with pytest.raises(GuardrailError, match=r"differ by more than 1e-06.*dtype float32"):
         compare_probes(probes, score)
     score.forget()

@@ -106,7 +106,7 @@ def test_a_changed_file_does_not_load(
 ) -> None:
     if part == "file":
         # Another guardrail, whole, with its own right digest.
-        make_guardrail(alpha=0.2).save(signed)
+        make_guardrail(alpha=0.2).save(signed, force=True)
         message = r"is not what was signed: .*'g\.json' with SHA-256"
     else:
         beside = signature_path(signed)
@@ -379,7 +379,7 @@ def test_the_signature_is_written_first_and_without_it_nothing(
 
     monkeypatch.setattr(guardrail_file, "write_atomically", full)
     with pytest.raises(OSError, match="no space"):
-        make_guardrail(alpha=0.2).save(signed, sign=keys[0])
+        make_guardrail(alpha=0.2).save(signed, sign=keys[0], force=True)
     assert written == ["g.json.dsse"]
     assert Guardrail.load(signed, trusted=[keys[1]]).signature is not None
 

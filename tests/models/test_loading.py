@@ -8,8 +8,9 @@ import pytest
 
 from calibrail.errors import ModelError
 from calibrail.models import loading
+from calibrail.models.classifiers import PairHead
 from calibrail.models.loading import Architecture, LocalModel, locate, locate_tokenizer
-from calibrail.models.networks import Network
+from calibrail.models.networks import Network, padded
 from calibrail.models.windows import Window
 from tests.installed import need
 from tests.tiny_models import change_config, make_classifier, make_hhem, make_tokenizer
@@ -28,7 +29,7 @@ def test_batches_are_padded_on_the_right(tmp_path: Path, kind: str, has_types: b
     folder = make_classifier(tmp_path / kind, kind)
     architecture = Architecture("AutoModelForSequenceClassification", "a test")
     network = LocalModel(str(folder)).open_network(architecture)
-    inputs = network.inputs([window(7, 8, 9), window(5)])
+    inputs = padded([window(7, 8, 9), window(5)], network.tokenizer)
     padding = network.tokenizer.pad_token_id
     assert inputs["input_ids"].tolist() == [[7, 8, 9], [5, padding, padding]]
     assert inputs["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
@@ -48,7 +49,7 @@ def scramble(folder: Path) -> None:
 
 
 def values(network: Network) -> list[float]:
-    return [float(part) for part in network.run([window(7, 8, 9)]).logits.flatten()]
+    return [float(part) for part in network.first([window(7, 8, 9)], PairHead.forward).flatten()]
 
 
 def test_files_that_change_between_the_look_and_the_opening_are_refused(tmp_path: Path) -> None:

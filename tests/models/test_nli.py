@@ -13,17 +13,8 @@ import pytest
 from calibrail.errors import ModelError
 from calibrail.models import classifiers
 from calibrail.models.classifiers import EntailmentModel, label_order
+from tests import tiny_models
 from tests.installed import need
-from tests.tiny_models import (
-    CLASSIFIERS,
-    LABELS,
-    change_config,
-    make_classifier,
-    make_hhem,
-    make_matcher,
-    make_minicheck,
-    make_tokenizer,
-)
 
 need("transformers")
 
@@ -43,12 +34,12 @@ MATCHER_TEST = (
 
 @pytest.fixture(scope="module")
 def hhem(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_hhem(tmp_path_factory.mktemp("hhem") / "hhem")
+    return tiny_models.make_hhem(tmp_path_factory.mktemp("hhem") / "hhem")
 
 
 @pytest.fixture(scope="module")
 def minicheck(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_minicheck(tmp_path_factory.mktemp("minicheck") / "minicheck")
+    return tiny_models.make_minicheck(tmp_path_factory.mktemp("minicheck") / "minicheck")
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +70,9 @@ def plain(folder: Path, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
 
 
 class TestClassifiers:
-    @pytest.mark.parametrize("kind", CLASSIFIERS)
+    @pytest.mark.parametrize("kind", tiny_models.CLASSIFIERS)
     def test_probabilities_are_those_of_the_bare_model(self, tmp_path: Path, kind: str) -> None:
-        folder = make_classifier(tmp_path / kind, kind)
+        folder = tiny_models.make_classifier(tmp_path / kind, kind)
         expected = plain(folder, PAIRS)
         found = EntailmentModel(str(folder)).judge(PAIRS)
         np.testing.assert_allclose([j.entailment for j in found], expected[:, 2], atol=1e-6)
@@ -89,13 +80,15 @@ class TestClassifiers:
         assert np.ptp(expected[:, 2]) > 1e-3
         assert [(j.start, j.end, j.n_windows) for j in found] == [(0, len(p), 1) for p, _ in PAIRS]
 
-    @pytest.mark.parametrize("kind", CLASSIFIERS)
+    @pytest.mark.parametrize("kind", tiny_models.CLASSIFIERS)
     def test_the_order_of_the_labels_changes_nothing(self, tmp_path: Path, kind: str) -> None:
         results = []
         for order in itertools.permutations(range(3)):
-            folder = make_classifier(tmp_path / "".join(map(str, order)), kind, order=order)
+            folder = tiny_models.make_classifier(
+                tmp_path / "".join(map(str, order)), kind, order=order
+            )
             model = EntailmentModel(str(folder))
-            assert model.fingerprint()["labels"] == [LABELS[place] for place in order]
+            assert model.fingerprint()["labels"] == [tiny_models.LABELS[place] for place in order]
             results.append([(j.entailment, j.contradiction) for j in model.judge(PAIRS)])
         assert len(results) == 6
         for result in results[1:]:
@@ -107,7 +100,7 @@ class TestClassifiers:
     def test_two_classes_know_no_contradiction(
         self, tmp_path: Path, labels: tuple[str, str]
     ) -> None:
-        folder = make_classifier(tmp_path / "two", labels=labels)
+        folder = tiny_models.make_classifier(tmp_path / "two", labels=labels)
         (found,) = EntailmentModel(str(folder)).judge(PAIRS[:1])
         expected = plain(folder, PAIRS[:1])[0]
         column = 0 if labels[0] == "entailment" else 1
@@ -120,9 +113,9 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("names", "expected"),
         [
-            (("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), LABELS),
-            (("entailment", "neutral", "contradiction"), LABELS[::-1]),
-            (("refutes", "not enough info", "supports"), LABELS),
+            (("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), tiny_models.LABELS),
+            (("entailment", "neutral", "contradiction"), tiny_models.LABELS[::-1]),
+            (("refutes", "not enough info", "supports"), tiny_models.LABELS),
             (("not-entailment", "entailment"), ("not_entailment", "entailment")),
             (("entailed", "contradicted"), ("entailment", "contradiction")),
         ],
@@ -158,15 +151,15 @@ class TestLabels:
 
 
 class TestSelfTest:
-    @pytest.mark.parametrize("order", list(itertools.permutations(LABELS)))
+    @pytest.mark.parametrize("order", list(itertools.permutations(tiny_models.LABELS)))
     def test_swapped_labels_are_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
     ) -> None:
         monkeypatch.setattr(classifiers, "PAIRS_SELF_TEST", MATCHER_TEST)
-        folder = make_matcher(tmp_path / "matcher")
-        change_config(folder, id2label=dict(enumerate(order)))
+        folder = tiny_models.make_matcher(tmp_path / "matcher")
+        tiny_models.change_config(folder, id2label=dict(enumerate(order)))
         model = EntailmentModel(str(folder))
-        if order == LABELS:
+        if order == tiny_models.LABELS:
             assert model.judge(MATCHER_TEST)[0].entailment > 0.95
             return
         with pytest.raises(ModelError, match=r"labels look swapped.*the museum is.*id2l"):
@@ -175,7 +168,7 @@ class TestSelfTest:
     def test_weights_that_give_no_numbers_are_refused(self, tmp_path: Path) -> None:
         from safetensors.torch import load_file, save_file
 
-        folder = make_classifier(tmp_path / "bert")
+        folder = tiny_models.make_classifier(tmp_path / "bert")
         weights = load_file(folder / "model.safetensors")
         weights["classifier.bias"][0] = float("nan")
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
@@ -222,7 +215,7 @@ class TestHhem:
 
     def test_its_own_prompt_counts(self, hhem: Path, tmp_path: Path) -> None:
         copy = Path(shutil.copytree(hhem, tmp_path / "copy"))
-        change_config(copy, prompt="sea {text1} snow {text2}")
+        tiny_models.change_config(copy, prompt="sea {text1} snow {text2}")
         assert (
             EntailmentModel(str(copy)).judge(PAIRS)[0].entailment
             != EntailmentModel(str(hhem)).judge(PAIRS)[0].entailment
@@ -246,10 +239,10 @@ class TestHhem:
     def test_the_tokenizer_of_the_foundation_serves(self, hhem: Path, tmp_path: Path) -> None:
         copy = Path(shutil.copytree(hhem, tmp_path / "copy"))
         foundation = tmp_path / "foundation"
-        make_tokenizer("t5", 512).save_pretrained(foundation)
+        tiny_models.make_tokenizer("t5", 512).save_pretrained(foundation)
         for file in copy.glob("tokenizer*"):
             file.unlink()
-        change_config(copy, foundation=str(foundation))
+        tiny_models.change_config(copy, foundation=str(foundation))
         found = EntailmentModel(str(copy))
         assert found.judge(PAIRS) == EntailmentModel(str(hhem)).judge(PAIRS)
         pinned = found.fingerprint()["tokenizer_sha256"]
@@ -260,7 +253,7 @@ class TestHhem:
         with pytest.raises(ModelError, match="tokenizer_sha256"):
             found.fingerprint()
         assert EntailmentModel(str(copy)).fingerprint()["tokenizer_sha256"] != pinned
-        change_config(copy, foundation=str(tmp_path))
+        tiny_models.change_config(copy, foundation=str(tmp_path))
         with pytest.raises(ModelError, match=r"holds no tokenizer\.json"):
             EntailmentModel(str(copy)).judge(PAIRS)
 
@@ -292,7 +285,7 @@ class TestMiniCheck:
         assert np.ptp(scores) > 1e-4
 
     def test_another_t5_is_none(self, tmp_path: Path) -> None:
-        folder = make_minicheck(tmp_path / "t5", answers=False)
+        folder = tiny_models.make_minicheck(tmp_path / "t5", answers=False)
         assert EntailmentModel(str(folder)).fingerprint()["head"] == "minicheck"
         with pytest.raises(ModelError, match="does not answer 0 or 1 to MiniCheck's prompt"):
             EntailmentModel(str(folder)).judge(PAIRS)
@@ -303,7 +296,7 @@ class TestLoading:
         import torch
         from safetensors.torch import load_file
 
-        folder = make_classifier(tmp_path / "bert")
+        folder = tiny_models.make_classifier(tmp_path / "bert")
         torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
         with pytest.raises(ModelError, match="Pickled weights are never loaded; convert"):
@@ -312,7 +305,7 @@ class TestLoading:
     def test_an_absent_classifier_is_not_made_up(self, tmp_path: Path) -> None:
         from safetensors.torch import load_file, save_file
 
-        folder = make_classifier(tmp_path / "bert")
+        folder = tiny_models.make_classifier(tmp_path / "bert")
         weights = load_file(folder / "model.safetensors")
         del weights["classifier.weight"]
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
@@ -321,16 +314,16 @@ class TestLoading:
 
     @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
     def test_broken_files_are_an_error_of_ours(self, tmp_path: Path, file: str) -> None:
-        folder = make_classifier(tmp_path / "bert")
+        folder = tiny_models.make_classifier(tmp_path / "bert")
         (folder / file).write_bytes(b"nothing")
         with pytest.raises(ModelError):
             EntailmentModel(str(folder)).judge(PAIRS)
 
     def test_code_that_a_folder_names_is_not_run(self, tmp_path: Path) -> None:
-        folder = make_classifier(tmp_path / "bert")
+        folder = tiny_models.make_classifier(tmp_path / "bert")
         trap = tmp_path / "was_run"
         (folder / "evil.py").write_text(f"open({str(trap)!r}, 'w').close()\nclass Evil: pass\n")
-        change_config(
+        tiny_models.change_config(
             folder,
             model_type="evil",
             auto_map={

@@ -11,15 +11,8 @@ import pytest
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.classifiers import EntailmentModel
+from tests import tiny_models
 from tests.installed import need
-from tests.tiny_models import (
-    CLASSIFIERS,
-    LENGTH,
-    PADDING,
-    change_config,
-    make_classifier,
-    make_matcher,
-)
 
 need("transformers")
 
@@ -37,12 +30,12 @@ PAIRS = [
 
 
 def padding(words: int, seed: int = 0) -> str:
-    return " ".join(random.Random(seed).choices(PADDING, k=words))
+    return " ".join(random.Random(seed).choices(tiny_models.PADDING, k=words))
 
 
 @pytest.fixture(scope="module")
 def matcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_matcher(tmp_path_factory.mktemp("pairs") / "matcher")
+    return tiny_models.make_matcher(tmp_path_factory.mktemp("pairs") / "matcher")
 
 
 @pytest.fixture
@@ -119,7 +112,7 @@ class TestOnce:
         assert model.n_pairs == 3
 
     def test_a_settled_pair_has_the_value_that_it_has_alone(self, tmp_path: Path) -> None:
-        folder = str(make_classifier(tmp_path / "bart", "bart"))
+        folder = str(tiny_models.make_classifier(tmp_path / "bart", "bart"))
         together, alone = EntailmentModel(folder), EntailmentModel(folder)
         together.prepare(PAIRS)
         before = together.n_passes
@@ -144,13 +137,13 @@ class TestOnce:
 
 
 class TestBatches:
-    @pytest.mark.parametrize("kind", CLASSIFIERS)
+    @pytest.mark.parametrize("kind", tiny_models.CLASSIFIERS)
     def test_a_batch_of_one_equals_a_batch_of_many(
         self, tmp_path_factory: pytest.TempPathFactory, kind: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Whatever their lengths, so that the shorter ones are padded.
         monkeypatch.setattr("calibrail.models.batching._SIMILAR", 0.0)
-        folder = make_classifier(tmp_path_factory.mktemp("batch") / kind, kind)
+        folder = tiny_models.make_classifier(tmp_path_factory.mktemp("batch") / kind, kind)
         model = EntailmentModel(str(folder))
         together = model.judge(PAIRS)
         assert model.n_passes == 1
@@ -166,7 +159,7 @@ class TestFingerprint:
         found = EntailmentModel(str(matcher), window=50).fingerprint()
         assert json.loads(json.dumps(found)) == found
         assert found["labels"] == ["contradiction", "neutral", "entailment"]
-        assert (found["max_length"], found["window"]) == (LENGTH, 50)
+        assert (found["max_length"], found["window"]) == (tiny_models.LENGTH, 50)
         assert {"weights_sha256", "settings_sha256", "head", "windowing"} <= set(found)
 
     @pytest.mark.parametrize("other", [{"dtype": "bfloat16"}, {"window": 40}])
@@ -214,20 +207,20 @@ class TestSpecification:
             EntailmentModel(str(matcher), window=96).fingerprint()
 
     def test_relative_positions_allow_a_larger_window(self, tmp_path: Path) -> None:
-        folder = make_classifier(tmp_path / "deberta", "deberta-v2")
+        folder = tiny_models.make_classifier(tmp_path / "deberta", "deberta-v2")
         large = EntailmentModel(str(folder), window=500)
         assert large.fingerprint()["max_length"] > 500
         (found,) = large.judge([(padding(400), CLAIM)])
         assert found.n_windows == 1
 
     def test_a_roberta_keeps_two_positions_for_padding(self, tmp_path: Path) -> None:
-        folder = make_classifier(tmp_path / "roberta", "roberta")
-        change_config(folder / ".", tie_word_embeddings=False)
+        folder = tiny_models.make_classifier(tmp_path / "roberta", "roberta")
+        tiny_models.change_config(folder / ".", tie_word_embeddings=False)
         settings = json.loads((folder / "tokenizer_config.json").read_text())
         del settings["model_max_length"]
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))
         model = EntailmentModel(str(folder))
-        assert model.fingerprint()["max_length"] == LENGTH
+        assert model.fingerprint()["max_length"] == tiny_models.LENGTH
         (found,) = model.judge([(padding(500), CLAIM)])
         assert found.n_windows > 1
 

@@ -12,18 +12,6 @@ import pytest
 from calibrail.errors import ModelError
 from calibrail.models.llm import transport as module
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, read_answer
-from calibrail.models.llm.transport import (
-    ALL_FAIL,
-    FIRST_FAIL,
-    Account,
-    AgainError,
-    BudgetError,
-    Caller,
-    CallLimits,
-    ModelRequest,
-    OpenAITransport,
-    RefusedError,
-)
 from tests.chat_server import ChatServer, Line, LocalServer, always, says, script, verdicts
 
 SECRET = "the PROMPT of this test"
@@ -38,18 +26,21 @@ def request(text: str = SECRET, **fields: Any) -> dict[str, Any]:
 
 
 def ask(
-    caller: Caller, body: dict[str, Any] | None = None, spent: Account | None = None, **limits: Any
+    caller: module.Caller,
+    body: dict[str, Any] | None = None,
+    spent: module.Account | None = None,
+    **limits: Any,
 ) -> ChatAnswer:
-    spent = spent or Account(CallLimits(**{"timeout": 20.0, **limits}))
+    spent = spent or module.Account(module.CallLimits(**{"timeout": 20.0, **limits}))
     answer: ChatAnswer = caller.call(stoppable(threading.Event(), body, spent))
     return answer
 
 
 def stoppable(
-    stop: threading.Event, body: dict[str, Any] | None = None, spent: Account | None = None
-) -> ModelRequest:
-    return ModelRequest(
-        "chat", body or request(), spent or Account(CallLimits()), stop, read_answer
+    stop: threading.Event, body: dict[str, Any] | None = None, spent: module.Account | None = None
+) -> module.ModelRequest:
+    return module.ModelRequest(
+        "chat", body or request(), spent or module.Account(module.CallLimits()), stop, read_answer
     )
 
 
@@ -103,8 +94,8 @@ AGAIN = {
 def test_what_may_pass_is_asked_again(fault: str) -> None:
     seconds = 0.3 if fault in ("slow", "drip") else 20.0
     with ChatServer(faults=script(fault, fault), retry_after=0.001) as server:
-        caller = Caller(server.url)
-        spent = Account(CallLimits(timeout=seconds))
+        caller = module.Caller(server.url)
+        spent = module.Account(module.CallLimits(timeout=seconds))
         assert ask(caller, spent=spent).text == "faithful"
         assert [seen.fault for seen in server.seen] == [fault, fault, None]
         assert spent.n_sent == caller.n_sent == 3
@@ -114,8 +105,8 @@ def test_what_may_pass_is_asked_again(fault: str) -> None:
 def test_what_does_not_pass_is_given_up(fault: str) -> None:
     seconds = 0.3 if fault in ("slow", "drip") else 20.0
     with ChatServer(faults=always(fault), retry_after=0.001) as server:
-        caller = Caller(server.url)
-        with pytest.raises(RefusedError) as caught:
+        caller = module.Caller(server.url)
+        with pytest.raises(module.RefusedError) as caught:
             ask(caller, attempts=3, timeout=seconds)
         assert str(caught.value) == AGAIN[fault]
         assert len(server.seen) == 3
@@ -125,8 +116,8 @@ def test_what_does_not_pass_is_given_up(fault: str) -> None:
 def test_nobody_listens() -> None:
     with ChatServer() as server:
         url = server.url
-    with pytest.raises(RefusedError, match=r"the connection failed \(\w+\), asked 2 times"):
-        ask(Caller(url), attempts=2)
+    with pytest.raises(module.RefusedError, match=r"the connection failed \(\w+\), asked 2 times"):
+        ask(module.Caller(url), attempts=2)
 
 
 @pytest.mark.parametrize(
@@ -140,14 +131,14 @@ def test_nobody_listens() -> None:
 def test_what_no_request_can_pass_ends_the_run(fault: str, says: str) -> None:
     with ChatServer(faults=always(fault)) as server:
         with pytest.raises(ModelError, match=says):
-            ask(Caller(server.url))
+            ask(module.Caller(server.url))
         assert len(server.seen) == 1
 
 
 def test_a_text_that_is_too_long_is_asked_once() -> None:
     with ChatServer(context=10) as server:
-        with pytest.raises(RefusedError) as caught:
-            ask(Caller(server.url))
+        with pytest.raises(module.RefusedError) as caught:
+            ask(module.Caller(server.url))
         assert caught.value.too_long
         assert "longer than the model reads" in str(caught.value)
         assert len(server.seen) == 1
@@ -155,9 +146,9 @@ def test_a_text_that_is_too_long_is_asked_once() -> None:
 
 def test_retry_after_is_waited_for() -> None:
     patient = Patient()
-    busy = AgainError("HTTP 429", 5.0)
+    busy = module.AgainError("HTTP 429", 5.0)
     transport = Scripted(busy, busy, GOOD)
-    caller = Caller("e", transport)
+    caller = module.Caller("e", transport)
     caller.call(stoppable(patient))
     assert len(transport.bodies) == 3
     # No time passes here, so that each attempt finds that all are still to wait.
@@ -174,8 +165,10 @@ def test_retry_after_is_waited_for() -> None:
 
 def test_an_endpoint_that_asks_for_too_long_is_given_up() -> None:
     with ChatServer(faults=always("429"), retry_after=3600) as server:
-        with pytest.raises(RefusedError, match=r"asked once; the endpoint asks to wait 3600 s"):
-            ask(Caller(server.url), patience=60)
+        with pytest.raises(
+            module.RefusedError, match=r"asked once; the endpoint asks to wait 3600 s"
+        ):
+            ask(module.Caller(server.url), patience=60)
         assert len(server.seen) == 1
 
 
@@ -218,8 +211,8 @@ def test_retry_after_is_read(
     headers: dict[str, str | Callable[[], str]], least: float | None, most: float | None
 ) -> None:
     given = {name: text if isinstance(text, str) else text() for name, text in headers.items()}
-    with Answers(503, {"error": {}}, given) as server, pytest.raises(AgainError) as caught:
-        OpenAITransport(server.url).send("chat", request(), 20.0)
+    with Answers(503, {"error": {}}, given) as server, pytest.raises(module.AgainError) as caught:
+        module.OpenAITransport(server.url).send("chat", request(), 20.0)
     if least is None or most is None:
         assert caught.value.wait is None
     else:
@@ -240,9 +233,9 @@ def test_retry_after_is_read(
 )
 def test_an_endpoints_prose_is_not_repeated(body: Any) -> None:
     with Answers(400, body) as server:
-        transport = OpenAITransport(server.url)
+        transport = module.OpenAITransport(server.url)
         for server.status in (400, 401, 403, 404, 429, 500):
-            with pytest.raises((RefusedError, AgainError, ModelError)) as caught:
+            with pytest.raises((module.RefusedError, module.AgainError, ModelError)) as caught:
                 transport.send("chat", request(), 20.0)
             assert "PROMPT" not in str(caught.value)
             assert f"HTTP {server.status}" in str(caught.value)
@@ -253,8 +246,8 @@ def test_an_endpoints_prose_is_not_repeated(body: Any) -> None:
     "body", [b"", b"{", b"[" * 200_000, b'{"a":' * 100_000, b"\xff", b"9" * 10_000]
 )
 def test_a_strange_body_is_an_error_like_any(body: bytes) -> None:
-    with Answers(200, body) as server, pytest.raises(AgainError, match="broken JSON"):
-        OpenAITransport(server.url).send("chat", request(), 20.0)
+    with Answers(200, body) as server, pytest.raises(module.AgainError, match="broken JSON"):
+        module.OpenAITransport(server.url).send("chat", request(), 20.0)
 
 
 def test_a_body_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,8 +255,8 @@ def test_a_body_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(transport, "MAX_BODY", 1000)
     server = Answers(200, b" " * 100_000)
-    with server, pytest.raises(AgainError, match="more than 1,000 bytes"):
-        OpenAITransport(server.url).send("chat", request(), 20.0)
+    with server, pytest.raises(module.AgainError, match="more than 1,000 bytes"):
+        module.OpenAITransport(server.url).send("chat", request(), 20.0)
 
 
 @pytest.mark.parametrize(
@@ -284,8 +277,8 @@ def test_what_an_endpoint_does_not_know_is_left_out_from_then_on(
     rejected: str, fields: dict[str, Any], sent: set[str]
 ) -> None:
     with ChatServer(reject=(rejected,)) as server:
-        caller = Caller(server.url)
-        spent = Account(CallLimits())
+        caller = module.Caller(server.url)
+        spent = module.Account(module.CallLimits())
         for text in ("one", "two"):
             assert ask(caller, request(text, **fields), spent).text == "faithful"
         assert {name for name, value in server.seen[-1].body.items() if value is not None} == sent
@@ -298,7 +291,7 @@ def test_everything_may_be_unknown_at_once() -> None:
     known = ("max_tokens", "logprobs", "top_logprobs", "seed", "response_format")
     body = request(temperature=1.0, top_logprobs=20, schema='{"type":"object"}')
     with ChatServer(reject=known) as server:
-        caller = Caller(server.url)
+        caller = module.Caller(server.url)
         assert ask(caller, body).text == "faithful"
         n = len(server.seen)
         assert n <= 7
@@ -307,25 +300,27 @@ def test_everything_may_be_unknown_at_once() -> None:
 
 
 def test_an_endpoint_that_never_answered_ends_the_run_soon() -> None:
-    transport = Scripted(AgainError("the connection failed (ConnectError)"))
-    caller = Caller("http://e/v1", transport)
-    for _ in range(FIRST_FAIL - 1):
-        with pytest.raises(RefusedError):
+    transport = Scripted(module.AgainError("the connection failed (ConnectError)"))
+    caller = module.Caller("http://e/v1", transport)
+    for _ in range(module.FIRST_FAIL - 1):
+        with pytest.raises(module.RefusedError):
             ask(caller, attempts=1)
-    with pytest.raises(ModelError, match=rf"none of the last {FIRST_FAIL} requests"):
+    with pytest.raises(ModelError, match=rf"none of the last {module.FIRST_FAIL} requests"):
         ask(caller, attempts=1)
 
 
 def test_an_endpoint_that_answers_nothing_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_FAIL", ALL_FAIL)
-    transport = Scripted(AgainError("HTTP 500"))
-    caller = Caller("http://e/v1", transport)
-    for _ in range(ALL_FAIL - 1):
-        with pytest.raises(RefusedError):
+    monkeypatch.setattr(module, "FIRST_FAIL", module.ALL_FAIL)
+    transport = Scripted(module.AgainError("HTTP 500"))
+    caller = module.Caller("http://e/v1", transport)
+    for _ in range(module.ALL_FAIL - 1):
+        with pytest.raises(module.RefusedError):
             ask(caller, attempts=2)
     n = len(transport.bodies)
-    assert n == 2 * (ALL_FAIL - 1)
-    with pytest.raises(ModelError, match=rf"none of the last {ALL_FAIL} requests \(HTTP 500"):
+    assert n == 2 * (module.ALL_FAIL - 1)
+    with pytest.raises(
+        ModelError, match=rf"none of the last {module.ALL_FAIL} requests \(HTTP 500"
+    ):
         ask(caller, attempts=2)
     n = len(transport.bodies)
     with pytest.raises(ModelError):
@@ -335,21 +330,21 @@ def test_an_endpoint_that_answers_nothing_ends_the_run(monkeypatch: pytest.Monke
 
 
 def test_texts_that_are_too_long_never_end_the_run() -> None:
-    transport = Scripted(RefusedError("too long", frozenset(), True))
-    caller = Caller("http://e/v1", transport)
-    for _ in range(ALL_FAIL + 5):
-        with pytest.raises(RefusedError):
+    transport = Scripted(module.RefusedError("too long", frozenset(), True))
+    caller = module.Caller("http://e/v1", transport)
+    for _ in range(module.ALL_FAIL + 5):
+        with pytest.raises(module.RefusedError):
             ask(caller)
-    assert len(transport.bodies) == ALL_FAIL + 5
+    assert len(transport.bodies) == module.ALL_FAIL + 5
 
 
 def test_attempts_are_charged_to_the_budget() -> None:
     with ChatServer(faults=always("500")) as server:
-        caller, spent = Caller(server.url), Account(CallLimits(max_calls=3))
-        with pytest.raises(BudgetError):
+        caller, spent = module.Caller(server.url), module.Account(module.CallLimits(max_calls=3))
+        with pytest.raises(module.BudgetError):
             ask(caller, spent=spent)
         assert len(server.seen) == spent.n_sent == 3
-        with pytest.raises(BudgetError):
+        with pytest.raises(module.BudgetError):
             ask(caller, spent=spent)
         assert len(server.seen) == 3
 
@@ -358,8 +353,8 @@ def test_nothing_is_sent_once_the_run_is_stopped() -> None:
     transport = Scripted(GOOD)
     stop = threading.Event()
     stop.set()
-    with pytest.raises(RefusedError, match="the run was stopped"):
-        Caller("e", transport).call(stoppable(stop))
+    with pytest.raises(module.RefusedError, match="the run was stopped"):
+        module.Caller("e", transport).call(stoppable(stop))
     assert transport.bodies == []
 
 
@@ -370,18 +365,18 @@ def test_a_stop_ends_every_wait(wait: float | None) -> None:
             self.set()
             return True
 
-    transport = Scripted(AgainError("HTTP 503", wait))
-    with pytest.raises(RefusedError, match="the run was stopped"):
-        Caller("e", transport).call(stoppable(Stopping()))
+    transport = Scripted(module.AgainError("HTTP 503", wait))
+    with pytest.raises(module.RefusedError, match="the run was stopped"):
+        module.Caller("e", transport).call(stoppable(Stopping()))
     assert len(transport.bodies) == 1
 
 
 def test_waits_grow_and_have_a_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_WAIT", 1.0)
     monkeypatch.setattr(module, "LONGEST_WAIT", 5.0)
-    transport, patient = Scripted(AgainError("HTTP 503")), Patient()
-    with pytest.raises(RefusedError):
-        Caller("e", transport).call(stoppable(patient))
+    transport, patient = Scripted(module.AgainError("HTTP 503")), Patient()
+    with pytest.raises(module.RefusedError):
+        module.Caller("e", transport).call(stoppable(patient))
     assert len(transport.bodies) == 6
     for wait, least in zip(patient.waits, (1.0, 2.0, 4.0, 5.0, 5.0), strict=True):
         assert least <= wait <= least + 1.0
@@ -399,8 +394,8 @@ def test_logs_hold_no_key_no_prompt_and_no_answer(
     faults = always(fault) if fault else script()
     with ChatServer(says("SAID by the judge"), faults, api_key=KEY) as server:
         try:
-            assert ask(Caller(server.url), attempts=2).text == "SAID by the judge"
-        except (RefusedError, ModelError) as error:
+            assert ask(module.Caller(server.url), attempts=2).text == "SAID by the judge"
+        except (module.RefusedError, ModelError) as error:
             shown = f"{error!r} {error}"
             assert KEY not in shown
             assert "PROMPT" not in shown
@@ -420,9 +415,9 @@ def test_a_host_of_no_trust_learns_nothing_of_the_environment(
         monkeypatch.setenv(f"OPENAI_{name}", f"secret-{name}")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer secret-x\nX-A: secret-y")
     with ChatServer() as server:
-        OpenAITransport(server.url).send("chat", request(), 20.0)
+        module.OpenAITransport(server.url).send("chat", request(), 20.0)
         monkeypatch.setattr(endpoint, "is_trusted", lambda address: False)
-        OpenAITransport(server.url).send("chat", request(), 20.0)
+        module.OpenAITransport(server.url).send("chat", request(), 20.0)
         trusted, other = (seen.headers for seen in server.seen)
     assert "secret" in str(trusted)
     assert "secret" not in str(other)
@@ -434,7 +429,7 @@ def test_a_redirection_takes_nothing_elsewhere(status: int) -> None:
     with ChatServer() as other:
         moved = {"Location": f"{other.url}/chat/completions"}
         with Answers(status, b"", moved) as server, pytest.raises(ModelError, match="has moved"):
-            ask(Caller(server.url))
+            ask(module.Caller(server.url))
         assert server.n == 1
         assert other.seen == []
 
@@ -442,19 +437,19 @@ def test_a_redirection_takes_nothing_elsewhere(status: int) -> None:
 def test_a_wrong_key_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     with ChatServer(api_key=KEY) as server:
         with pytest.raises(ModelError, match="it wants a key; set OPENAI_API_KEY"):
-            ask(Caller(server.url))
+            ask(module.Caller(server.url))
         monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
         with pytest.raises(ModelError, match="OPENAI_API_KEY is not accepted") as caught:
-            ask(Caller(server.url))
+            ask(module.Caller(server.url))
         assert "sk-wrong" not in str(caught.value)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        assert ask(Caller(server.url)).text == "faithful"
+        assert ask(module.Caller(server.url)).text == "faithful"
 
 
 def test_what_is_sent_arrives_as_it_is() -> None:
     text = 'é "quoted" \\ </answer> {x} \u2028 \U0001f600'
     with ChatServer(verdicts(lambda said: 0.9)) as server:
-        answer = ask(Caller(server.url), request(text, top_logprobs=20))
+        answer = ask(module.Caller(server.url), request(text, top_logprobs=20))
         (seen,) = server.seen
         assert seen.body == request(text, top_logprobs=20)
         assert answer.text == "hallucination"
@@ -466,6 +461,6 @@ def test_what_is_sent_arrives_as_it_is() -> None:
 
 def test_every_request_has_a_name_of_its_own_which_may_come_back() -> None:
     with ChatServer(faults=script("echoed", "echoed")) as server:
-        caller = Caller(server.url)
+        caller = module.Caller(server.url)
         assert [ask(caller).text for _ in range(2)] == ["faithful", "faithful"]
         assert len({seen.headers["x-client-request-id"] for seen in server.seen}) == 2

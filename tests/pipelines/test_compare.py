@@ -43,7 +43,7 @@ def test_the_same_input_gives_the_same_bytes(answers: Path, tmp_path: Path) -> N
 def test_figures_of_an_earlier_run_are_removed(answers: Path, tmp_path: Path) -> None:
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "old.svg").write_text("<svg/>")
-    compare(answers, COLUMN, alpha=0.1).save(tmp_path)
+    compare(answers, COLUMN, alpha=0.1).save(tmp_path, force=True)
     assert not (tmp_path / "figures" / "old.svg").exists()
 
 

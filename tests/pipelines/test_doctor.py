@@ -56,7 +56,7 @@ def test_a_sound_file(write: Write) -> None:
 def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: str | None) -> None:
     step = document(diagnose(write(*_rows(n))).to_dict()).next_step
     if alpha is None:
-        assert step.startswith("Label more hallucinated examples")
+        assert step.startswith("Label 5 more hallucinated examples")
     else:
         assert f"--score {DEFAULT_SCORE} --alpha {alpha} -o run" in step
 

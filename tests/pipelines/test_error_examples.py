@@ -69,7 +69,7 @@ def saved(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")
     (folder / "figures").mkdir()
     (folder / "figures" / "groups.svg").write_text("old")
-    return run.save(folder)
+    return run.save(folder, force=True)
 
 
 def worst(run: Run, label: int, count: int = 5) -> list[str]:

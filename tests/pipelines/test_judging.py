@@ -10,21 +10,33 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from calibrail import Guardrail, calibrate
+from calibrail import Example, Guardrail, calibrate, certify, compare
 from calibrail.engine import score_examples
-from calibrail.errors import ModelError
+from calibrail.errors import CalibrailError, ModelError
 from calibrail.models.llm.transport import BudgetError, CallLimits, Price, limit_calls
+from calibrail.pipelines.check import check_source
 from calibrail.pipelines.estimate import plan_calls
 from calibrail.scores import build, parse_spec
+from calibrail.scores.judge_replies import UNREADABLE
 from calibrail.scores.registry import ScoreSpec
 from tests.answers import rows, write
-from tests.chat_server import ChatServer, always, says, scattered, verdicts
+from tests.chat_server import (
+    ChatServer,
+    Reply,
+    always,
+    key_of,
+    says,
+    scattered,
+    text_of,
+    verdicts,
+)
 from tests.served_models import LogprobServer, TransformersServe
 
 KEY = "sk-test-1f8c93d2a7"
@@ -93,6 +105,81 @@ def test_a_judge_is_calibrated_frozen_and_decides_alike(answers: Path, tmp_path:
     # The same run again, with nobody there to answer.
     again = calibrate(answers, spec(server), alpha=0.2, max_fpr=0.9)
     assert again.report.test.to_dict() == run.report.test.to_dict()
+
+
+def rated(body: dict[str, Any]) -> Reply:
+    return Reply(str(1 + int(4.99 * (1.0 - supported(text_of(body["messages"]))))))
+
+
+@pytest.mark.parametrize(
+    ("reply", "rest", "remedy"),
+    [
+        (rated, "", "scale=1-5,faithful=5 (or 1, where that means faithful) would read them"),
+        (says("Yes."), ",mode=votes", "scale=yes/no,faithful=yes (or no"),
+        (says("B"), "", "scale=A-E,faithful=A (or E"),
+        (says('{"hallucination": 0.2}'), "", "mode=graded would read them"),
+        (says("faithful"), ",scale=1-5,faithful=5", "mode=verdict would read them"),
+        (lambda body: Reply("Let me see", finish="length"), "", "allow more with max_tokens"),
+        (says("It is supported."), "", "no mode would read them: mend the template"),
+    ],
+)
+def test_a_judge_that_cannot_be_read_stops_after_a_few_calls(
+    answers: Path, reply: Callable[[dict[str, Any]], Reply], rest: str, remedy: str
+) -> None:
+    with ChatServer(reply, logprobs=False) as server:
+        with pytest.raises(CalibrailError, match="none of the judge's first 5 replies") as stop:
+            calibrate(answers, spec(server, rest), alpha=0.2)
+        assert remedy in str(stop.value)
+        assert len(re.findall('"(?=[:;,]|$)|", ', str(stop.value))) >= 3
+        assert len(server.seen) == 5
+        # What was paid for is kept, and others go on.
+        run = compare(answers, [spec(server, rest), "novelty"], alpha=0.2)
+        assert len(server.seen) == 5
+        values = run.scored.table.columns
+        assert [bool(np.isnan(values[key]).all()) for key in run.scored.keys] == [True, False]
+        assert any(remedy in str(note) for note in run.scored.lessons)
+
+
+def test_a_rating_judge_is_frozen_with_its_scale_and_stops_in_a_check(
+    answers: Path, tmp_path: Path
+) -> None:
+    with ChatServer(rated) as server:
+        run = calibrate(answers, spec(server, ",scale=1-5,faithful=5"), alpha=0.2)
+        assert run.table is not None
+        (values,) = (run.table.columns[key] for key in run.table.columns if "judge" in key)
+        assert set(values.tolist()) <= {0.0, 0.25, 0.5, 0.75, 1.0}
+        assert values[run.table.labels == 1].mean() > values[run.table.labels == 0].mean()
+        assert "number from 1 to 5" in text_of(server.seen[0].body["messages"])
+        run.freeze().save(tmp_path / "g.json")
+        loaded, frozen = Guardrail.load(tmp_path / "g.json"), build(parse_spec(spec(server)))
+        assert loaded.score.params["mode"] == "rated"
+        assert loaded.score.fingerprint()["rating"] == "1-5, 5 is faithful"
+        assert "rating" not in frozen.fingerprint() and "scale" not in frozen.params
+        server.answer, before = says("perhaps"), len(server.seen)
+        fresh = [{**row, "response": f"{row['response']} Anew."} for row in rows(30)]
+        fresh_file = write(tmp_path / "fresh.jsonl", fresh)
+        with pytest.raises(ModelError, match="none of the judge's first 5 replies"):
+            check_source(loaded, fresh_file, tmp_path / "d.jsonl")
+        with pytest.raises(ModelError, match="none of the judge's first 5 replies"):
+            certify(loaded, fresh_file, max_fpr=0.5)
+        assert len(server.seen) == before + 5
+        # Who decides as answers come, such as the service, goes on: each is undefined.
+        decisions = loaded.decide([Example("q", ("d",), f"answer {n}") for n in range(9)])
+        assert {item.score for item in decisions} == {None}
+        assert all('no grade of its scale: "perhaps"' in item.reason for item in decisions)
+
+
+def test_a_judge_that_is_read_at_all_goes_on(answers: Path) -> None:
+    def seldom(body: dict[str, Any]) -> Reply:
+        return Reply("faithful" if int(key_of(body)[:8], 16) % 2 else "perhaps")
+
+    with ChatServer(seldom, logprobs=False) as server:
+        run = calibrate(answers, spec(server), alpha=0.2)
+        assert len(server.seen) == run.report.data["n_examples"]
+    # Reasons are counted by their kind; each quotes its own reply.
+    assert list(run.report.data["undefined_reasons"]) == [UNREADABLE]
+    assert run.table is not None
+    assert f'{UNREADABLE}: "perhaps"' in next(iter(run.table.reasons.values())).values()
 
 
 def test_another_model_behind_the_name_is_noticed(answers: Path, tmp_path: Path) -> None:

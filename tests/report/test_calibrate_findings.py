@@ -137,7 +137,7 @@ def test_a_rejected_run_names_its_data_in_the_next_step(
 
 
 def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None:
-    rate = {"estimate": 0.9, "lower": 0.88, "upper": 0.97, "n": 200}
+    rate = {"estimate": 0.9, "lower": 0.88, "upper": 0.97, "count": 180, "n": 200}
     certificate = {
         "needed": {"hallucinated": 200_000, "faithful": 0},
         "coverage": rate,
@@ -152,6 +152,7 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
         "data": {},
         "alpha": 0.1,
         "min_coverage": 0.9,
+        "confidence": 0.95,
         "guarantee": "marginal",
         "by_group": {"rows": []},
         "risks": None,

@@ -132,6 +132,7 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
         ],
         "supports": [
             {"alpha": 0.05, "guarantee": name, "needed": n, "available": 200, "possible": n < 200}
+            | {"to_label": 59}
             for name, n in (("marginal", 19), ("pac", 230))
         ],
         "scores": [{"name": "sgi", "requires": ["response"], "n": 1000}],

@@ -131,6 +131,8 @@ def test_what_cannot_be_frozen_says_so_before_the_work() -> None:
         (lambda batch: np.array([[len(e.response)] for e in batch]), {"batch": True}, [1, 2]),
         (lambda batch: [None, 1], {"batch": True}, [np.nan, 1]),
         (lambda e: e.columns["x"], {}, [0.5, 0.5]),
+        (lambda e: np.float32(0.3), {}, [0.3, 0.3]),
+        (lambda batch: np.full(len(batch), 0.3, np.float16), {"batch": True}, [0.3, 0.3]),
     ],
 )
 def test_what_a_function_may_return(detector: Any, options: Any, values: list[float]) -> None:

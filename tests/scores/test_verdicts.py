@@ -1,22 +1,28 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrail.models.llm.chat import ChatAnswer, Position
-from calibrail.scores.judge import (
+from calibrail.scores.judge_replies import (
     BAD_LOGPROBS,
     CUT,
     NEITHER,
     NO_GRADE,
     NO_LOGPROBS,
+    NO_RATING,
     REFUSED,
     UNREADABLE,
+    RatingScale,
+    UnreadReply,
+    quoted,
     read_grade,
     read_probability,
+    read_rating,
     read_verdict,
 )
 
@@ -40,7 +46,32 @@ from calibrail.scores.judge import (
         ("hallucinating", True),
         ("hallucination - the date is not in the documents", True),
         ("Hallucination. The answer is not faithful to the source.", True),
-        ("Faithful: no statement contradicts the documents.", False),
+        ("Faithful: the first document states it.", False),
+        ("Faithful. None of the claims is contradicted.", False),
+        ("Faithful (all claims are in the documents)", False),
+        ("Faithful. It contains no hallucinations.", False),
+        ("Faithful; it is hallucination-free.", False),
+        ("Faithful.\n\n1. The date is in the first document.", False),
+        ("Hallucination. No evidence in the documents for 1853.", True),
+        ("Hallucination. 1853 is not in the documents.", True),
+        ("**Verdict:** Faithful", False),
+        ("**Verdict**: Hallucination.", True),
+        ("## Verdict\n\nFaithful", False),
+        ("| Verdict | Faithful |", False),
+        ("The sentence is faithful.", False),
+        ("```text\nFaithful\n```", False),
+        ("\\boxed{\\text{faithful}}", False),
+        ('{"verdict": "faithful"}', False),
+        ("{'verdict': 'hallucination'}", True),
+        ('```json\n{"verdict": "Hallucination", "reason": "It is not faithful."}\n```', True),
+        ('{"label": "faithful", "score": 0}', False),
+        ("Hmm, a hallucination?</think>faithful", False),
+        ("<thinking>hallucination</thinking>\nFaithful.", False),
+        ("Faithful? No.</think>\n</think>hallucination", True),
+        ("<reasoning>x</reasoning><verdict>hallucination</verdict>", True),
+        ("[THINK]faithful[/THINK]hallucination", True),
+        ("faithful <reasoning>no hallucination</reasoning>", False),
+        ("<|channel|>analysis<|message|>hm<|channel|>final<|message|>faithful", False),
         ("<think>It looks like a hallucination, but no.</think>\n\nfaithful", False),
         ("<think>a</think> Verdict: faithful", False),
     ],
@@ -52,6 +83,52 @@ def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "Faithful to the context? No.",
+        '{"faithful_to_context": false}',
+        '{"faithful_score": 0}',
+        "Faithful claims: 0 of 4",
+        "Faithful or not, the answer is a hallucination.",
+        '{"hallucination_detected": false}',
+        "Faithful: no statement contradicts the documents.",
+        "Faithful, right?",
+        "Faithful? It is not.",
+        "Faithful. No.",
+        "Faithful\nNo",
+        "Faithful. Actually, on reflection, it is a hallucination.",
+        "Faithful. It is unfaithful to the source.",
+        "Hallucination. There is no hallucination.",
+        "Hallucination: none",
+        "Hallucination - none",
+        "Hallucination: not detected",
+        "Hallucinations detected: none",
+        "Hallucination rate: 0%",
+        "Hallucinations: 0",
+        "Hallucination: low",
+        "Faithful (0.2)",
+        "Faithful. 3/10",
+        "Faithful: 1.0",
+        "Faithful: True",
+        "Faithful: partially",
+        "Faithful, probably.",
+        "Faithful (mostly)",
+        "Faithful, if the date is ignored",
+        "Faithful: \u274c",
+        "\u274c Faithful",
+        "!faithful",
+        "~~faithful~~",
+        "| Faithful | No |",
+        "I would say faithful",
+        "Probably faithful",
+        "The answer is probably faithful.",
+        "Answer: faithful or hallucination",
+        "Faithful/Hallucination: Hallucination",
+        "[faithful] [x] [hallucination] [ ]",
+        '{"verdict": "not faithful"}',
+        '{"verdict": "faithful or hallucination"}',
+        '{"verdict": "faithful", "final_verdict": "hallucination"}',
+        '{"verdict": "faithful", "hallucination": true}',
+        '{"verdict": "faithful"} But it is a hallucination.',
+        "<thinking>faithful",
         "yes",
         "unfaithful",
         "not faithful",
@@ -72,7 +149,49 @@ def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
     ],
 )
 def test_another_reply_holds_no_verdict(text: str) -> None:
-    assert read_verdict(ChatAnswer(text)) == UNREADABLE
+    found = read_verdict(ChatAnswer(text))
+    assert isinstance(found, UnreadReply)
+    assert found.kind == UNREADABLE
+    assert found == f"{UNREADABLE}: {quoted(text)}"
+
+
+_MARKS = ["", "**", "_", '"', "`", "> ", "Verdict: ", "**Answer:** "]
+_PLAIN = ["", ".", "!", ";", ", since", " - the", "\n", "\n\nThe", ". The"]
+_TAKEN_BACK = [
+    " claims: 0",
+    "? No",
+    ": no",
+    " = 0",
+    ": false",
+    " or not",
+    "ness: 1",
+    ". No",
+    "_score",
+]
+
+
+@given(
+    st.sampled_from(_MARKS),
+    st.sampled_from(["faithful", "Faithful", "hallucination", "Hallucinated"]),
+    st.sampled_from(_PLAIN),
+    st.sampled_from(_TAKEN_BACK),
+)
+def test_what_follows_the_word_decides_whether_it_is_one(
+    mark: str, word: str, plain: str, taken: str
+) -> None:
+    close = mark if mark in ("**", "_", '"', "`") else ""
+    explained = f"{plain} first document was read" if plain[-1:].isalpha() else plain
+    verdict = read_verdict(ChatAnswer(f"{mark}{word}{close}{explained}"))
+    assert verdict is word.lower().startswith("h")
+    assert isinstance(read_verdict(ChatAnswer(f"{mark}{word}{close}{taken}")), UnreadReply)
+    other = "faithful" if verdict else "a hallucination"
+    said = f"{mark}{word}{close}. On reflection, it is {other}."
+    assert isinstance(read_verdict(ChatAnswer(said)), UnreadReply)
+
+
+def test_a_quoted_reply_is_short_and_plain() -> None:
+    assert quoted("a\n\x1b[31m\u202eb\ud800") == '"a [31m b"'
+    assert quoted("x" * 100_000) == f'"{"x" * 80}..."'
 
 
 def test_refusals_and_cut_replies_say_so() -> None:
@@ -200,7 +319,7 @@ def test_tokens_that_are_not_the_replys_are_not_used() -> None:
         f"{BAD_LOGPROBS}: their tokens do not spell the reply"
     )
     far = said(*[rest("a ")] * 3, text="a a a faithful")
-    assert read_probability(far) == UNREADABLE
+    assert read_probability(far) == f'{UNREADABLE}: "a a a faithful"'
 
 
 def test_neither_verdict_at_its_place() -> None:
@@ -211,7 +330,9 @@ def test_neither_verdict_at_its_place() -> None:
 
 def test_no_log_probabilities_no_probability() -> None:
     assert read_probability(ChatAnswer("faithful")) == NO_LOGPROBS
-    assert read_probability(ChatAnswer("maybe", positions=(rest("maybe"),))) == UNREADABLE
+    assert read_probability(ChatAnswer("maybe", positions=(rest("maybe"),))) == (
+        f'{UNREADABLE}: "maybe"'
+    )
     assert read_probability(ChatAnswer("", refusal=True)) == REFUSED
     assert read_probability(ChatAnswer("", finish="length")) == CUT
 
@@ -228,6 +349,7 @@ def test_no_log_probabilities_no_probability() -> None:
         ('```json{"hallucination": 0.5}```', 0.5),
         ('{"hallucination": 0.5, "why": "x"}', 0.5),
         ('<think>{"hallucination": 1}</think>{"hallucination": 0.5}', 0.5),
+        ('Perhaps {"hallucination": 1}.</think>{"hallucination": 0.5}', 0.5),
     ],
 )
 def test_a_grade_is_read(text: str, grade: float) -> None:
@@ -249,7 +371,8 @@ def test_a_grade_is_read(text: str, grade: float) -> None:
     ],
 )
 def test_what_is_no_grade_is_refused(value: str) -> None:
-    assert read_grade(ChatAnswer(f'{{"hallucination": {value}}}')) == NO_GRADE
+    found = read_grade(ChatAnswer(f'{{"hallucination": {value}}}'))
+    assert isinstance(found, UnreadReply) and found.kind == NO_GRADE
 
 
 @pytest.mark.parametrize(
@@ -268,7 +391,8 @@ def test_what_is_no_grade_is_refused(value: str) -> None:
     ],
 )
 def test_another_reply_holds_no_grade(text: str) -> None:
-    assert read_grade(ChatAnswer(text)) == NO_GRADE
+    found = read_grade(ChatAnswer(text))
+    assert isinstance(found, UnreadReply) and found.kind == NO_GRADE
 
 
 def test_a_grade_that_is_cut_or_refused_says_so() -> None:
@@ -277,14 +401,51 @@ def test_a_grade_that_is_cut_or_refused_says_so() -> None:
     assert read_grade(ChatAnswer('{"hallucination": 0.5}', refusal=True)) == REFUSED
 
 
+SCALES = [("1-5", 5), ("0-10", 0), ("0/1", 1), ("A-E", "A"), ("yes/no", "yes"), ("0-100", 100)]
+
+
+@pytest.mark.parametrize(
+    ("scale", "replies"),
+    [
+        (SCALES[0], {"5": 0.0, "1": 1.0, "4.": 0.25, "**4**": 0.25, "Score: 4": 0.25}),
+        (SCALES[0], {"3/5": 0.5, "Rating: 3/5": 0.5, "4 out of 5": 0.25, "3.5": 0.375}),
+        (SCALES[0], {"4 - mostly supported": 0.25, "Score: 4. The date is right.": 0.25}),
+        (SCALES[0], {'{"score": 4}': 0.25, '{"rating": "4/5", "reason": "no"}': 0.25}),
+        (SCALES[0], {"Is it 5?</think>4": 0.25, "<score>4</score>": 0.25, "4\nFine.": 0.25}),
+        (SCALES[0], dict.fromkeys(["4-5", "4 or 5", "1-5", "4, 5", "4,5", "5\n5", "4.5.6"])),
+        (SCALES[0], dict.fromkeys(["0", "6", "10", "-1", "7/10", "4%", "4?", "4th", "4 stars"])),
+        (SCALES[0], dict.fromkeys(["1. The answer states", "Score (1-5): 4", "four", "faithful"])),
+        (SCALES[0], dict.fromkeys(["Score: 4\nFinal score: 2", '{"score": 4, "rating": 2}'])),
+        (SCALES[1], {"7/10": 0.7, "0": 0.0, "7.5": 0.75, "7/5": None, "11": None}),
+        (SCALES[2], {"0": 1.0, "Answer: 1": 0.0, "0.5": None, "0/1": None, "0 or 1": None}),
+        (SCALES[3], {"A": 0.0, "e": 1.0, "Grade: C": 0.5, "(B)": 0.25, "B. Nearly": 0.25}),
+        (SCALES[3], dict.fromkeys(["A statement", "A or B", "A, B", "F", "D?"])),
+        (SCALES[4], {"Yes": 0.0, "NO.": 1.0, "No, the date is wrong.": 1.0, "Yes\nIt is.": 0.0}),
+        (SCALES[4], dict.fromkeys(["yes and no", "Yes/No", "Yes?", "No doubt", "yes, probably"])),
+        (SCALES[5], {"85": 0.15, "85%": 0.15, "85/100": 0.15, "101": None}),
+    ],
+)
+def test_a_rating_is_read_from_its_scale(
+    scale: tuple[str, object], replies: dict[str, float | None]
+) -> None:
+    for text, value in replies.items():
+        found = read_rating(ChatAnswer(text), RatingScale.parse(*scale))
+        if value is None:
+            assert isinstance(found, UnreadReply) and found.kind == NO_RATING, text
+        else:
+            assert found == pytest.approx(value), text
+
+
 _VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 
 
 @given(st.text(max_size=60), st.booleans(), st.sampled_from(["stop", "length", ""]))
 def test_any_reply_is_read_without_failure(text: str, refusal: bool, finish: str) -> None:
     answer = ChatAnswer(text, refusal, finish, positions=(rest(text[:3]),))
-    for read in (read_verdict, read_probability, read_grade):
-        assert isinstance(read(answer), bool | float | str)
+    ratings = [partial(read_rating, scale=RatingScale.parse(*scale)) for scale in SCALES]
+    for read in (read_verdict, read_probability, read_grade, *ratings):
+        value = read(answer)
+        assert isinstance(value, str) or 0.0 <= value <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -295,6 +456,12 @@ def test_any_reply_is_read_without_failure(text: str, refusal: bool, finish: str
         "<think>" * 30_000,
         "*" * 200_000,
         "faithful" + " =" * 50_000,
+        "faithful " + "not " * 20_000,
+        "1" * 50_000,
+        "{" + '"verdict": ' * 4_000,
+        "faithful. " + "hallucinat " * 5_000,
+        "<answer>" * 5_000,
+        "</think>" * 10_000,
     ],
 )
 def test_the_longest_reply_is_read_to_its_end(text: str) -> None:
@@ -303,6 +470,9 @@ def test_the_longest_reply_is_read_to_its_end(text: str) -> None:
         answer = ChatAnswer(text, finish=finish)
         assert read_verdict(answer) == read_verdict(answer)
         assert read_grade(answer) == read_grade(answer)
+        for scale in SCALES:
+            rating = RatingScale.parse(*scale)
+            assert read_rating(answer, rating) == read_rating(answer, rating)
 
 
 def test_a_thought_that_the_server_keeps_out_of_the_text_does_not_hide_the_verdict() -> None:

@@ -109,11 +109,12 @@ def test_a_detector_of_ones_own_gets_the_columns_that_are_given(
 
 def test_a_column_is_read_as_from_a_file(visit: Visiting, column: Path) -> None:
     async def go(client: Any, _: Service) -> None:
-        for cell, score in ((1.5, 1.5), ("1.5", 1.5), (1, 1.0), ("+.5e0", 0.5), (None, None)):
+        numbers = ((1.5, 1.5), ("1.5", 1.5), (1, 1.0), ("+.5e0", 0.5), ("0,5", 0.5), ("50 %", 0.5))
+        for cell, score in (*numbers, (True, 1.0), ("false", 0.0), ("\u0661", 1.0), (None, None)):
             said = await client.post("/v1/check", json={"columns": {"risk": cell}})
             assert said.json()["score"] == score, cell
             assert (score is None) <= (said.json()["outcome"] != "pass")
-        for cell in (True, False, "1_000", "none", "", "nan", "1e999", "0x1", "\u0661"):
+        for cell in ("1_000", "none", "", "nan", "1e999", "0x1", "1,234"):
             said = await client.post("/v1/check", json={"columns": {"risk": cell}})
             assert said.status_code == 422, cell
             assert said.json()["errors"][0]["pointer"] == "/columns/risk"

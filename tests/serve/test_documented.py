@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from calibrail.serve.service import Service
@@ -49,9 +52,18 @@ def test_the_page_names_every_problem(repository: Path) -> None:
     rows = re.findall(r"^\| ([\d, ]+) \| ([^|]+) \|", page, re.MULTILINE)
     shown = {name for _, names in rows for name in re.findall(r"`([a-z-]+)`", names)}
     folder = repository / "src" / "calibrail" / "serve"
-    raised = {
-        kind
-        for path in folder.glob("*.py")
-        for kind in re.findall(r'Problem\(\s*\d{3},\s*"([a-z-]+)"', path.read_text())
+    cases = tomllib.loads((folder / "problems.toml").read_text(encoding="utf-8"))
+    del cases["words"]
+    kinds = {case["kind"] for case in cases.values()}
+    assert kinds | {"no-such-route", "no-such-method"} == shown
+    given: dict[str, set[str | None]] = {}
+    for node in (
+        node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text()))
+    ):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ServiceProblem.of"):
+            given[ast.literal_eval(node.args[0])] = {item.arg for item in node.keywords}
+    # A refusal that lacks a word of its own would be an error in the place of an answer.
+    assert given == {
+        case: {field for _, field, _, _ in Formatter().parse(of["detail"]) if field}
+        for case, of in cases.items()
     }
-    assert raised | {"no-such-route", "no-such-method"} == shown

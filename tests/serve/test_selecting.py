@@ -45,7 +45,7 @@ def test_what_is_released_is_what_select_releases_from_a_file(
         content = said.json()
         items = content.pop("items")
         assert content == {**expected.to_dict(), "source": "request"}
-        assert items == expected.items()
+        assert [{**item, "row": row} for row, item in enumerate(items, 1)] == expected.items()
         assert 0 < content["n_released"] < len(items)
         more = await client.post("/v1/select", json={"items": [calibrated, *ITEMS], "fdr": 0.1})
         first, *rest = more.json()["items"]

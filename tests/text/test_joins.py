@@ -78,6 +78,8 @@ def test_what_a_sentence_leans_on(text: str, leans: list[int]) -> None:
         ("He said \u201cOne. Two.\u201d Three.", [1, 0, 0]),
         ('He said "One. Two. Three." Four.', [2, 0, 0, 0]),
         ("**One. Two.** Three.", [1, 0, 0]),
+        ("\uff08\u4e00\u3002\u4e8c\u3002\uff09\u3002\u4e09\u3002", [1, 0, 0]),
+        ("\u300a\u4e00\u3002\u4e8c\u3002\u300b\u8bf4\u3002", [1, 0, 0]),
         ("(One. Two. Three.", [0, 0, 0]),
         ("One) is. Two) is.", [0, 0]),
         ("It is 5 ft. One `(` is. Two `)` is.", [0, 0, 0]),

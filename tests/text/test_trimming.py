@@ -31,6 +31,24 @@ def without(text: str, *gone: int) -> TrimmedAnswer:
 @pytest.mark.parametrize(
     ("text", "gone", "left"),
     [
+        # Lists, questions and introductions of other scripts.
+        (
+            "\u4f18\u70b9\uff1a\n1\u3001\u4eae\u3002\n2\u3001\u9ad8\u3002",
+            [1],
+            "\u4f18\u70b9\uff1a\n1\u3001\u9ad8\u3002",
+        ),
+        ("\u4f18\u70b9\uff1a\u4eae\u3002\u9ad8\u3002", [0], "\u9ad8\u3002"),
+        ("\u65e7\uff1f\u662f\u3002\n\u9ad8\u3002", [1], "\u9ad8\u3002"),
+        (
+            "\u0642\u062f\u064a\u0645\u061f \u0646\u0639\u0645.\n\n\u0639\u0627\u0644.",
+            [1],
+            "\u0639\u0627\u0644.",
+        ),
+        (
+            "\u0661. \u0642.\n\u0662. \u0646.\n\u0663. \u0639.",
+            [1],
+            "\u0661. \u0642.\n\u0662. \u0639.",
+        ),
         # Connectives.
         ("It has arches. However, it is old.", [0], "It is old."),
         ("It has arches. However, it is old.", [1], "It has arches."),

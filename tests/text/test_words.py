@@ -36,8 +36,26 @@ def test_vowel_signs_stay_with_their_word() -> None:
 
 def test_without_spaces_each_letter_is_a_word() -> None:
     assert texts("\u706f\u5854\u30fb1853\u5e74") == ["\u706f", "\u5854", "1853", "\u5e74"]
+    assert texts("\u0e1b\u0e35\u0e51\u0e52\u0e53\u0e54") == ["\u0e1b\u0e35", "1234"]
     # Two consonants; marks belong to them.
     assert len(texts("\u0e17\u0e35\u0e48\u0e19\u0e35\u0e48")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\uff11\uff18\uff10\uff11\u5e74 \uff14\uff0e\uff15", ["1801", "\u5e74", "4.5"]),
+        ("\u0648\u0661\u066c\u0662\u0663\u0664", ["\u0648", "1,234"]),
+        (
+            "\ub4f1\ub300\ub2941801\ub144\uc5d0 KBS\ub294",
+            ["\ub4f1\ub300\ub294", "1801", "\ub144\uc5d0", "kbs", "\ub294"],
+        ),
+        ("\u09e7\u09ee\u09e6\u09e7\u09b8\u09be\u09b2\u09c7", ["1801", "\u09b8\u09be\u09b2\u09c7"]),
+        ("1801\u0433 F16 \u00fcber3", ["1801\u0433", "f16", "\u00fcber3"]),
+    ],
+)
+def test_numbers_are_words_where_letters_have_no_capitals(text: str, expected: list[str]) -> None:
+    assert texts(text) == expected
 
 
 def test_content_words_leave_out_stop_words_and_possessives() -> None:
@@ -69,6 +87,8 @@ def test_offsets_point_at_the_word(text: str) -> None:
         ("It stands by Paris's gate", ["paris"]),
         ("no names at all", []),
         ("\u706f\u5854", []),
+        ("\u706f\u5854\u3002Rivers \u0914\u0930 \u0939\u0948\u0964 Rivers", []),
+        ("\ubbf8\uad6d Apple\uc740 \u5728 Basel \u7684", ["apple", "basel"]),
         ("", []),
         ("see \u00d6tzi there", ["\u00f6tzi"]),
     ],

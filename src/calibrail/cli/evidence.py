@@ -71,7 +71,7 @@ def audit_command(
             confidence=requirement.confidence,
             context=context,
         )
-        result.save(output)
+        result.save(output, force=True)
     content = result.to_dict()
     looks.finish(
         "audit",
@@ -113,7 +113,7 @@ def shift_command(
             reading=replace(reading, quarantine=output / "quarantine.jsonl"),
             context=context,
         )
-        result.save(output)
+        result.save(output, force=True)
     show.finish(
         "shift",
         result.to_dict(),

@@ -56,7 +56,10 @@ class Sitting(Showing):
     terminal: bool = setting("Label in this terminal, or by a letter a line from a pipe.", False)
     browser: bool = setting("Open the page in the browser.", True)
     export: Path | None = setting(
-        "Hand the next answers out in a file (.csv, .jsonl), and end.", None, metavar="FILE"
+        "Hand the next answers out in a file (.csv, .jsonl), and end.",
+        None,
+        metavar="FILE",
+        writes=True,
     )
     export_n: int = setting("How many answers that file holds at most.", 100, metavar="N")
     export_as: Format | None = setting(
@@ -288,7 +291,9 @@ def recalibrate_command(
     labels: Annotated[
         Path, typer.Option(metavar="AUDIT", help="Folder of `calibrail audit-sample`, with labels.")
     ],
-    output: Annotated[Path, opt.to_file("Guardrail file to write; its page stands beside it.")],
+    output: Annotated[
+        Path, opt.to_file("Guardrail file to write; its page stands beside it.", decides=True)
+    ],
     requirement: Annotated[
         opt.Requirement,
         opt.Pick(
@@ -302,6 +307,7 @@ def recalibrate_command(
     options: settings.RecalibrateOptions,
     trust: opt.TrustArguments,
     sign: opt.Sign = None,
+    force: opt.Force = False,
     show: opt.ShowAlone,
 ) -> None:
     """Make a new guardrail from audited answers: the same detector, with a new threshold.
@@ -319,7 +325,7 @@ def recalibrate_command(
     made = calibrail.recalibrate(
         read_file(guardrail, trust.keys).config, labels, logs or None, requirement, options
     )
-    page = made.save(output, sign=sign)
+    page = made.save(output, sign=sign, force=force)
     content = made.to_dict()
     show.finish(
         "recalibrate",

@@ -127,7 +127,7 @@ def select_command(
             progress=context.progress,
         )
     if output is not None:
-        result.save(output)
+        result.save(output, force=True)
     show.finish(
         "select",
         result.to_dict(),

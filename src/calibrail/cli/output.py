@@ -68,6 +68,7 @@ class Showing:
         "Write a page, too, Markdown (.md) or the verdict as JUnit (.xml). Repeatable.",
         (),
         metavar="FILE",
+        writes=True,
     )
     json: bool = setting("Print the machine-readable result on standard output.", False)
     markdown: bool = setting("Print the result as Markdown, for a pull request's comment.", False)
@@ -454,10 +455,9 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
             stack.enter_context(observe_readings(line.reads))
             engine: object = limits
             if isinstance(engine, EngineOptions):
-                from calibrail.engine.distributed import telling_of_engine, use_engine
+                from calibrail.engine.distributed import use_engine
 
-                stack.enter_context(telling_of_engine(line.say))
-                stack.enter_context(use_engine(engine))
+                stack.enter_context(use_engine(engine, line.say))
             yield Context(command_line(), line)
     finally:
         finished.set()

@@ -1,7 +1,7 @@
 """Settings objects as options (cyclopts does this natively)."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
@@ -13,6 +13,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Final,
     Literal,
     get_args,
     get_origin,
@@ -20,10 +21,10 @@ from typing import (
 )
 
 import typer
-from typer.models import ArgumentInfo
+from typer.models import ArgumentInfo, ParameterInfo
 
 from calibrail import options
-from calibrail.cli.output import Showing, file_to_write, folder_to_write
+from calibrail.cli.output import Showing, file_to_write, folder_to_write, note, say
 from calibrail.errors import CalibrailError, InputError
 from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
@@ -76,9 +77,17 @@ Keys = Annotated[
 ]
 
 
-def to_file(help: str) -> Any:
-    """Return the option for a file of results, refused before the work where it cannot be."""
-    return typer.Option("--output", "-o", metavar="FILE", help=help, callback=file_to_write)
+def to_file(help: str, *, decides: bool = False) -> Any:
+    """Return the option for a file of results, refused before the work where it cannot be.
+
+    The command itself ``decides`` what it replaces there, or calibrail does for it.
+    """
+    callback = _file_of_command if decides else file_to_write
+    return typer.Option("--output", "-o", metavar="FILE", help=help, callback=callback)
+
+
+def _file_of_command(path: Path | None) -> Path | None:
+    return file_to_write(path)
 
 
 def to_folder(metavar: str, help: str) -> Any:
@@ -87,6 +96,10 @@ def to_folder(metavar: str, help: str) -> Any:
 
 
 RunFolder = Annotated[Path, to_folder("RUN", "Run folder.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace what stands where results go.", rich_help_panel="Output"),
+]
 Sign = Annotated[
     Path | None,
     typer.Option(metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."),
@@ -270,6 +283,7 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(run, include_extras=True)
     parameters: list[inspect.Parameter] = []
     arguments: set[str] = set()
+    paths = _Paths()
     objects: dict[str, tuple[type, bool, list[_Offered]]] = {}
     for name, parameter in inspect.signature(run).parameters.items():
         hint = hints[name]
@@ -279,24 +293,36 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
         optional, kind = kind != _present(kind), _present(kind)
         if not (isinstance(kind, type) and is_dataclass(kind)):
             keyword = inspect.Parameter.KEYWORD_ONLY
-            if get_origin(kind) is list and any(
-                isinstance(item, ArgumentInfo) for item in get_args(hint)[1:]
-            ):
+            infos = [item for item in get_args(hint)[1:] if isinstance(item, ParameterInfo)]
+            if get_origin(kind) is list and any(isinstance(item, ArgumentInfo) for item in infos):
                 arguments.add(name)
+            for info in infos:
+                paths.add_parameter(name, info, kind)
             parameters.append(parameter.replace(kind=keyword, annotation=hint))
             continue
         offered = list(_offered(kind, picks[-1] if picks else Pick()))
         objects[name] = kind, optional, offered
         parameters += [item.parameter() for item in offered]
+        paths.add_fields(offered)
+    added = paths.written and not paths.decided
+    if added:
+        more = {"default": False, "annotation": Force}
+        parameters.append(inspect.Parameter("force", inspect.Parameter.KEYWORD_ONLY, **more))
 
     @wraps(run)
     def command(**given: Any) -> None:
+        words = dict(given)
+        if added:
+            del given["force"]
         for name, (kind, optional, offered) in objects.items():
             values = {item.field.name: item.value(given.pop(item.name)) for item in offered}
             absent = optional and all(
                 values[item.field.name] == item.field.default for item in offered
             )
             given[name] = None if absent else kind(**values)
+        if paths.written and not words.get("dry_run"):
+            reads = any(issubclass(kind, options.ReadOptions) for kind, _, _ in objects.values())
+            paths.refuse(words, quarantine=reads)
         # One name stands for itself, several for one source.
         for name, value in given.items():
             if name in arguments and value and len(value) == 1:
@@ -307,6 +333,83 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {item.name: item.annotation for item in parameters}
     return command
+
+
+class _Paths:
+    """Which options of a command name what is written, and which what is read."""
+
+    def __init__(self) -> None:
+        #: How each is spelled, and what it is where it is a folder, by parameter.
+        self.written: dict[str, tuple[str, str | None]] = {}
+        self._read: list[str] = []
+        self._sources: list[str] = []
+        self.decided: list[str] = []
+
+    def add_parameter(self, name: str, info: ParameterInfo, kind: Any) -> None:
+        """Take a parameter of the command."""
+        of_path = Path in (kind, *get_args(kind)) or info.metavar in ("FILE", "LOG")
+        if info.callback in (file_to_write, folder_to_write, _file_of_command):
+            if info.callback is _file_of_command:
+                self.decided.append(name)
+            flag = next((item for item in info.param_decls or () if len(item) == 2), f"--{name}")
+            folder = info.callback is folder_to_write
+            self.written[name] = flag, str(info.metavar) if folder else None
+        elif of_path or isinstance(info, ArgumentInfo):
+            self._read.append(name)
+        if isinstance(info, ArgumentInfo) and str(info.metavar).rstrip(".") in _SOURCES:
+            self._sources.append(name)
+
+    def add_fields(self, offered: Sequence[_Offered]) -> None:
+        """Take what a settings object offers."""
+        for item in offered:
+            if item.option.writes:
+                folder = item.option.metavar == "DIR"
+                self.written[item.name] = item.flag, "DIR" if folder else None
+            elif item.option.metavar == "FILE" or Path in (item.hint, *get_args(item.hint)):
+                self._read.append(item.name)
+
+    def refuse(self, given: Mapping[str, Any], *, quarantine: bool) -> None:
+        """Refuse to write over what is read, or what is somebody else's, before any work is done.
+
+        Parameters
+        ----------
+        given : mapping
+            What stands on the command line, by parameter.
+        quarantine : bool
+            Whether rows that cannot be used are listed beside the results.
+        """
+        from calibrail.data import outputs
+
+        written, judged = list[outputs.Output](), list[outputs.Output]()
+        for name, (option, folder) in self.written.items():
+            for path in _listed(given[name]):
+                if str(path) != "-":
+                    names = outputs.IN_FOLDER.get(folder, ())
+                    written.append(outputs.Output(option, Path(path), names))
+                    judged += written[-1:] * (name not in self.decided)
+        read = [Path(path) for name in self._read for path in _listed(given[name])]
+        sources = [Path(path) for name in self._sources for path in _listed(given[name])]
+        # Where the rows of data that cannot be used are listed, the reader of it looks itself.
+        beside = next((item.path.parent for item in written if item.option == "-o"), Path())
+        rows = [outputs.Output("unusable rows in", beside / "quarantine.jsonl")]
+        if not quarantine or any(item.names is not None for item in written):
+            rows = []
+        outputs.refuse_within(written, sources)
+        outputs.refuse_read([*written, *rows], [path for path in read if path not in sources])
+        outputs.refuse_read(written, sources)
+        outputs.refuse_foreign(judged, force=given.get("force", False))
+        for item in judged:
+            if item.names is outputs.RUN_FILES and outputs.is_run(item):
+                note(say("command.replaced", path=item.path))
+
+
+#: Arguments that name data.
+_SOURCES: Final = ("DATA", "TRACES", "HELDOUT")
+
+
+def _listed(given: Any) -> list[Any]:
+    """Return the values of a parameter that may have none, one or several."""
+    return given if isinstance(given, list) else [] if given is None else [given]
 
 
 def _present(hint: Any) -> Any:

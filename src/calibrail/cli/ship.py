@@ -32,7 +32,7 @@ def export_command(
     run_folder: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of a calibrate export_command.")
     ],
-    output: Annotated[Path, opt.to_file("Guardrail file to write.")],
+    output: Annotated[Path, opt.to_file("Guardrail file to write.", decides=True)],
     failing: Failing,
     sign: opt.Sign = None,
     probe_endpoint: Annotated[
@@ -41,6 +41,7 @@ def export_command(
             "--probe-endpoint", help="Ask a judge's endpoint about the 16 probe answers, too."
         ),
     ] = False,
+    force: opt.Force = False,
     *,
     calls: opt.Calls,
     show: opt.ShowAlone,
@@ -67,7 +68,7 @@ def export_command(
         if asks and probe_endpoint:
             announce(guardrail.score)
             guardrail = frozen.freeze(on_failure=failing.on_failure, probe_endpoint=True)
-    guardrail.save(output, sign=sign)
+    guardrail.save(output, sign=sign, force=force)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""
     if asks and not probe_endpoint:
@@ -116,7 +117,10 @@ def export_command(
 @opt.takes_settings
 def keygen_command(
     output: Annotated[
-        Path, opt.to_file("Private key to write; the public one stands beside it, as NAME.pub.pem.")
+        Path,
+        opt.to_file(
+            "Private key to write; the public one stands beside it, as NAME.pub.pem.", decides=True
+        ),
     ],
     show: opt.ShowAlone,
 ) -> None:

@@ -15,6 +15,7 @@ from calibrail.cli.output import (
     OF_VERDICT,
     Showing,
     counting,
+    file_to_write,
     spent,
     unusable,
     writing,
@@ -68,7 +69,7 @@ def calibrate_command(
             context=replace(context, text=not show.no_text),
             looks=output / "looks.json",
         )
-        result.save(output, text=not show.no_text)
+        result.save(output, text=not show.no_text, force=True)
     limits = (requirement.max_fpr, requirement.min_kept, requirement.risks or None)
     decides = any(limit is not None for limit in limits)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
@@ -121,7 +122,7 @@ def compare_command(
             context=context,
             looks=output / "looks.json",
         )
-        result.save(output)
+        result.save(output, force=True)
     show.finish(
         "compare",
         result.to_dict(),
@@ -162,8 +163,9 @@ def score_command(
 
     Higher always means more likely hallucinated; a column of the data in which higher means
     faithful is negated, and stands as it was in NAME__column. Where a score is undefined the cell
-    is empty and the column NAME__reason says why. With --unit sentence there is a row a sentence:
-    its answer's id, its number, and where it starts and ends.
+    is empty and the column NAME__reason says why, as it is for a row that cannot be used. Rows
+    stand in the order of the data, with their numbers there. With --unit sentence there is a row a
+    sentence: its answer's id, its number, and where it starts and ends.
     """
     from calibrail.data.sources import spoken
     from calibrail.pipelines import scoring
@@ -180,8 +182,6 @@ def score_command(
             made, read = by_parts(
                 data, scores, file.add, reading=reading, progress=context.progress
             )
-            # Where there is no row, the columns are known all the same.
-            file.add(made, scoring.columns_of_places([]) if by_sentence else None)
     content = {
         "schema": "calibrail.score/1",
         "source": spoken(data),
@@ -259,7 +259,10 @@ def plan_command(
     assumed: Assumed,
     *,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the curves, as .svg, .png or .pdf.", callback=file_to_write
+        ),
     ] = None,
     show: opt.Show,
 ) -> None:

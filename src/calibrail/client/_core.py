@@ -6,12 +6,12 @@ import random
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from calibrail.errors import CalibrailError, InputError, ServiceError
@@ -126,6 +126,8 @@ def http() -> ModuleType:
 
 
 Result = TypeVar("Result")
+#: What a call under asyncio gives.
+Coming: TypeAlias = Coroutine[Any, Any, Result]
 
 _FIELDS = ("response", "question", "contexts", "id", "samples", "columns")
 
@@ -138,8 +140,8 @@ class Call(Generic[Result]):
     ----------
     path : str
         Below the service's address.
-    body : bytes or None
-        What is sent; None asks with GET.
+    body : mapping or None
+        What is sent as JSON; None asks with GET.
     read : callable
         Takes the JSON of a reply; raises `InputError` where it is not one to this request.
     once : bool
@@ -147,7 +149,7 @@ class Call(Generic[Result]):
     """
 
     path: str
-    body: bytes | None
+    body: Mapping[str, Any] | None
     read: Callable[[Any], Result]
     once: bool = False
 
@@ -193,6 +195,7 @@ class Attempts:
         self._method = "GET" if call.body is None else "POST"
         self._what = f"{self._method} {call.path} of {asking.url}"
         self._end = time.monotonic() + asking.timeout
+        self._body = None if call.body is None else json.dumps(call.body, allow_nan=False).encode()
         self._n = self._size = 0
         self.pause = 0.0
 
@@ -207,7 +210,7 @@ class Attempts:
         return {
             "method": self._method,
             "url": self._call.path,
-            "content": self._call.body,
+            "content": self._body,
             "headers": {} if self._call.body is None else {"Content-Type": "application/json"},
             "extensions": {"timeout": _Left(self)},
         }
@@ -335,67 +338,32 @@ class _Left(dict[str, float]):
         return max(self._attempts.left, 1e-3)
 
 
-def check_call(item: Mapping[str, Any], evidence: bool) -> Call[Decision]:
-    """Return the request for one decision; the item holds what ``Guardrail.check`` takes."""
-    sent, id = answer(item)
-
-    def read(reply: Any) -> Decision:
-        return decision_about(reply, sent["id"], id)
-
-    return Call("/v1/check", _encoded({**sent, **_evidence_field(evidence)}), read)
+def object_of(reply: Any) -> dict[str, Any]:
+    """Return a reply that is an object."""
+    if not isinstance(reply, dict):
+        raise InputError("an object was expected")
+    return reply
 
 
-def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
-    """Return the request for a decision about each answer."""
-    sent, ids = answers(items)
+def is_released(item: Mapping[str, Any]) -> bool:
+    """Return whether an answer is released; it has a p-value then.
 
-    def read(reply: Any) -> list[Decision]:
-        about = zip(_items(reply, sent), sent, ids, strict=True)
-        return [decision_about(given, item["id"], id) for given, item, id in about]
-
-    return Call("/v1/check/batch", _encoded({"items": sent, **_evidence_field(evidence)}), read)
-
-
-def select_call(items: Sequence[object], **release: object) -> Call[dict[str, Any]]:
-    """Return the request for which answers may be released; the options are those of `select`."""
-    sent, ids = answers(items)
-
-    def read(reply: Any) -> dict[str, Any]:
-        replies = _items(reply, sent)
-        released = [given["released"] for given in replies]
-        # A released answer has a p-value; what is neither true nor false releases nothing.
-        fits = (
-            0 < given["p_value"] <= 1 if given["released"] is True else given["released"] is False
-            for given in replies
-        )
-        if not all(fits) or reply["n_released"] != sum(released):
-            raise InputError("it does not say of each answer whether it is released")
-        named = [{**given, "id": id} for given, id in zip(replies, ids, strict=True)]
-        return {**reply, "items": named}
-
-    return Call("/v1/select", _encoded({"items": sent, **release}), read)
+    What is neither true nor false releases nothing.
+    """
+    released = item["released"]
+    if not (0 < item["p_value"] <= 1 if released is True else released is False):
+        raise InputError("it does not say of each answer whether it is released")
+    return bool(released)
 
 
-def guardrail_call() -> Call[dict[str, Any]]:
-    """Return the request for what decides."""
-
-    def read(reply: Any) -> dict[str, Any]:
-        if not isinstance(reply, dict):
-            raise InputError("an object was expected")
-        return reply
-
-    return Call("/v1/guardrail", None, read)
+def _ready(reply: Any) -> bool:
+    if reply["status"] != "ready":
+        raise InputError('{"status": "ready"} was expected')
+    return True
 
 
-def ready_call() -> Call[bool]:
-    """Return the question whether the service decides."""
-
-    def read(reply: Any) -> bool:
-        if reply["status"] != "ready":
-            raise InputError('{"status": "ready"} was expected')
-        return True
-
-    return Call("/readyz", None, read, once=True)
+#: The question whether the service decides.
+READY: Final = Call("/readyz", None, _ready, once=True)
 
 
 def answers(items: Sequence[object]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -468,13 +436,10 @@ def _cell(name: str, value: object) -> Any:
     return None if math.isnan(number) else number
 
 
-def _evidence_field(evidence: bool) -> dict[str, bool]:
+def evidence_field(evidence: bool) -> dict[str, bool]:
+    """Return the field that asks what a decision rests on."""
     fields.yes_or_no(evidence, "evidence")
     return {"evidence": True} if evidence else {}
-
-
-def _encoded(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, allow_nan=False).encode()
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -492,7 +457,7 @@ def decision_about(reply: Any, sent: str, id: str) -> Decision:
     return replace(decision, id=id)
 
 
-def _items(reply: Any, sent: Sequence[Mapping[str, Any]]) -> list[Any]:
+def items_of(reply: Any, sent: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return the items of a reply, which are about what was sent, in its order."""
     items = reply["items"]
     if [item["id"] for item in items] != [item["id"] for item in sent]:

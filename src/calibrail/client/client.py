@@ -13,11 +13,11 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 from calibrail.client import _core
-from calibrail.client._core import Attempts, Call, Result
+from calibrail.client._core import Attempts, Call, Coming, Result
 from calibrail.errors import InputError, ServiceError
 from calibrail.guardrail.decision import Decision
 from calibrail.options.fields import Cell
@@ -63,82 +63,83 @@ class Writing:
             nothing more of it is shown.
         """
         received: queue.SimpleQueue[bytes | OSError] = queue.SimpleQueue()
-        try:
-            with contextlib.closing(self._connected()) as connection:
 
-                def read() -> None:
-                    try:
-                        while data := connection.recv(_READ):
-                            received.put(data)
-                        received.put(b"")
-                    except OSError as error:
-                        received.put(error)
+        def read() -> None:
+            try:
+                while data := connection.recv(_READ):
+                    received.put(data)
+                received.put(b"")
+            except OSError as error:
+                received.put(error)
 
-                threading.Thread(target=read, name="events", daemon=True).start()
-                connection.sendall(self._begin())
-                try:
-                    for token in tokens:
-                        connection.sendall(self._piece(token))
-                        while not received.empty():
-                            yield from self._take(received.get())
-                        if self.stopped is not None or self.decision is not None:
-                            break
-                finally:
-                    if callable(close := getattr(tokens, "close", None)):
-                        close()
-                if self.stopped is None and self.decision is None:
-                    connection.sendall(self._end())
-                while self.decision is None:
-                    yield from self._take(received.get(timeout=self._asking.timeout))
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-        except queue.Empty:
-            raise self._late() from None
-        except OSError as error:
-            raise ServiceError(f"{self._what}: {error}") from error
+        with self._explained(), contextlib.closing(self._connected()) as connection:
+            threading.Thread(target=read, name="events", daemon=True).start()
+            connection.sendall(self._begin())
+            try:
+                for token in tokens:
+                    connection.sendall(self._piece(token))
+                    while not received.empty():
+                        yield from self._take(received.get())
+                    if self._is_over:
+                        break
+            finally:
+                if callable(close := getattr(tokens, "close", None)):
+                    close()
+            if not self._is_over:
+                connection.sendall(self._send(self._h11.EndOfMessage()))
+            while self.decision is None:
+                yield from self._take(received.get(timeout=self._asking.timeout))
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     async def ashow(self, tokens: AsyncIterable[str]) -> AsyncIterator[str]:
         """Yield as `show` does, under asyncio."""
         host, port, context = self._address()
-        try:
+        with self._explained():
             async with asyncio.timeout(self._asking.timeout):
                 reader, writer = await asyncio.open_connection(host, port, ssl=context)
-        except TimeoutError:
-            raise self._late() from None
-        except OSError as error:
-            raise ServiceError(f"{self._what}: {error}") from error
-        reading = asyncio.ensure_future(reader.read(_READ))
-        try:
-            writer.write(self._begin())
+            reading = asyncio.ensure_future(reader.read(_READ))
             try:
-                async for token in tokens:
-                    writer.write(self._piece(token))
-                    await writer.drain()
-                    await asyncio.sleep(0)
-                    while reading.done():
-                        for text in self._take(reading.result()):
-                            yield text
-                        reading = asyncio.ensure_future(reader.read(_READ))
+                writer.write(self._begin())
+                try:
+                    async for token in tokens:
+                        writer.write(self._piece(token))
+                        await writer.drain()
                         await asyncio.sleep(0)
-                    if self.stopped is not None or self.decision is not None:
-                        break
+                        while reading.done():
+                            for text in self._take(reading.result()):
+                                yield text
+                            reading = asyncio.ensure_future(reader.read(_READ))
+                            await asyncio.sleep(0)
+                        if self._is_over:
+                            break
+                finally:
+                    if callable(close := getattr(tokens, "aclose", None)):
+                        await close()
+                if not self._is_over:
+                    writer.write(self._send(self._h11.EndOfMessage()))
+                while self.decision is None:
+                    data = await asyncio.wait_for(asyncio.shield(reading), self._asking.timeout)
+                    for text in self._take(data):
+                        yield text
+                    reading = asyncio.ensure_future(reader.read(_READ))
             finally:
-                if callable(close := getattr(tokens, "aclose", None)):
-                    await close()
-            if self.stopped is None and self.decision is None:
-                writer.write(self._end())
-            while self.decision is None:
-                data = await asyncio.wait_for(asyncio.shield(reading), self._asking.timeout)
-                for text in self._take(data):
-                    yield text
-                reading = asyncio.ensure_future(reader.read(_READ))
-        except TimeoutError:
-            raise self._late() from None
+                reading.cancel()
+                writer.close()
+
+    @property
+    def _is_over(self) -> bool:
+        return self.stopped is not None or self.decision is not None
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (queue.Empty, TimeoutError):
+            late = f"{self._what}: no answer within {self._asking.timeout:g} s"
+            raise ServiceError(late) from None
         except OSError as error:
             raise ServiceError(f"{self._what}: {error}") from error
-        finally:
-            reading.cancel()
-            writer.close()
 
     def _address(self) -> tuple[str, int, ssl.SSLContext | None]:
         parts = urlsplit(self._asking.url)
@@ -183,14 +184,8 @@ class Writing:
         line = json.dumps(content, allow_nan=False).encode() + b"\n"
         return self._send(self._h11.Data(data=line))
 
-    def _end(self) -> bytes:
-        return self._send(self._h11.EndOfMessage())
-
     def _send(self, event: Any) -> bytes:
         return bytes(self._connection.send(event) or b"")
-
-    def _late(self) -> ServiceError:
-        return ServiceError(f"{self._what}: no answer within {self._asking.timeout:g} s")
 
     def _take(self, data: bytes | OSError) -> list[str]:
         """Take what came; return what may be shown now."""
@@ -210,15 +205,12 @@ class Writing:
                 texts += self._told() if self._status == 200 else ()
             elif event is self._h11.NEED_DATA:
                 break
+            elif self._status != 200:
+                raise _core.refusal(self._what, self._status, self._body)
             else:
-                self._ended()
+                why = self._problem or "the events ended without a decision"
+                raise ServiceError(f"{self._what}: {why}", status=self._status)
         return texts
-
-    def _ended(self) -> None:
-        if self._status != 200:
-            raise _core.refusal(self._what, self._status, self._body)
-        why = self._problem or "the events ended without a decision"
-        raise ServiceError(f"{self._what}: {why}", status=self._status)
 
     def _told(self) -> Iterator[str]:
         """Yield what the events that are whole let be shown."""
@@ -250,8 +242,14 @@ class Writing:
             yield text
 
 
-class _Core:
-    """What both clients share: where and how they ask, and what is said before a reply comes."""
+#: What a call gives: itself, or under asyncio what is awaited for it.
+One = TypeVar("One")
+Several = TypeVar("Several")
+Content = TypeVar("Content")
+
+
+class _Core(Generic[One, Several, Content]):
+    """What both clients share: where they ask, and what; how they wait is up to each."""
 
     _kind: str
 
@@ -267,6 +265,90 @@ class _Core:
         self._asking = _core.Asking(url, token, guardrail, timeout, retries)
         self._httpx = _core.http()
         self._http: Any = getattr(self._httpx, self._kind)(**self._asking.options())
+
+    def check(
+        self,
+        *,
+        response: str = "",
+        question: str = "",
+        contexts: Sequence[str] | str = (),
+        id: str = "",
+        samples: Sequence[str] = (),
+        columns: Mapping[str, Cell] | None = None,
+        evidence: bool = False,
+    ) -> One:
+        """Decide about one answer, as ``Guardrail.check`` does, which explains the arguments.
+
+        Parameters
+        ----------
+        evidence : bool
+            Whether the decision says what it rests on; the answer is then scored by itself.
+        """
+        item: dict[str, object] = {"response": response, "question": question, "id": id}
+        item |= {"contexts": contexts, "samples": samples, "columns": columns}
+        sent, id = _core.answer(item)
+
+        def read(reply: Any) -> Decision:
+            return _core.decision_about(reply, sent["id"], id)
+
+        body = {**sent, **_core.evidence_field(evidence)}
+        decision: One = self._ask(Call("/v1/check", body, read))
+        return decision
+
+    def check_batch(self, items: Sequence[object], *, evidence: bool = False) -> Several:
+        """Decide about each of several answers, in their order.
+
+        Parameters
+        ----------
+        items : sequence of dict or Example
+            Each holds what `check` takes.
+        evidence : bool
+            As for `check`.
+        """
+        sent, ids = _core.answers(items)
+
+        def read(reply: Any) -> list[Decision]:
+            about = zip(_core.items_of(reply, sent), sent, ids, strict=True)
+            return [_core.decision_about(given, item["id"], id) for given, item, id in about]
+
+        body = {"items": sent, **_core.evidence_field(evidence)}
+        decisions: Several = self._ask(Call("/v1/check/batch", body, read))
+        return decisions
+
+    def select(
+        self,
+        items: Sequence[object],
+        *,
+        fdr: float,
+        method: str = "auto",
+        confidence: float = 0.95,
+    ) -> Content:
+        """Release what can be released of a batch with the false discovery rate bounded.
+
+        Returns
+        -------
+        dict
+            What ``calibrail select --json`` prints, and ``items``: for each answer its ``id``,
+            whether it is ``released``, ``score`` and ``p_value``.
+        """
+        sent, ids = _core.answers(items)
+
+        def read(reply: Any) -> dict[str, Any]:
+            replies = _core.items_of(reply, sent)
+            n_released = sum(map(_core.is_released, replies))
+            if reply["n_released"] != n_released:
+                raise InputError("it does not say of each answer whether it is released")
+            named = [{**given, "id": id} for given, id in zip(replies, ids, strict=True)]
+            return {**reply, "items": named}
+
+        body = {"items": sent, "fdr": fdr, "method": method, "confidence": confidence}
+        selection: Content = self._ask(Call("/v1/select", body, read))
+        return selection
+
+    def guardrail(self) -> Content:
+        """Return what decides there: its certificate, digest, and state."""
+        certificate: Content = self._ask(Call("/v1/guardrail", None, _core.object_of))
+        return certificate
 
     def stream_check(
         self,
@@ -286,8 +368,11 @@ class _Core:
         item: dict[str, object] = {"question": question, "contexts": contexts, "id": id}
         return Writing(self._asking, {**item, "samples": samples, "columns": columns})
 
+    def _ask(self, call: Call[Any]) -> Any:
+        raise NotImplementedError
 
-class Client(_Core):
+
+class Client(_Core[Decision, list[Decision], dict[str, Any]]):
     """Asks a service of ``calibrail serve`` for decisions; may be used by several threads.
 
     A call returns decisions or raises: where the service refused, failed, could not be reached or
@@ -318,62 +403,6 @@ class Client(_Core):
 
     _kind = "Client"
 
-    def check(
-        self,
-        *,
-        response: str = "",
-        question: str = "",
-        contexts: Sequence[str] | str = (),
-        id: str = "",
-        samples: Sequence[str] = (),
-        columns: Mapping[str, Cell] | None = None,
-        evidence: bool = False,
-    ) -> Decision:
-        """Decide about one answer, as ``Guardrail.check`` does, which explains the arguments.
-
-        Parameters
-        ----------
-        evidence : bool
-            Whether the decision says what it rests on; the answer is then scored by itself.
-        """
-        item: dict[str, object] = {"response": response, "question": question, "id": id}
-        item |= {"contexts": contexts, "samples": samples, "columns": columns}
-        return self._ask(_core.check_call(item, evidence))
-
-    def check_batch(self, items: Sequence[object], *, evidence: bool = False) -> list[Decision]:
-        """Decide about each of several answers, in their order.
-
-        Parameters
-        ----------
-        items : sequence of dict or Example
-            Each holds what `check` takes.
-        evidence : bool
-            As for `check`.
-        """
-        return self._ask(_core.batch_call(items, evidence))
-
-    def select(
-        self,
-        items: Sequence[object],
-        *,
-        fdr: float,
-        method: str = "auto",
-        confidence: float = 0.95,
-    ) -> dict[str, Any]:
-        """Release what can be released of a batch with the false discovery rate bounded.
-
-        Returns
-        -------
-        dict
-            What ``calibrail select --json`` prints, and ``items``: for each answer its ``id``,
-            whether it is ``released``, ``score`` and ``p_value``.
-        """
-        return self._ask(_core.select_call(items, fdr=fdr, method=method, confidence=confidence))
-
-    def guardrail(self) -> dict[str, Any]:
-        """Return what decides there: its certificate, digest, and state."""
-        return self._ask(_core.guardrail_call())
-
     def ready(self) -> bool:
         """Return whether the service decides now; asked once, without retries.
 
@@ -383,7 +412,7 @@ class Client(_Core):
             If something else answers there.
         """
         try:
-            return self._ask(_core.ready_call())
+            return self._ask(_core.READY)
         except ServiceError as error:
             return _core.not_ready(error)
 
@@ -410,7 +439,7 @@ class Client(_Core):
             time.sleep(attempts.pause)
 
 
-class AsyncClient(_Core):
+class AsyncClient(_Core[Coming[Decision], Coming[list[Decision]], Coming[dict[str, Any]]]):
     """Asks a service of ``calibrail serve`` for decisions, under asyncio.
 
     As `Client`, whose parameters it takes. A call that is cancelled ends at once; its answer has
@@ -419,48 +448,10 @@ class AsyncClient(_Core):
 
     _kind = "AsyncClient"
 
-    async def check(
-        self,
-        *,
-        response: str = "",
-        question: str = "",
-        contexts: Sequence[str] | str = (),
-        id: str = "",
-        samples: Sequence[str] = (),
-        columns: Mapping[str, Cell] | None = None,
-        evidence: bool = False,
-    ) -> Decision:
-        """As ``Client.check``."""
-        item: dict[str, object] = {"response": response, "question": question, "id": id}
-        item |= {"contexts": contexts, "samples": samples, "columns": columns}
-        return await self._ask(_core.check_call(item, evidence))
-
-    async def check_batch(
-        self, items: Sequence[object], *, evidence: bool = False
-    ) -> list[Decision]:
-        """As ``Client.check_batch``."""
-        return await self._ask(_core.batch_call(items, evidence))
-
-    async def select(
-        self,
-        items: Sequence[object],
-        *,
-        fdr: float,
-        method: str = "auto",
-        confidence: float = 0.95,
-    ) -> dict[str, Any]:
-        """As ``Client.select``."""
-        call = _core.select_call(items, fdr=fdr, method=method, confidence=confidence)
-        return await self._ask(call)
-
-    async def guardrail(self) -> dict[str, Any]:
-        """As ``Client.guardrail``."""
-        return await self._ask(_core.guardrail_call())
-
     async def ready(self) -> bool:
         """As ``Client.ready``."""
         try:
-            return await self._ask(_core.ready_call())
+            return await self._ask(_core.READY)
         except ServiceError as error:
             return _core.not_ready(error)
 

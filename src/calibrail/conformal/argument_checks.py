@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.errors import InputError
-from calibrail.options.fields import number, rate, share, whole
+from calibrail.options.fields import doubles, number, rate, share, small_float, whole
 
 #: Checks that every room shares, to be found here beside those of the core.
 __all__ = ["number", "rate", "share", "whole"]
@@ -36,7 +36,7 @@ def counts(count: int, n: int, names: tuple[str, str] = ("count", "n")) -> tuple
 def vector(values: ArrayLike, name: str) -> Floats:
     """Return a float64 array of shape (n,); NaN and infinities are left to the caller."""
     try:
-        given = np.asarray(values)
+        given = doubles(values) if small_float(values) else np.asarray(values)
         array = given.astype(np.float64, copy=False) if given.dtype.kind in "fiubO" else None
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must hold numbers; {error}") from error

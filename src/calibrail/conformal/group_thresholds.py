@@ -26,8 +26,9 @@ from a new question.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, ClassVar, Final, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
@@ -53,8 +54,31 @@ By = str | tuple[str, ...] | None
 
 
 def group_name(value: object) -> str:
-    """Return a group as the text that names it; nothing given is the empty name."""
+    """Return a group as the text that names it, the same of 7, 7.0 and True as of a file's number.
+
+    Nothing given is the empty name.
+    """
+    if isinstance(value, Integral | np.bool_) and (whole := int(value)).bit_length() < 1000:
+        value = float(whole)
     return "" if value is None else str(value)
+
+
+#: True and false in a file of text, as numbers elsewhere, and the other way round.
+_FLAGS: Final = {"True": "1.0", "true": "1.0", "1.0": "True"} | {
+    "False": "0.0",
+    "false": "0.0",
+    "0.0": "False",
+}
+
+
+def spelt_as(name: str, known: Collection[str]) -> str:
+    """Return a group's name as it is known; that of true and false differs between formats.
+
+    >>> spelt_as("True", {"0.0", "1.0"}), spelt_as("1.0", {"True"}), spelt_as("new", {"True"})
+    ('1.0', 'True', 'new')
+    """
+    other = _FLAGS.get(name, name)
+    return other if other in known and name not in known else name
 
 
 def columns_of_groups(by: By) -> tuple[str, ...]:
@@ -176,11 +200,11 @@ class GroupedCalibration(Record):
 
     def of(self, group: str) -> Calibration:
         """Return the calibration that decides for a group, seen or not."""
-        return self.groups.get(group, self.fallback)
+        return self.groups.get(spelt_as(group, {*self.groups, *self.small}), self.fallback)
 
     def known(self, value: object) -> str:
         """Return the name of a group that was calibrated on, small ones too; empty for others."""
-        name = group_name(value)
+        name = spelt_as(group_name(value), {*self.groups, *self.small})
         return name if name in self.groups or name in self.small else ""
 
     def deciding(self) -> dict[float, str]:
@@ -472,9 +496,11 @@ def calibrate_clusters(
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
             f"too few for the {guarantee} guarantee at alpha = {alpha:g}: at least {least} "
-            f"groups are needed. Label answers of {least - total} more groups, raise alpha, or "
+            f"groups are needed. Label {{labels}}, raise alpha, or "
             f"allow flagging everything ({spell_option(Promise, 'allow_flag_all', True)})",
             least,
+            total,
+            "groups",
         )
     position = 0
     if total >= least and guarantee == "marginal":

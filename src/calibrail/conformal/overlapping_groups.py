@@ -48,7 +48,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
-from calibrail.conformal.group_thresholds import joined, parted
+from calibrail.conformal.group_thresholds import joined, parted, spelt_as
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.errors import CalibrailError, InputError
 from calibrail.options.fields import spell_option
@@ -352,7 +352,7 @@ class OverlappingCalibration(Record):
         for key in set(groups):
             place = 0
             for part, code in zip(parted(key, len(codes)), codes, strict=True):
-                place = place * (len(code) + 1) + code.get(str(part), len(code))
+                place = place * (len(code) + 1) + code.get(spelt_as(str(part), code), len(code))
             places[key] = place
         return np.fromiter((places[key] for key in groups), np.int64, count=len(groups))
 

@@ -514,10 +514,11 @@ def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
     delta = f", delta = {promise.delta:g}" if promise.of_this_threshold else ""
     return TooFewExamplesError(
         f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
-        f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {least - n} "
-        "more, raise alpha, give calibration a larger share, or allow flagging everything "
+        f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {{labels}}, "
+        "raise alpha, or allow flagging everything "
         f"({spell_option(Promise, 'allow_flag_all', True)})",
         least,
+        n,
     )
 
 

@@ -164,9 +164,11 @@ def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
     if len(values) < least:
         raise TooFewExamplesError(
             f"{len(values)} faithful calibration examples are too few for the {promise.guarantee} "
-            f"guarantee at beta = {beta:g}: at least {least} are needed. Label "
-            f"{least - len(values)} more, or raise beta",
+            f"guarantee at beta = {beta:g}: at least {least} are needed. Label {{labels}}, or "
+            "raise beta",
             least,
+            len(values),
+            "faithful",
         )
     mirrored: Undefined = "pass" if promise.undefined == "flag" else "flag"
     one_sided = Promise(beta, promise.guarantee, promise.delta, mirrored)

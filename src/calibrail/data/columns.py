@@ -21,7 +21,7 @@ from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked
 from calibrail.data.traces._tool_export import ANNOTATION, SCORE
-from calibrail.data.values import nested_names, parse_cell, value_at
+from calibrail.data.values import ABSENT, nested_names, number_in, parse_cell, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import cli_or_python, spell_option
@@ -396,6 +396,32 @@ class Needs:
             raise InputError(f"require can name {', '.join(TEXT_FIELDS)}; got {unknown[0]!r}")
 
 
+def decimal_marks(seen: Seen, reading: ReadOptions, taken: Collection[str]) -> dict[str, str]:
+    """Return what parts decimals, for the columns in which that is no point.
+
+    Parameters
+    ----------
+    seen : Seen
+        The first rows.
+    reading : ReadOptions
+        Its option ``decimal`` says it for all columns.
+    taken : collection of str
+        The columns that are no further ones.
+    """
+    stated = (reading.options or {}).get("decimal")
+    free = [name for name in seen.names if name not in taken]
+    if stated is not None:
+        return dict.fromkeys(free, str(stated))
+    marks = {}
+    for name in free:
+        texts = {v.strip() for v in seen.values(name) if isinstance(v, str) and len(v) < 40}
+        texts = {text for text in texts if text and text.lower() not in ABSENT}
+        sure = any("," in text and number_in(text) == number_in(text, ",") for text in texts)
+        if sure and all(number_in(text, ",") is not None for text in texts):
+            marks[name] = ","
+    return marks
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
     """Where each field is stored, and what its labels mean.
@@ -416,6 +442,8 @@ class ColumnMapping:
         Where marks are.
     marks : MarkReader or None
         Reads them, where they are needed.
+    decimals : mapping of str to str
+        Further columns whose texts are numbers that are parted by another mark than a point.
     """
 
     by_field: Mapping[str, str]
@@ -425,6 +453,7 @@ class ColumnMapping:
     beside: tuple[str, ...]
     marked: MarkColumns
     marks: MarkReader | None
+    decimals: Mapping[str, str]
 
     def named_as(self) -> list[str]:
         """Return the tools whose own names all text fields have, if they are all there."""
@@ -550,7 +579,9 @@ def choose_columns(
         labels = marks.labels if marks.gives_labels else labels
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
-    return ColumnMapping(by_field, frozenset(present), label_columns, labels, beside, marked, marks)
+    decimals = decimal_marks(seen, reading, {*used, *label_columns, *marked.names})
+    kept = frozenset(present)
+    return ColumnMapping(by_field, kept, label_columns, labels, beside, marked, marks, decimals)
 
 
 def _marks(

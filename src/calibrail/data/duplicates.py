@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import Groups, group_numbers
-from calibrail.data.values import same_text
+from calibrail.data.values import number_in, same_text
 from calibrail.errors import InputError
 from calibrail.serialization import Record
 
@@ -900,11 +900,8 @@ def n_indistinguishable(copies: CopyGroups, scores: NDArray[np.float64]) -> int:
 
 
 def _number(cell: float | str | None) -> float:
-    try:
-        number = float("nan" if cell is None else cell)
-    except (ValueError, TypeError, OverflowError):
-        return float("nan")
-    return number if abs(number) < float("inf") else float("nan")
+    number = number_in(cell)
+    return float("nan") if number is None or abs(number) == float("inf") else number
 
 
 def _components(edges: NDArray[np.intp], n: int) -> NDArray[np.int64]:

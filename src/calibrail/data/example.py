@@ -10,7 +10,14 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.values import canonical_text, name_of, same_cell, same_chunks
+from calibrail.data.values import (
+    canonical_text,
+    column_value,
+    name_of,
+    native,
+    same_cell,
+    same_chunks,
+)
 from calibrail.errors import InputError
 from calibrail.options import fields
 
@@ -77,8 +84,8 @@ class Example:
         Further columns of the source row that a caller asked to keep: an outside score, the
         user's own split.
     content : str or None
-        What the row holds, where the source gave it neither an id nor a response; empty where
-        that is not known. None where ``id`` is its own.
+        What the row holds, where the source gave it no id (of a row with a response a digest);
+        empty where that is not known. None where ``id`` is its own.
     spans : tuple of (int, int), or None
         Unsupported characters of the response as somebody marked them: offsets, end exclusive,
         sorted, none touching another. None where nobody looked.
@@ -142,6 +149,11 @@ class Example:
             return "id" if self.id else "nothing"
         return "content" if self.content else "nothing"
 
+    @property
+    def told_by(self) -> str:
+        """What tells this example from another with the same texts; empty where nothing does."""
+        return self.id if self.content is None else self.content
+
     def digest(self, form: DigestForm = "content") -> str:
         """Return 16 hexadecimal digits that identify the texts (question, contexts, response).
 
@@ -173,14 +185,14 @@ class Example:
         return hasher.hexdigest()[:16]
 
 
-def cell_of(cell: fields.Cell, name: str) -> float | str | None:
+def cell_of(cell: Any, name: str) -> float | str | None:
     """Return a cell as a row holds it: numbers of sentences as the text of a JSON list.
 
     >>> cell_of([0.5, None], "nli"), cell_of(0.5, "nli")
     ('[0.5, null]', 0.5)
     """
-    if isinstance(cell, str | bytes) or not isinstance(cell, Sequence):
-        return cell
+    if not isinstance(cell := native(cell), list):
+        return column_value(cell)
     numbers = [None if item is None else fields.number(item, f"each of {name}") for item in cell]
     return json.dumps(numbers)
 

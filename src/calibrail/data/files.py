@@ -32,11 +32,20 @@ SUFFIXES: Final = {
 #: Suffixes that say how a file is compressed; its beginning decides.
 _SQUEEZED: Final = (".gz", ".zst", ".zstd")
 
+#: What parts the cells of CSV.
+DELIMITERS: Final = (",", ";", "\t", "|")
+
 #: Bytes of a file whose lines are counted one by one.
 COUNTED: Final = 4 << 20
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
+
+#: Byte order marks of encodings that are read as UTF-8 is; the longer ones first.
+_MARKS: Final = {
+    **dict.fromkeys((b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "utf-32"),
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "utf-16"),
+}
 
 #: How files begin that are compressed otherwise, which is not read.
 _COMPRESSED: Final = {
@@ -56,8 +65,10 @@ def suffix_of(path: Path) -> str:
     return (path.with_suffix("") if squeezed else path).suffix.lower()
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+def open_bytes(path: Path, encoding: str | None = None) -> IO[bytes]:
     """Open a file for reading, through gzip or zstd where it begins like that, whatever its name.
+
+    What is written in another encoding, and UTF-16 or UTF-32 in any case, comes as UTF-8.
 
     Raises
     ------
@@ -67,7 +78,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """
     with file_errors(f"cannot open {path}"):
         with path.open("rb") as stream:
-            head = stream.read(8)
+            head = stream.read(64)
         # Of a file that nothing was read of yet, the whole is read without a copy.
         stream = path.open("rb")
     for begins, kind in _COMPRESSED.items():
@@ -78,8 +89,22 @@ def open_bytes(path: Path) -> IO[bytes]:
                 "compressed with gzip or zstd"
             )
     if head.startswith((_GZIP, _ZSTD)):
-        return io.BufferedReader(_Unpacked(path, stream, head))
-    return stream
+        stream = io.BufferedReader(_Unpacked(path, stream, head))
+        head = stream.peek(64)[:64]
+    encoding = encoding or _wide_encoding(head)
+    return io.BufferedReader(_Recoded(stream, encoding)) if encoding else stream
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """Return which UTF of several bytes a letter a file begins with; None of any other."""
+    for mark, encoding in _MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    # Without a mark every other byte is 0 where letters are those of English.
+    for place, encoding in enumerate(("utf-16-be", "utf-16-le")):
+        if 4 * head[place::2].count(0) > len(head) and not head[1 - place :: 2].count(0):
+            return encoding
+    return None
 
 
 @contextmanager
@@ -133,6 +158,21 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
+class _Recoded(_Unpacked):
+    """The text of a file in UTF-8; bytes that its encoding does not know stay as they are."""
+
+    def __init__(self, stream: IO[bytes], encoding: str) -> None:
+        errors = "replace" if encoding.startswith("utf-") else "surrogateescape"
+        self._stream, self._rest = stream, b""
+        self._inner = io.TextIOWrapper(stream, encoding, errors, "")
+
+    def readinto(self, buffer: Any) -> int:
+        raw = self._rest or self._inner.read(1 << 13).encode("utf-8", "surrogateescape")
+        n = min(len(raw), len(buffer))
+        buffer[:n], self._rest = raw[:n], raw[n:]
+        return n
+
+
 def table_kind(path: Path) -> str:
     """Return the kind of table that a file's name or else its beginning shows, or "".
 
@@ -148,7 +188,7 @@ def table_kind(path: Path) -> str:
     if text.startswith((b"{", b"[")):
         return "jsonl"
     first = text.partition(b"\n")[0]
-    return "csv" if b"," in first or b"\t" in first else ""
+    return "csv" if any(mark.encode() in first for mark in DELIMITERS) else ""
 
 
 def count_rows(paths: Sequence[Path]) -> int | None:

@@ -69,11 +69,9 @@ def find_list(path: Path, name: str | None = None) -> RowList | None:
     Raises
     ------
     DataError
-        Several lists may be meant, or there is none of that name; or the file is UTF-16 or UTF-32.
+        Several lists may be meant, or there is none of that name.
     """
     head = _head(path)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path} is not UTF-8 (it starts like UTF-16 or UTF-32): save it as UTF-8")
     text = head.lstrip()
     lines = suffix_of(path) in _OF_LINES
     lists: dict[str, RowList] = {}
@@ -231,8 +229,7 @@ def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
     Raises
     ------
     DataError
-        The file cannot be opened, or it is UTF-16 or UTF-32; or it holds several lists of rows, or
-        none of that name.
+        The file cannot be opened; or it holds several lists of rows, or none of that name.
     """
     found = find_list(path, None if list is None else str(list))
     if found is not None:

@@ -22,6 +22,7 @@ from calibrail.data.sentences import (
 from calibrail.data.spans import MarkLook, Support, WideMarks
 from calibrail.data.splits import group_numbers
 from calibrail.data.suggested_options import ColumnLook
+from calibrail.data.values import ABSENT, number_in
 from calibrail.formatting import Shown
 from calibrail.serialization import Record
 
@@ -302,16 +303,25 @@ class Survey:
         self.chars, self.words, self.chunks = table[:, :3], table[:, 3:6], table[:, 6]
         self.digests, held = np.array(digests, np.uint64), np.array(texts_held, np.uint64)
         self.texts = np.where((self.chars > 0).any(axis=1), held, np.uint64(0))
+        numbers = {name: list(map(_number, values)) for name, values in cells.items()}
         self.columns = {
-            name: np.array([v if isinstance(v, float) else np.nan for v in values], np.float64)
-            for name, values in cells.items()
-            if not any(isinstance(value, str) for value in values)
+            name: np.array(values, np.float64)
+            for name, values in numbers.items()
+            if None not in values
         }
         empty = [name for name, values in self.columns.items() if np.isnan(values).all()]
         self.empty_columns = tuple(empty)
         for name in empty:
             del self.columns[name]
         self.sketches = sketcher.finish()
+
+
+def _number(cell: object) -> float | None:
+    """Return a cell's number, NaN where none is there, and None where it is something else."""
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in ABSENT):
+        return float("nan")
+    number = number_in(cell)
+    return number_in(cell, ",") if number is None else number
 
 
 def _copied(example: Example) -> int:

@@ -1,7 +1,7 @@
 """Read(), Reading: one pass with counts; label check."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, replace
@@ -11,13 +11,14 @@ from itertools import chain, groupby
 from math import sqrt
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.dataset import ROWS, Block, ColumnReader, Dataset, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
 from calibrail.data.labels import another_column
+from calibrail.data.outputs import Output, refuse_read
 from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
 from calibrail.data.row_types import (
     Filtered,
@@ -323,6 +324,9 @@ class Reading:
         self._part = Subsample(reading, self._group_of)
         self._ids = SourceIds()
         self._stream = self._run(self._part(items))
+        #: File and row of the example that was given last; who is told of each row that is none.
+        self.place: tuple[str, int] = ("", 0)
+        self.told: Callable[[RowProblem], object] | None = None
         self._done = self.begun = False
         self._first: RowProblem | None = None
 
@@ -451,7 +455,6 @@ class Reading:
         self, items: Iterator[ParsedItem], quarantine: Quarantine
     ) -> Iterator[tuple[Example, int]]:
         """Yield the usable answers, each with what tells it from others of its id."""
-        last = ("", 0)
         rows = (
             row
             for item in items
@@ -463,8 +466,8 @@ class Reading:
         )
         for row in rows:
             self.begun = True
-            self.n_rows += _place(row) != last
-            last = _place(row)
+            self.n_rows += _place(row) != self.place
+            self.place = _place(row)
             if self._gatherer is not None:
                 self.n_rows = self._gatherer.n_rows
             result = self._interpreter(row) if isinstance(row, SourceRow) else row
@@ -477,7 +480,7 @@ class Reading:
                     named = result if unique == result.id else replace(result, id=unique)
                     yield named, content
                     continue
-                result = duplicate(last[1], result.id, row.file)
+                result = duplicate(self.place[1], result.id, row.file)
             self._leave_out(result, quarantine)
 
     def _held(self, example: Example, row: ParsedItem) -> int:
@@ -535,6 +538,11 @@ class Reading:
                 yield block
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are read."""
+        return self._opened.files
+
+    @property
     def has_ids(self) -> bool:
         """Whether there is a column of ids."""
         return "id" in self.columns.present
@@ -552,6 +560,8 @@ class Reading:
         self.reasons[result.field, result.reason] += 1
         self._codes.add(result.code)
         quarantine.add(result)
+        if self.told is not None:
+            self.told(result)
 
     def end(self) -> None:
         """Refuse a source whose rows are all read, and of no use."""
@@ -567,6 +577,56 @@ class Reading:
         described, n_read = self.columns.labels.described(), self.n_examples + self.n_filtered
         if holds_others(described, n_read):
             raise DataError(f"{self.source}: {what_is_held(described, n_read)}")
+
+
+_Made = TypeVar("_Made")
+#: The code of an answer that can be used, and is not.
+NOT_WANTED: Final = "not wanted"
+#: File and row of an answer, or what is wrong with a row.
+RowPlace: TypeAlias = tuple[str, int] | RowProblem
+
+
+class RowOrder:
+    """Brings what is made of answers back into the order of all rows of their source.
+
+    Parameters
+    ----------
+    read : Reading
+        Not begun.
+    """
+
+    def __init__(self, read: Reading) -> None:
+        self._read = read
+        self._rows: deque[RowPlace] = deque()
+        read.told = self._rows.append
+
+    def answers(self, wanted: Callable[[Example], bool] | None = None) -> Iterator[Example]:
+        """Yield the answers of each of which one thing is made; the others count as problems."""
+        for example in self._read:
+            file, row = place = self._read.place
+            if wanted is None or wanted(example):
+                self._rows.append(place)
+                yield example
+            else:
+                why = RowProblem(row, "row", NOT_WANTED, example.id, file=file, code=NOT_WANTED)
+                self._rows.append(why)
+
+    def interleaved(
+        self, made: Iterable[_Made]
+    ) -> Iterator[tuple[_Made, tuple[str, int]] | RowProblem]:
+        """Yield what is made of each answer with its file and row, and the rows that are none."""
+        for item in made:
+            for place in self.of(1):
+                yield place if isinstance(place, RowProblem) else (item, place)
+        yield from cast(list[RowProblem], self.of(0))
+
+    def of(self, n: int) -> list[RowPlace]:
+        """Take the places of the next n answers, and the problems up to the answer after them."""
+        places: list[RowPlace] = []
+        while self._rows and (n or isinstance(self._rows[0], RowProblem)):
+            places.append(place := self._rows.popleft())
+            n -= not isinstance(place, RowProblem)
+        return places
 
 
 def describe(problem: RowProblem, source: str) -> str:
@@ -727,9 +787,8 @@ def read(
 def read_needed(source: Source, reading: ReadOptions, needs: Needs) -> Reading:
     """Open a source as `read` does, for what is needed of its rows."""
     opened = open_source(source, reading)
-    target = reading.quarantine
-    if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
-        raise InputError(f"quarantine must not be the file that is read; got {target}")
+    if reading.quarantine is not None:
+        refuse_read([Output("quarantine", reading.quarantine)], opened.files)
     made = Reading(spoken(source), opened, reading, needs)
     if (told := _told.get()) is not None:
         told(made)

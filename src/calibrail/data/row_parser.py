@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Final, TypeVar
 
 from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
@@ -14,7 +15,9 @@ from calibrail.data.values import (
     chunks_of,
     column_value,
     name_of,
+    number_in,
     parse_cell,
+    printed_list,
     spelling,
     text_of,
     value_at,
@@ -53,7 +56,7 @@ class RowParser:
 
     def __call__(self, row: SourceRow) -> Example | RowProblem | Filtered:
         """Return the example in ``row``, or the first thing that is wrong with it."""
-        values, by_field = row.values, self.columns.by_field
+        values, by_field = self._numbers(row.values), self.columns.by_field
         try:
             name = _name("id", value_at(values, by_field["id"]))
             question = self._text("question", value_at(values, by_field["question"]))
@@ -88,16 +91,29 @@ class RowParser:
         except FieldError as bad:
             return bad.problem(row.number, row.file)
 
+    def _numbers(self, values: Mapping[str, object]) -> Mapping[str, object]:
+        """Return a row with the numbers that stand with other decimals than a point."""
+        read = {
+            name: number
+            for name, mark in self.columns.decimals.items()
+            if isinstance(cell := values.get(name), str)
+            and (number := number_in(cell, mark)) is not None
+        }
+        return {**values, **read} if read else values
+
     def _content(self, response: str, values: Mapping[str, object]) -> str:
-        """Return what the row holds beside its label; nothing where its answer is known."""
-        return "" if response or not self.whole else self.content(values)
+        """Return what the row holds beside its label; a digest of it where its answer is known."""
+        content = self.content(values) if self.whole else ""
+        if not (content and response):
+            return content
+        return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     def content(self, values: Mapping[str, object]) -> str:
         """Return all that a row holds beside its label."""
         passed_over = {*self.columns.label_columns, *NUMBERING}
-        held = (value for name, value in values.items() if name not in passed_over)
+        held = (cell for name, cell in self._numbers(values).items() if name not in passed_over)
         # Sorted and without names: columns in another order, or renamed, are the same row.
-        return "\x1f".join(sorted(text for value in held if (text := spelling(value))))
+        return "\x1f".join(sorted(text for cell in held if (text := spelling(cell))))
 
     def _text(self, field: str, value: object) -> str:
         if value is None:
@@ -105,6 +121,8 @@ class RowParser:
         text = value if isinstance(value, str) else text_of(value)
         if self.cells and isinstance(value, str) and (spelt := parse_cell(value)) is not None:
             text = text_of(spelt) or value
+        elif self.cells and isinstance(value, str) and value.lstrip().startswith("["):
+            _refuse_printed(field, value)
         if text is None:
             raise FieldError(field, "wrong type", value, f"{field} must be a text")
         if field in self.needs.require and not text.strip():
@@ -126,6 +144,8 @@ class RowParser:
 
     def _texts(self, field: str, value: object) -> tuple[str, ...]:
         texts = chunks_of(value, self.cells)
+        if isinstance(value, str) and texts == (value,):
+            _refuse_printed(field, value)
         if texts is None:
             raise FieldError(field, "wrong type", value, f"{field} must be a list of texts")
         return texts
@@ -135,6 +155,15 @@ class RowParser:
             column = self.columns.by_field[field]
             raise FieldError(field, "missing", None, f"give every row a {column!r}")
         return stand_in
+
+
+def _refuse_printed(field: str, value: str) -> None:
+    """Refuse a list that a program printed, so that nobody can tell where its items end."""
+    if (how := printed_list(value)) is not None:
+        raise FieldError(field, f"a list {how}", value, _PRINTED)
+
+
+_PRINTED: Final = "write it as a JSON list (json.dumps), or write Parquet from the original table"
 
 
 def _name(field: str, value: object) -> str | None:

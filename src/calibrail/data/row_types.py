@@ -93,6 +93,16 @@ class RowProblem:
     file: str = ""
     code: str = ""
 
+    @property
+    def name(self) -> str:
+        """How the row is called, whatever id it has."""
+        return f"{self.file}:row-{self.row}" if self.file else f"row-{self.row}"
+
+    @property
+    def why(self) -> str:
+        """What is wrong with it, and what to do about it."""
+        return f"{self.field}: {self.entry()['reason']}" + f"; {self.remedy}" * bool(self.remedy)
+
     def entry(self) -> dict[str, object]:
         """Return the JSON object that a quarantine file holds for this problem."""
         reason = f"{self.reason}: {self.detail}" if self.detail else self.reason

@@ -1,6 +1,5 @@
 """Sentences of an answer as examples, their labels, and files whose rows are sentences."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -181,13 +180,8 @@ def _left_out(response: str, places: Iterable[GivenSentence]) -> str | None:
 
 
 def listed(cell: object) -> list[Any] | None:
-    """Return what a cell with a JSON list holds; None of any other cell."""
-    if not isinstance(cell, str) or not cell.lstrip().startswith("["):
-        return None
-    try:
-        held = json.loads(cell)
-    except (ValueError, RecursionError):
-        return None
+    """Return what a cell with a list holds; None of any other cell."""
+    held = parse_cell(cell) if isinstance(cell, str) else None
     return held if isinstance(held, list) else None
 
 

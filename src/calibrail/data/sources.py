@@ -150,7 +150,7 @@ _RECTANGULAR: Final = ("csv", "parquet", "saved")
 _OPTIONS: Final = {
     "jsonl": ("list",),
     "json": ("list",),
-    "csv": ("delimiter",),
+    "csv": ("delimiter", "encoding", "decimal"),
     "saved": ("split",),
 }
 

@@ -210,6 +210,8 @@ class Support(Record):
         Hallucinated examples for calibration, one of each group.
     possible : bool
         Whether there are enough.
+    to_label : int
+        How many more hallucinated examples, each of a new group, make them enough.
     """
 
     alpha: float
@@ -217,6 +219,7 @@ class Support(Record):
     needed: int
     available: int
     possible: bool
+    to_label: int
 
 
 @dataclass(frozen=True, slots=True)

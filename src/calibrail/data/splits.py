@@ -1,6 +1,7 @@
 """Fit/calibration/test split by group."""
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -115,7 +116,7 @@ def split(
     in_order = hallucinated[order]
     for chosen in (True, False):
         stratum = order[in_order == chosen]
-        parts = np.repeat(np.arange(3, dtype=np.int8), _apportioned(len(stratum), shares))
+        parts = np.repeat(np.arange(3, dtype=np.int8), apportioned(len(stratum), shares))
         sides[stratum] = rng.permutation(parts)
     return sides if members is None or n_groups == n else sides[members]
 
@@ -231,10 +232,31 @@ def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str
     ]
 
 
-def _apportioned(n: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+def groups_to_add(n: int, least: int, shares: Sequence[float]) -> int:
+    """Return how many groups, beside the n there are, let a split calibrate on at least so many.
+
+    Parameters
+    ----------
+    n : int
+        Groups that hold the class so far.
+    least : int
+        Groups that must calibrate.
+    shares : (float, float, float)
+        Of fit, calibration and test; some calibrate.
+
+    Examples
+    --------
+    >>> groups_to_add(0, 19, (0.0, 0.5, 0.5)), groups_to_add(10, 19, (0.0, 0.5, 0.5))
+    (37, 27)
+    """
+    parts = np.array(shares)
+    return next(more for more in count() if apportioned(n + more, parts)[CALIBRATION] >= least)
+
+
+def apportioned(n: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return whole numbers that add up to n, each within one of its share (largest remainders).
 
-    >>> _apportioned(5, np.array([0.0, 0.5, 0.5])).tolist()
+    >>> apportioned(5, np.array([0.0, 0.5, 0.5])).tolist()
     [0, 3, 2]
     """
     # 1e-9 keeps a share such as 0.3 from losing a group to 0.3 * 10 = 2.9999999999999996.

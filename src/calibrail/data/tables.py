@@ -6,12 +6,10 @@ import csv
 import hashlib
 import io
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -20,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.data.files import SUFFIXES, open_bytes, seekable, suffix_of
+from calibrail.data.files import DELIMITERS, open_bytes, seekable, suffix_of
 from calibrail.data.row_types import (
     WHOLE_ROW,
     RowBatch,
@@ -30,8 +28,10 @@ from calibrail.data.row_types import (
     own_values,
     shorten,
 )
-from calibrail.data.values import DEPTH
+from calibrail.data.values import native
 from calibrail.errors import DataError, InputError
+from calibrail.options import ReadOptions
+from calibrail.options.fields import doubles, small_float, spell_option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +87,7 @@ def parquet_batches(
 
 
 def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[str]:
-    """Return the names of the columns to read; refuse two of one name, and endless nesting."""
+    """Return the names of the columns to read; refuse two of one name."""
     names = chosen = list(schema.names)
     if twice := _twice(names):
         raise DataError(f"{path} names columns twice: {', '.join(twice[:10])}; rename one")
@@ -95,17 +95,7 @@ def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[st
         paths = [column.split(".") for column in columns]
         wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
         chosen = [name for name in names if name in wanted]
-    for name in chosen:
-        if _nesting(schema.field(name).type) > DEPTH:
-            raise DataError(f"{path}: column {name} is nested more than {DEPTH} deep; leave it out")
     return chosen
-
-
-def _nesting(kind: Any) -> int:
-    depth, kinds = 0, [kind]
-    while kinds := [inner.field(i).type for inner in kinds for i in range(inner.num_fields)]:
-        depth += 1
-    return depth
 
 
 def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
@@ -194,35 +184,49 @@ def table_rows(source: object) -> Iterator[TableItem]:
 
 
 def widened(batch: Any) -> Any:
-    """Return a batch whose numbers of single and half precision are doubles of the same digits.
-
-    As a file of text would give them: 0.1 rather than 0.10000000149.
-    """
+    """Return a batch whose numbers of single and half precision are doubles of the same digits."""
     import pyarrow as pa
 
-    columns = list(batch.columns)
-    for place, (column, kind) in enumerate(zip(columns, batch.schema.types, strict=True)):
-        if kind == pa.float16():
-            texts = [None if item is None else str(np.float16(item)) for item in column.to_pylist()]
-            columns[place] = string_array(texts).cast(pa.float64())
-        elif kind == pa.float32():
-            columns[place] = column.cast(pa.string()).cast(pa.float64())
-        elif pa.types.is_list(kind) and kind.value_type == pa.float32():
-            columns[place] = column.cast(pa.list_(pa.string())).cast(pa.list_(pa.float64()))
+    columns = list(map(widened_column, batch.columns))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def doubles(values: Any) -> NDArray[np.float64]:
-    """Return numbers of a smaller type as doubles of the same digits, in an array of their shape.
+def widened_column(column: Any) -> Any:
+    """Return a column of Arrow as `widened` does a batch."""
+    import pyarrow as pa
 
-    >>> doubles(np.float32(0.1)).item()
-    0.1
-    """
-    return np.asarray(values).astype(str).astype(np.float64)
+    if pa.types.is_dictionary(column.type) and pa.types.is_floating(column.type.value_type):
+        column = column.cast(column.type.value_type)
+    if (wide := _with_numbers(column.type, pa.float64())) == column.type:
+        return column
+    if "halffloat" in str(column.type):
+        return pa.array(_halves(column.to_pylist()), wide)
+    return column.cast(_with_numbers(column.type, pa.string())).cast(wide)
 
 
-def _is_small(values: object) -> bool:
-    return getattr(getattr(values, "dtype", None), "name", "") in ("float16", "float32")
+def _with_numbers(kind: Any, leaf: Any) -> Any:
+    """Return a type with another one in place of numbers of single and half precision."""
+    import pyarrow as pa
+
+    if kind in (pa.float16(), pa.float32()):
+        return leaf
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(_with_numbers(part.type, leaf)) for part in kind])
+    for is_list, made in (
+        (pa.types.is_list, pa.list_),
+        (pa.types.is_large_list, pa.large_list),
+        (pa.types.is_fixed_size_list, lambda held: pa.list_(held, kind.list_size)),
+    ):
+        if is_list(kind):
+            part = kind.value_field
+            return made(part.with_type(_with_numbers(part.type, leaf)))
+    return kind
+
+
+def _halves(cell: Any) -> Any:
+    if isinstance(cell, list):
+        return list(map(_halves, cell))
+    return doubles(np.float16(cell)).item() if isinstance(cell, float) else cell
 
 
 def validated(batch: Any) -> Any:
@@ -353,9 +357,6 @@ ACCEPTED: Final = (
     "or of Examples"
 )
 
-#: What pandas writes where nothing is, besides NaN.
-_ABSENT: Final = ("NAType", "NaTType")
-
 
 class ArrowStream(Protocol):
     """What offers its rows to Arrow: a pyarrow or polars table, a query's result."""
@@ -425,35 +426,6 @@ def describe(source: object) -> str:
     return f"{kind} in memory"
 
 
-def native(value: Any) -> Any:
-    """Return a value as a file would give it: Python's own types, None where nothing is.
-
-    >>> native(float("nan")), native({"scores": (1, Decimal("0.5"))})
-    (None, {'scores': [1, 0.5]})
-    """
-    if value is None or type(value) in (str, int, bool):
-        return value
-    if isinstance(value, float):
-        return None if math.isnan(value) else float(value)
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): native(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [native(item) for item in value]
-    if isinstance(value, Decimal):
-        return native(int(value) if value == value.to_integral_value() else float(value))
-    if type(value).__name__ in _ABSENT:
-        return None
-    if _is_small(value):
-        return native(doubles(value).tolist())
-    for convert in ("tolist", "to_pylist", "to_list"):
-        if callable(method := getattr(value, convert, None)):
-            converted = method()
-            return converted if type(converted) is type(value) else native(converted)
-    return value
-
-
 def columns_of(**columns: Any) -> dict[str, list[Any]]:
     """Return arguments that hold one value per answer as columns of one length.
 
@@ -474,8 +446,7 @@ def columns_of(**columns: Any) -> dict[str, list[Any]]:
             raise InputError(
                 f"{name} must hold one value per answer; got an array of shape {tuple(shape)}"
             )
-        cells = native(values if hasattr(values, "__len__") else list(values))
-        cells = cells if isinstance(cells, list) else [native(cell) for cell in values]
+        cells = native(_cells(values))
         listed[name] = [cell[0] if isinstance(cell, list) and shape else cell for cell in cells]
     _same_length(listed)
     return listed
@@ -582,7 +553,7 @@ def _frame_rows(frame: Any) -> Iterator[TableItem]:
     for start in range(0, len(frame), _BATCH):
         part = frame.iloc[start : start + _BATCH]
         columns = [part.iloc[:, place] for place in range(len(names))]
-        cells = [(doubles(held) if _is_small(held) else held).tolist() for held in columns]
+        cells = map(_cells, columns)
         yield from _column_rows(dict(zip(names, cells, strict=True)), start + 1)
 
 
@@ -592,7 +563,16 @@ def _column(name: str, values: Any) -> Sequence[Any]:
             f"a dict must hold a list or an array for every column; {name!r} holds "
             f"{_given(values)}. Several rows are a list of dicts"
         )
-    return values if isinstance(values, list | tuple) else list(values)
+    return values if isinstance(values, list | tuple) else _cells(values)
+
+
+def _cells(values: Any) -> list[Any]:
+    """Return the cells of a column of any kind, its numbers as a file of text would give them."""
+    if hasattr(values, "to_pylist"):
+        values = widened_column(values).to_pylist()
+    elif small_float(values):
+        values = doubles(values)
+    return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 def _same_length(columns: Mapping[str, Sequence[Any]]) -> None:
@@ -621,38 +601,58 @@ CELL_LIMIT: Final = 1 << 26
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def csv_rows(path: Path, delimiter: object = None) -> Iterator[TableItem]:
+def csv_rows(
+    path: Path, delimiter: object = None, encoding: object = None, decimal: object = None
+) -> Iterator[TableItem]:
     """Yield the records of a CSV file with a header, in constant memory.
 
-    Cells are texts; an empty cell is None. A byte order mark is passed over. Rows are numbered by
-    the line on which they start, so that the first one after the header is row 2.
+    Cells are texts; an empty cell is None. A byte order mark is passed over, and so is Excel's
+    line ``sep=;``. Rows are numbered by the line on which they start, so that the first one after
+    the header is row 2.
 
     Parameters
     ----------
     path : Path
         The file.
     delimiter : str or None
-        A single character; by default a ``.tsv`` file is separated by tabs, others by commas.
+        A single character; by default the one of `DELIMITERS` that parts the header, and every row
+        after it alike.
+    encoding : str or None
+        By default UTF-8, or UTF-16 or UTF-32 where it is that.
+    decimal : str or None
+        What parts the decimals of numbers, for who makes numbers of the cells: a point or a comma.
 
     Raises
     ------
     DataError
-        The file cannot be opened, or its header is empty or names a column twice.
+        The file cannot be opened, its header is empty, names a column twice or is in another
+        encoding, or may be parted in two ways.
 
     Notes
     -----
     Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
     """
-    delimiter = str(delimiter or ("\t" if suffix_of(path) == ".tsv" else _separator(path)))
-    if len(delimiter) != 1:
-        raise InputError(f"delimiter must be a single character; got {delimiter!r}")
+    encoding = None if encoding is None else str(encoding)
+    if decimal not in (None, ".", ","):
+        raise InputError(f"decimal must be a point or a comma; got {decimal!r}")
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
-    with io.TextIOWrapper(open_bytes(path), "utf-8-sig", "surrogateescape", "") as stream:
-        reader = csv.reader(stream, delimiter=delimiter)
+    try:
+        with _opened_text(path, encoding) as stream:
+            head = stream.read(_HEAD)
+    except LookupError as error:
+        raise InputError(f"encoding must be one that Python knows; got {encoding!r}") from error
+    stated = _STATED.match(head)
+    chosen = str(delimiter or (stated[1] if stated else _delimiter(path, head)))
+    if len(chosen) != 1:
+        raise InputError(f"delimiter must be a single character; got {chosen!r}")
+    with _opened_text(path, encoding) as stream:
+        if stated:
+            stream.readline()
+        reader = csv.reader(stream, delimiter=chosen)
         header = _header(path, reader)
         while True:
-            number = reader.line_num + 1
+            number = reader.line_num + 1 + bool(stated)
             try:
                 cells = next(reader)
             except StopIteration:
@@ -665,13 +665,35 @@ def csv_rows(path: Path, delimiter: object = None) -> Iterator[TableItem]:
                 yield _row(number, header, cells)
 
 
-def _separator(path: Path) -> str:
-    """Return what parts the cells where the name does not tell: a tab, if the header has tabs."""
-    if suffix_of(path) in SUFFIXES:
-        return ","
-    with open_bytes(path) as stream:
-        first = stream.readline(4096)
-    return "\t" if first.count(b"\t") > first.count(b",") else ","
+#: Characters that tell what parts the cells, and the line in which Excel says so itself.
+_HEAD: Final = 1 << 16
+_STATED: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
+
+
+def _opened_text(path: Path, encoding: str | None) -> io.TextIOWrapper:
+    return io.TextIOWrapper(open_bytes(path, encoding), "utf-8-sig", "surrogateescape", "")
+
+
+def _delimiter(path: Path, head: str) -> str:
+    """Return what parts the cells of a file: the header, and every row that is seen, alike."""
+    usual, alike, others = "\t" if suffix_of(path) == ".tsv" else ",", list[str](), list[str]()
+    for mark in DELIMITERS:
+        try:
+            records = list(csv.reader(io.StringIO(head, ""), delimiter=mark))
+        except csv.Error:
+            continue
+        # The last one may be cut off.
+        del records[max(1, len(records) - (len(head) == _HEAD)) :]
+        sizes = [len(cells) for cells in records if cells]
+        if sizes and sizes[0] > 1:
+            (alike if len(set(sizes)) == 1 else others).append(mark)
+    if len(alike) > 1:
+        raise DataError(
+            f"{path}: its cells may be parted by {' or '.join(map(repr, alike))}; name it with "
+            f"{spell_option(ReadOptions, 'options', {'delimiter': alike[-1]})}"
+        )
+    likely = alike or others
+    return likely[0] if len(likely) == 1 else usual
 
 
 def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
@@ -681,6 +703,8 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         raise DataError(f"{path} has no readable header: {error}") from error
     if not any(header):
         raise DataError(f"{path} is empty: its first line must name the columns")
+    if _SURROGATE.search("".join(header)):
+        raise DataError(f"{path}: its header is not UTF-8; {_encoding_remedy()}")
     if twice := _twice(filter(None, header)):
         raise DataError(f"{path} names columns twice in its header: {', '.join(twice)}; rename one")
     return [name or f"column_{i}" for i, name in enumerate(header, start=1)]
@@ -694,6 +718,11 @@ def _row(number: int, header: list[str], cells: list[str]) -> TableItem:
         return RowProblem(number, WHOLE_ROW, "wrong number of cells", seen, detail, remedy)
     # Bytes that are not UTF-8 were decoded to surrogates, which no valid UTF-8 yields.
     if (bad := next(filter(_SURROGATE.search, cells), None)) is not None:
-        remedy = "save the file as UTF-8"
+        remedy = _encoding_remedy()
         return RowProblem(number, WHOLE_ROW, "invalid UTF-8", shorten(bad), "", remedy)
     return SourceRow(number, {name: cell or None for name, cell in zip(header, cells, strict=True)})
+
+
+def _encoding_remedy() -> str:
+    named = spell_option(ReadOptions, "options", {"encoding": "cp1252"})
+    return f"save the file as UTF-8, or name its encoding, e.g. {named}"

@@ -9,8 +9,12 @@ import struct
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
-from typing import Final
+from numbers import Real
+from typing import Any, Final
+
+from calibrail.options.fields import doubles, small_float
 
 #: Lists and objects within one another. What walks down a value takes a few frames a level, of
 #: which Python has a thousand.
@@ -262,14 +266,59 @@ def parse_cell(cell: str) -> object:
     (['a', 'b'], None, None)
     """
     text = cell.strip()
-    if text[:1] + text[-1:] not in ("[]", "{}"):
+    if text[:1] + text[-1:] not in ("[]", "{}", "()"):
         return None
     for parse in (load_json, load_literal):
         try:
             value = parse(text)
         except ValueError:
             continue
-        return value if isinstance(value, (list, dict)) else None
+        if isinstance(value, tuple):
+            return list(value)
+        # Python reads texts without a comma between them as one.
+        glued = parse is load_literal and printed_list(text)
+        return value if isinstance(value, (list, dict)) and not glued else None
+    return None
+
+
+_TEXT: Final = r"""b?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
+_QUOTED: Final = re.compile(_TEXT, re.DOTALL)
+#: What stands beside the texts of a printed list: names before a bracket or =, and nothing.
+_BESIDE: Final = re.compile(
+    r"\b[A-Za-z_][\w.]*+(?=[(=])|\b(?:None|nan|NaN|NaT|True|False|object|torch\.\w+)\b"
+)
+_CUT_OFF: Final = re.compile(
+    rf"""\[\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*,\s*(?:\.\.\.|'(?:[^'\\]|\\.)*+|"(?:[^"\\]|\\.)*+)""",
+    re.DOTALL,
+)
+#: How lists are printed that cannot be read back, every text in them being ``'``.
+_PRINTED: Final = {
+    "pandas": r"<\w+Array>\s.*|\w*Index\(.*\)|\d+ .*\n.*dtype: [^\n]+",
+    "torch": r"tensor\(.*\)",
+    "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{(].*\b(?:array|str_)\(.*[\]})]"
+    r"|[\[{(](?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|\.\.\.).*[\]})]",
+    "Python": r"(?:list|tuple|set|frozenset|deque|\w*dict_\w+)\(\s*[\[({].*\)"
+    r"|\{[^:']*'[^:]*\}|\[\w[\w.]*\((?=.*').*\)\]",
+}
+
+
+def printed_list(text: str) -> str | None:
+    """Return whose way of printing a list a text shows, where it cannot be read back, or None.
+
+    >>> printed_list("['a.' 'b.']"), printed_list("['a.', 'b.']"), printed_list("['a.', 'b")
+    ('as numpy prints it', None, 'that is cut off')
+    """
+    text = text.strip()
+    if _CUT_OFF.fullmatch(text):
+        return "that is cut off"
+    if text[-1:] not in ("]", "}", ")") and "dtype: " not in text[-80:]:
+        return None
+    bare = _QUOTED.sub("'", text)
+    for speller, pattern in _PRINTED.items():
+        if re.fullmatch(pattern, bare, re.DOTALL) and (
+            speller == "pandas" or not re.search(r"[^\W\d_]", _BESIDE.sub("", bare))
+        ):
+            return f"as {speller} prints it"
     return None
 
 
@@ -432,16 +481,100 @@ def column_value(value: object) -> float | str | None:
     """
     if type(value) is float:
         return None if math.isnan(value) else value
+    value = native(value)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, default=str)
-    if not isinstance(value, (str, int, float, Decimal)) or (
-        isinstance(value, str) and "_" in value
-    ):
+    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and "_" in value):
         return str(value)
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return str(value)
     return None if math.isnan(number) else number
+
+
+#: How programs and people write, in lower case, that there is no number.
+ABSENT: Final = frozenset(
+    ["na", "n/a", "nan", "null", "none", "nil", "nat", "<na>", "#n/a", "#na", "-", "--"]
+)
+#: What pandas writes where nothing is, besides NaN.
+_ABSENT: Final = ("NAType", "NaTType")
+#: From 10 to this on a `Decimal` is no whole number that anybody counted.
+_DIGITS: Final = 100
+
+
+def native(value: Any) -> Any:
+    """Return a value as a file would give it: Python's own types, None where nothing is.
+
+    >>> native(float("nan")), native({"scores": (1, Decimal("0.5"))}), native(Decimal("Infinity"))
+    (None, {'scores': [1, 0.5]}, inf)
+    """
+    if value is None or type(value) in (str, int, bool):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): native(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [native(item) for item in value]
+    if isinstance(value, Decimal):
+        if not value.is_finite() or value.adjusted() >= _DIGITS:
+            return None if value.is_nan() else float(value)
+        return int(value) if value == value.to_integral_value() else float(value)
+    if type(value).__name__ in _ABSENT:
+        return None
+    if small_float(value):
+        return native(doubles(value).tolist())
+    for convert in ("tolist", "to_pylist", "to_list"):
+        if callable(method := getattr(value, convert, None)):
+            converted = method()
+            if type(converted) is not type(value):
+                return native(converted)
+    return float(value) if isinstance(value, Real) else value
+
+
+def number_in(cell: object, mark: str = "") -> float | None:
+    """Return the number that a cell is or spells; None where it is none, or may be two.
+
+    True and false are 1 and 0 in every format. A text may have a comma for its decimals, groups of
+    three digits, and a per cent sign.
+
+    Parameters
+    ----------
+    cell : object
+        As a file, a frame or a caller gives it.
+    mark : {"", ".", ","}
+        What parts decimals; without, a point, or a comma that can be nothing else.
+
+    Examples
+    --------
+    >>> number_in("0,87"), number_in("1.234,5"), number_in("87 %"), number_in("1,234")
+    (0.87, 1234.5, 0.87, None)
+    >>> number_in("1,234", ","), number_in("1,234", "."), number_in("True"), number_in("high")
+    (1.234, 1234.0, 1.0, None)
+    """
+    value = column_value(cell)
+    if not isinstance(value, str):
+        return value if mark != "," or not isinstance(cell, str) else _spelt(cell, mark)
+    return _spelt(value, mark)
+
+
+def _spelt(text: str, mark: str) -> float | None:
+    text = text.strip()
+    if text in _FLAGS:
+        return float(_FLAGS[text])
+    number = text.removesuffix("%").strip().translate({0x2212: "-", 0x66B: "."})
+    number = re.sub(r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))", "", number)
+    readings = set()
+    for decimals, group in ((".", ","), (",", ".")):
+        pattern = rf"[+-]?(?:\d*|[1-9]\d{{0,2}}(?:\{group}\d{{3}})+)(?:\{decimals}\d+)?(e[+-]?\d+)?"
+        if decimals != (mark or decimals) or not re.fullmatch(pattern, number, re.IGNORECASE):
+            continue
+        plain = number.replace(group, "").replace(decimals, ".")
+        with suppress(ArithmeticError):
+            readings.add(float(Decimal(plain).scaleb(-2 if text.endswith("%") else 0)))
+    return readings.pop() if len(readings) == 1 else None

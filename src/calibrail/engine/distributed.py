@@ -17,20 +17,8 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
+from calibrail.engine import shards
 from calibrail.engine.local import BLOCK, concat_tables, keys_of, model_name, score_here
-from calibrail.engine.shards import (
-    Job,
-    Shard,
-    ShardRun,
-    ShardStore,
-    digest_of,
-    opened_store,
-    read_result,
-    shard_digests,
-    shard_progress,
-    to_examples,
-    to_table,
-)
 from calibrail.errors import CalibrailError, DataError, ModelError
 from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
@@ -74,7 +62,7 @@ class SerialisedScore:
     def digest(self) -> str:
         """32 hexadecimal digits that tell it from every score that could give another value."""
         parts = (self.name, self.params, self.fingerprint, self.versions)
-        return digest_of([*(part.encode() for part in parts), self.state or b""])[:32]
+        return shards.digest_of([*(part.encode() for part in parts), self.state or b""])[:32]
 
     def opened(self) -> Score:
         """Build the score where it has arrived.
@@ -183,11 +171,12 @@ class ScoreTask:
     @property
     def key(self) -> str:
         """32 hexadecimal digits that tell these scores from others."""
-        return digest_of(score.digest.encode() for score in self.scores)[:32]
+        return shards.digest_of(score.digest.encode() for score in self.scores)[:32]
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return a column of values a score, and of reasons where it is undefined somewhere."""
-        examples, scores, tell = to_examples(table), _opened(self.scores), shard_progress.get()
+        examples, scores = shards.to_examples(table), _opened(self.scores)
+        tell = shards.shard_progress.get()
 
         def progress(done: int) -> None:
             if tell is not None:
@@ -295,22 +284,28 @@ class ShardScores:
         return sum(by_model.values())
 
 
-_LOCAL: Final = EngineOptions()
+@dataclass(frozen=True, slots=True)
+class _InUse:
+    """Where scoring runs, and who is told what of it, each sentence once."""
 
-_current: ContextVar[EngineOptions] = ContextVar("engine", default=_LOCAL)
+    options: EngineOptions
+    say: Callable[[str], None] | None = None
+    said: set[str] = field(default_factory=set)
 
-#: What was said within the innermost ``use_engine``, and to whom it is said.
-_said: ContextVar[frozenset[str]] = ContextVar("said", default=frozenset())
-_say: ContextVar[Callable[[str], None] | None] = ContextVar("say", default=None)
+
+_HERE: Final = _InUse(EngineOptions())
+_current: ContextVar[_InUse] = ContextVar("engine", default=_HERE)
 
 
 def engine() -> EngineOptions:
     """Return where scoring runs: as the innermost ``use_engine`` says, or in this process."""
-    return _current.get()
+    return _current.get().options
 
 
 @contextmanager
-def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
+def use_engine(
+    options: EngineOptions | None = None, say: Callable[[str], None] | None = None
+) -> Iterator[EngineOptions]:
     """Say where everything that is scored within the block is scored.
 
     Processes are spawned, so that a script that uses them needs ``if __name__ == "__main__":``.
@@ -319,6 +314,8 @@ def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
     ----------
     options : EngineOptions, optional
         Where; in this process when left out.
+    say : callable, optional
+        Takes what would be a warning.
 
     Examples
     --------
@@ -328,33 +325,23 @@ def use_engine(options: EngineOptions | None = None) -> Iterator[EngineOptions]:
     2
     """
     chosen = optional(options, EngineOptions, "options")
-    token, before = _current.set(chosen), _said.set(frozenset())
+    token = _current.set(_InUse(chosen, say or _current.get().say))
     try:
         yield chosen
     finally:
         _current.reset(token)
-        _said.reset(before)
 
 
 def say_once(sentence: str) -> None:
     """Say what a user should know of the engine, once within ``use_engine``: a warning."""
-    if sentence in _said.get():
+    use = _current.get()
+    if sentence in use.said:
         return
-    _said.set(_said.get() | {sentence})
-    if (say := _say.get()) is None:
+    use.said.add(sentence)
+    if use.say is None:
         warnings.warn(sentence, UserWarning, stacklevel=4)
     else:
-        say(f"warning: {sentence}")
-
-
-@contextmanager
-def telling_of_engine(say: Callable[[str], None]) -> Iterator[None]:
-    """Say to a callable, within the block, what would be a warning."""
-    token = _say.set(say)
-    try:
-        yield
-    finally:
-        _say.reset(token)
+        use.say(f"warning: {sentence}")
 
 
 def score_examples(
@@ -423,10 +410,10 @@ def score_parts(
     if not sent:
         made, _ = score_here(examples, scores, take=take, keep=keep, block=block, progress=progress)
         return made
-    with opened_store(options) as store:
+    with shards.opened_store(options) as store:
         scoring = _Scoring(sent, list(scores), tuple(keep), store, take)
         what = [{"score": key, "digest": item.digest} for key, item in sent.items()]
-        scoring.run = ShardRun(store, options, what, progress, scoring.release)
+        scoring.run = shards.ShardRun(store, options, what, progress, scoring.release)
         return scoring.score(examples)
 
 
@@ -466,14 +453,14 @@ class _Scoring:
         Gets the parts of the table, in order.
     """
 
-    run: ShardRun
+    run: shards.ShardRun
 
     def __init__(
         self,
         sent: dict[str, SerialisedScore],
         scores: list[Score],
         keep: tuple[str, ...],
-        store: ShardStore,
+        store: shards.ShardStore,
         take: Callable[[ScoreTable], None],
     ) -> None:
         self._scores, self._keep = scores, keep
@@ -508,7 +495,7 @@ class _Scoring:
         for path in shard.results:
             # What stood there before is known.
             if path in self._made and known.values.keys() < self._names.keys():
-                if (result := read_result(path)) is None:
+                if (result := shards.read_result(path)) is None:
                     raise DataError(
                         f"{path} was damaged or removed while this ran; run the same command again"
                     )
@@ -528,14 +515,14 @@ class _Scoring:
         self._n_cut += known.n_cut + part.n_cut
         self._n += shard.n
 
-    def _jobs(self, examples: Iterable[Example]) -> Iterator[Job]:
+    def _jobs(self, examples: Iterable[Example]) -> Iterator[shards.Job]:
         """Cut shards, compute here what is computed here, and yield what is not known yet."""
         for number, shard, batch in self.run.cut(examples):
             # Answers of endpoints are asked for once, in whichever shard the question stands.
             part, cut = score_here(batch, self._here, keep=self._keep, forget=not number)
             self._cut |= cut
-            rows = to_table(batch, cells=bool(self._of_more))
-            shard.digest, by_all = shard_digests(rows)
+            rows = shards.to_table(batch, cells=bool(self._of_more))
+            shard.digest, by_all = shards.shard_digests(rows)
             known = ShardScores()
             self._parts[number] = part, known
             both = (shard.digest, self._of_texts), (by_all, self._of_more)
@@ -547,16 +534,16 @@ class _Scoring:
             for digest, task in missing.items():
                 path = self._store.put_input(f"{number}-{digest}", rows)
                 shard.results.append(result := self._store.result(digest, task.key))
-                yield Job(number, task, path, result, shard.n)
+                yield shards.Job(number, task, path, result, shard.n)
 
     def _missing(
-        self, shard: Shard, known: ShardScores, digest: str, wanted: list[SerialisedScore]
+        self, shard: shards.Shard, known: ShardScores, digest: str, wanted: list[SerialisedScore]
     ) -> ScoreTask | None:
         """Take what is known of the wanted scores of a shard; return what computes the rest."""
         stood = self._store.results(digest) if wanted else []
         for path in stood:
             before = len(known.values)
-            if (table := read_result(path)) is None or table.num_rows != shard.n:
+            if (table := shards.read_result(path)) is None or table.num_rows != shard.n:
                 path.unlink(missing_ok=True)
                 continue
             # What failed in an earlier run is tried again.

@@ -17,13 +17,22 @@ from numpy.typing import DTypeLike, NDArray
 from calibrail.data.dataset import Block, joined_names
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
-from calibrail.errors import InputError
+from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import blocks, progress_listener
 from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
 from calibrail.models.llm.chat import RemoteModel, Usage
 from calibrail.models.loading import LocalModel
-from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
+from calibrail.scores.base import (
+    Demand,
+    Demanding,
+    GivenUpFailure,
+    Score,
+    Scores,
+    SharedModel,
+    prepare,
+    try_out,
+)
 from calibrail.scores.registry import ColumnScore, key_of, scale_of
 from calibrail.scores.table import Calls, Cost, ScoreTable
 
@@ -188,6 +197,8 @@ def score_here(
     InputError
         If a score is named twice, ``block`` is not positive, or a score returns another number of
         values than it was given examples.
+    ModelError
+        If none of the first replies of every judge can be read, and nothing else is scored.
     """
     if block < 1:
         raise InputError(f"block must be at least 1; got {block!r}")
@@ -199,12 +210,22 @@ def score_here(
     for model in ledger.models:
         if forget or not isinstance(model, RemoteModel):
             model.forget()
-    n = 0
+    n, given_up = 0, dict[str, GivenUpFailure]()
     for batch in blocks(examples, characters, block, BLOCK_CHARACTERS):
         within = share_of(progress, n, len(batch))
-        cut |= _prepare(batch, scores, ledger, within)
+        for key, score in zip(keys, scores, strict=True):
+            with ledger.scoring(key):
+                why = given_up.get(key) or try_out(score, batch)
+            given_up |= {} if why is None else {key: why}
+        if len(given_up) == len(keys) > 0:
+            raise ModelError(f"{keys[0]}: {given_up[keys[0]]}")
+        asked = [item for key, item in zip(keys, scores, strict=True) if key not in given_up]
+        cut |= _prepare(batch, asked, ledger, within)
         results: dict[str, Scores] = {}
         for key, score in zip(keys, scores, strict=True):
+            if key in given_up:
+                results[key] = Scores.of([given_up[key]] * len(batch))
+                continue
             with ledger.scoring(key), progress_listener(within):
                 results[key] = score.score(batch)
             if (given := len(results[key].values)) != len(batch):

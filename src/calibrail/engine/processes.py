@@ -6,10 +6,10 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -157,12 +157,19 @@ def _no_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def threads_each(each: int) -> Iterator[None]:
-    """Have processes that are started within the block share the cores between them."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update({name: str(each) for name, value in before.items() if value is None})
+def environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set variables within the block."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
     try:
         yield
     finally:
-        for name in (name for name, value in before.items() if value is None):
+        for name, value in before.items():
             os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def threads_each(each: int) -> AbstractContextManager[None]:
+    """Have processes that are started within the block share the cores between them."""
+    return environment({name: os.environ.get(name, str(each)) for name in _THREADS})

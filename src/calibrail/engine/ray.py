@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from calibrail.engine.processes import threads_each
+from calibrail.engine.processes import environment, threads_each
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
 from calibrail.errors import DataError, InputError
 from calibrail.models.hardware import cores
@@ -96,23 +96,27 @@ def _on_cluster(
     least, most = (min(size, len(jobs)) for size in _pool(ray, n_cores, options))
     context = ray.data.DataContext.get_current().copy()
     context.enable_progress_bars = context.print_on_execution_start = False
-    with ray.data.DataContext.current(context), _gives_up(ray):
-        # A block a shard: an actor answers by the block, and then takes up the next one.
-        shards = ray.data.from_items(rows, override_num_blocks=len(rows))
-        answers = shards.map_batches(
-            ShardActor,
-            fn_constructor_args=(ray.cloudpickle.dumps(task), version("calibrail")),
-            batch_size=1,
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
-            num_cpus=1,
-            num_gpus=options.gpus or None,
-        )
-        for block in answers.iter_batches(
-            batch_size=None, batch_format="pyarrow", prefetch_batches=0
-        ):
-            for answer in block.to_pylist():
-                yield _outcome(answer, results)
+    try:
+        with ray.data.DataContext.current(context):
+            # A block a shard: an actor answers by the block, and then takes up the next one.
+            shards = ray.data.from_items(rows, override_num_blocks=len(rows))
+            answers = shards.map_batches(
+                ShardActor,
+                fn_constructor_args=(ray.cloudpickle.dumps(task), version("calibrail")),
+                batch_size=1,
+                batch_format="pyarrow",
+                compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
+                num_cpus=1,
+                num_gpus=options.gpus or None,
+            )
+            form = {"batch_size": None, "batch_format": "pyarrow", "prefetch_batches": 0}
+            for block in answers.iter_batches(**form):
+                for answer in block.to_pylist():
+                    yield _outcome(answer, results)
+    except ray.exceptions.RayError as error:
+        raise DataError(
+            f"Ray gave up ({error_line(error)}); what is finished is kept: the same command goes on"
+        ) from error
 
 
 def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:
@@ -141,7 +145,7 @@ def _cluster(options: EngineOptions) -> Iterator[tuple[Any, float]]:
 
     Whoever is connected already stays so: then this is the cluster.
     """
-    with _environment({name: os.environ.get(name, value) for name, value in _QUIET.items()}):
+    with environment({name: os.environ.get(name, value) for name, value in _QUIET.items()}):
         try:
             import ray
             import ray.data
@@ -176,7 +180,7 @@ def _connect(ray: Any, options: EngineOptions) -> None:
     most = workers[1] if isinstance(workers, tuple) else workers
     # Workers find calibrail, and what a plug-in brought, where this process does.
     path = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path if entry)
-    with _environment(_BRISK | {"PYTHONPATH": path}), threads_each(max(1, cores() // most)):
+    with environment(_BRISK | {"PYTHONPATH": path}), threads_each(max(1, cores() // most)):
         ray.init(
             address="local", num_cpus=max(_LEAST_CPUS, most + 1), include_dashboard=False, **quiet
         )
@@ -214,29 +218,6 @@ def _pool(ray: Any, n_cores: float, options: EngineOptions) -> tuple[int, int]:
         shares = ray.cluster_resources().get("GPU", 0.0) / options.gpus if options.gpus else n_cores
         workers = max(1, int(min(n_cores, shares)))
     return workers if isinstance(workers, tuple) else (workers, workers)
-
-
-@contextmanager
-def _gives_up(ray: Any) -> Iterator[None]:
-    try:
-        yield
-    except ray.exceptions.RayError as error:
-        raise DataError(
-            f"Ray gave up ({error_line(error)}); what is finished is kept: the same command goes on"
-        ) from error
-
-
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables within this block."""
-    before = dict(os.environ)
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name in changes:
-            os.environ.pop(name, None)
-        os.environ.update({name: before[name] for name in changes if name in before})
 
 
 #: Seconds until every node of a network file system sees a file that the driver wrote.

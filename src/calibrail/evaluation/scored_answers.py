@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,10 +12,20 @@ from numpy.typing import NDArray
 
 from calibrail import conformal
 from calibrail.data.example import n_repeated
-from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST
-from calibrail.errors import InputError
-from calibrail.evaluation.stats.intervals import Codes, Floats, Ints, Mask, wilson
-from calibrail.options import Promise
+from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST, groups_to_add
+from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.evaluation.stats.intervals import (
+    Codes,
+    Floats,
+    Ints,
+    Mask,
+    numbered_by,
+    wilson,
+    with_singletons,
+)
+from calibrail.formatting import percent
+from calibrail.options import Promise, SplitOptions
+from calibrail.options.fields import spell_option
 from calibrail.serialization import Record
 
 __all__ = ["CALIBRATION", "CLASSES", "FIT", "TEST", "Codes", "Floats", "Mask", "Sample"]
@@ -44,6 +56,9 @@ class Sample(Record):
         The lowest of answers that are alike is drawn; by a fixed seed where there is none.
     independent : bool
         Every answer counts, whatever it shares with others: an assumption of the user's.
+    shares : tuple of float, or None
+        Which shares of the groups the split gave to fit, calibration and test; none where it went
+        by a column, and None where nothing was split.
 
     Raises
     ------
@@ -59,6 +74,7 @@ class Sample(Record):
     n_set_aside: int = 0
     lot: NDArray[np.uint64] | None = None
     independent: bool = False
+    shares: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.values)
@@ -149,6 +165,13 @@ class Sample(Record):
             return self.lot
         return np.random.default_rng(0).permutation(len(self)).astype(np.uint64)
 
+    @property
+    def clusters(self) -> Ints | None:
+        """The groups, numbered by the lots of their answers where there are any."""
+        if self.groups is None or self.lot is None:
+            return self.groups
+        return numbered_by(self.lot, self.groups)
+
     def n_sharing(self, rows: Mask) -> int:
         """Return how many of some answers share their group with another one of their class."""
         if self.groups is None:
@@ -181,10 +204,45 @@ class Sample(Record):
     def calibrated(self, promise: Promise) -> conformal.Calibration:
         """Return the threshold of the hallucinated calibration answers, by groups if promised."""
         scores = self.scores(CALIBRATION, 1)
-        if not promise.clustered:
-            return conformal.calibrate_threshold(scores, promise)
-        assert self.groups is not None
-        return conformal.calibrate_clusters(scores, self.groups[self.rows(CALIBRATION, 1)], promise)
+        with self.labels_to_add():
+            if not promise.clustered:
+                return conformal.calibrate_threshold(scores, promise)
+            assert self.clusters is not None
+            clusters = self.clusters[self.rows(CALIBRATION, 1)]
+            return conformal.calibrate_clusters(scores, clusters, promise)
+
+    @contextmanager
+    def labels_to_add(self) -> Iterator[None]:
+        """Let an error about too few calibration examples ask for so many that the split suffices.
+
+        The split deals out groups with a hallucinated answer, and all others, each by its shares:
+        of further answers, each of a new group, a share calibrates.
+        """
+        try:
+            yield
+        except TooFewExamplesError as error:
+            if self.shares is None:
+                raise
+            labels = self._labels_to_add(error)
+            message = error.message.replace("{labels}", labels)
+            raise TooFewExamplesError(message, error.minimum_n, error.n, error.of) from None
+
+    def _labels_to_add(self, error: TooFewExamplesError) -> str:
+        if not self.shares:
+            return f"{error.more(error.minimum_n - error.n, error.of)} for the calibration part"
+        groups = with_singletons(self.groups, len(self))
+        among = np.isin(groups, groups[self.labels == 1])
+        there = 0
+        if error.of == "faithful":
+            there, among = self.count(among, CALIBRATION, 0)[0], ~among
+        n = len(np.unique(groups[among]))
+        more = groups_to_add(n, error.minimum_n - there, self.shares)
+        alone = error.of == "groups" or self.groups is None or not n_repeated(self.groups)
+        return (
+            f"{error.more(more, error.of)} ({'' if alone else 'each of a new group; '}"
+            f"{percent(self.shares[1])} of them calibrate, as "
+            f"{spell_option(SplitOptions, 'calibration_share')} says)"
+        )
 
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""

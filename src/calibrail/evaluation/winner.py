@@ -169,7 +169,10 @@ class Candidates:
         groups = intervals.with_singletons(sample.groups, len(sample))
         ranking = np.isin(sample.split, (CALIBRATION, TEST))
         if sample.lot is not None:
-            ranking = one_of_each(ranking, sample.lot, groups, sample.labels)
+            if not sample.independent:
+                ranking = one_of_each(ranking, sample.lot, groups, sample.labels)
+            # Halves and bootstraps take groups by number: by lot, in any order of the rows.
+            groups = intervals.numbered_by(sample.lot, groups)
         return cls(
             tuple(members),
             sample.labels,
@@ -203,6 +206,8 @@ class FixedCoverage:
         1; at most the sum of the weights.
     weights : ndarray of float64, shape (m,)
         What each hallucinated score counts.
+    member : ndarray of int64, shape (m,)
+        The group of each hallucinated score: in their order equal scores are taken.
 
     Attributes
     ----------
@@ -210,9 +215,11 @@ class FixedCoverage:
         The score at that rank, on the data itself.
     """
 
-    def __init__(self, hallucinated: Floats, faithful: Floats, rank: int, weights: Floats) -> None:
+    def __init__(
+        self, hallucinated: Floats, faithful: Floats, rank: int, weights: Floats, member: Ints
+    ) -> None:
         self.share = rank / float(weights.sum())
-        self._order_h = np.argsort(hallucinated, kind="stable")
+        self._order_h = np.lexsort((member, hallucinated))
         self._order_f = np.argsort(faithful, kind="stable")
         ladder = hallucinated[self._order_h]
         self._weights = weights[self._order_h]
@@ -292,7 +299,7 @@ class FalseAlarms:
         ladders: dict[str, FixedCoverage] = {}
         for item in candidates:
             scores = item.decided[part]
-            ladder = FixedCoverage(scores[caught], scores[faithful], self.rank, weights)
+            ladder = FixedCoverage(scores[caught], scores[faithful], self.rank, weights, member)
             flagged = scores[faithful] >= ladder.threshold
             ladders[item.name], self._flagged[item.name] = ladder, flagged
             self.fpr[item.name] = float(flagged.mean())

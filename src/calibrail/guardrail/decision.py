@@ -343,6 +343,8 @@ class Decision(Shown):
         would be. None for a guardrail of whole answers.
     cause : Cause
         Why, as a code with parameters. Left out, it is what an older calibrail's reason says.
+    row, file : int and str, or None
+        Where the answer stands in the data that was decided about, and in which of several files.
     """
 
     shown_as = "explain"
@@ -358,6 +360,8 @@ class Decision(Shown):
     text: str | None = None
     removed: tuple[Removed, ...] | None = None
     cause: Cause = _NO_CAUSE
+    row: int | None = field(default=None, compare=False)
+    file: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.cause is _NO_CAUSE:
@@ -447,12 +451,19 @@ class Decision(Shown):
         judged = self.cause.code in ("score", "score_undefined")
         return replace(bare if judged else bare.without_texts(), removed=removed)
 
+    @property
+    def place(self) -> dict[str, Any]:
+        """``row`` and ``file``, as far as they are known."""
+        places = {"row": self.row, "file": self.file}
+        return {name: place for name, place in places.items() if place is not None}
+
     def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
         """Return the JSON object that ``calibrail check`` writes, with its evidence if asked.
 
         Where the score is a column of the data it holds ``column``, ``column_value`` and
         ``column_threshold``, too; of a guardrail of sentences ``text`` and ``removed``. Without a
-        score it holds ``cause``: where there is one, the score and its threshold are the cause.
+        score it holds ``cause``: where there is one, the score and its threshold are the cause. Of
+        data with rows it holds ``row``, and ``file`` where there are several.
         """
         names = ["id", "outcome", "score", "threshold", "p_value", "reason"]
         names += ["evidence"] if evidence else []
@@ -465,7 +476,12 @@ class Decision(Shown):
         if self.scale.column is not None:
             content["column"] = self.scale.column
             content |= {name: getattr(self, name) for name in ("column_value", "column_threshold")}
-        return content
+        return content | self.place
+
+    @classmethod
+    def seen_before(cls, id: str) -> Self:
+        """Return what is said of an answer that set the threshold."""
+        return cls(id, "error", None, None, None, SEEN, cause=Cause("seen_before"))
 
     @classmethod
     def from_dict(cls, content: object) -> Self:
@@ -503,6 +519,7 @@ class Decision(Shown):
                 raise InputError(f"a decision: {due}; got {dict(content)!r:.300}")
         numbers, scale = (score, threshold, p_value), _scale(content, score, threshold)
         text, removed = parse_trimming(content)
+        row, file = content.get("row"), content.get("file")
         return cls(
             content["id"],
             content["outcome"],
@@ -513,6 +530,8 @@ class Decision(Shown):
             text,
             removed,
             cause,
+            row if type(row) is int else None,
+            file if isinstance(file, str) else None,
         )
 
     def line(self, *, evidence: bool = False) -> str:

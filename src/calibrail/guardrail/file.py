@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 import pydantic
 
 from calibrail.atomic_files import read_regular, write_atomically
+from calibrail.data.outputs import refuse_other
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import signing
 from calibrail.guardrail.decision import raised_in_old_probes
@@ -453,14 +454,18 @@ def write_file(
     config: FrozenConfig,
     path: str | PathLike[str],
     sign_with: str | PathLike[str] | None = None,
+    *,
+    force: bool = False,
 ) -> None:
     """Write a guardrail file, and its signature beside it where a private key is given.
 
-    The same content and key always give the same bytes.
+    The same content and key always give the same bytes. A file of another content is replaced only
+    where ``force`` says so.
     """
     path = Path(path)
     key = None if sign_with is None else signing.read_private_key(sign_with)
     raw = config.to_bytes()
+    refuse_other(path, raw, force=force)
     if key is not None:
         predicate = {"calibrail": version("calibrail"), **_statement(raw)}
         # Whoever waits for the guardrail finds its signature there; and where that cannot be

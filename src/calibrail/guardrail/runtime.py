@@ -118,12 +118,19 @@ class Guardrail(Shown):
         )
         return self.probed
 
-    def save(self, path: str | PathLike[str], *, sign: str | PathLike[str] | None = None) -> None:
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        sign: str | PathLike[str] | None = None,
+        force: bool = False,
+    ) -> None:
         """Write the guardrail file; the same guardrail always gives the same bytes.
 
-        ``sign`` is a private Ed25519 key (PEM): ``PATH.dsse`` then holds its signature.
+        ``sign`` is a private Ed25519 key (PEM): ``PATH.dsse`` then holds its signature. A file of
+        another content that stands there is replaced only with ``force``.
         """
-        write_file(self.config, path, sign)
+        write_file(self.config, path, sign, force=force)
 
     @property
     def signature(self) -> Signature | None:

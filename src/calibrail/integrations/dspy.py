@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from calibrail.errors import InputError, ModelError
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs, text_or_error
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
 
 with needs("dspy"):
     import dspy
@@ -77,8 +75,6 @@ class GuardrailMetric:
         """
         decision = self.gate.check(**self._fields.read(example, pred))
         if (score := self.gate.rating(decision)) is None:
-            from calibrail.errors import ModelError
-
             raise ModelError(decision.reason)
         if pred_name is not None:
             return dspy.Prediction(score=score, feedback=self.gate.explained(decision))
@@ -174,8 +170,6 @@ def _held(name: str, role: str, *holders: Mapping[str, Any]) -> Any:
     for holder in holders:
         if name in holder:
             return holder[name]
-    from calibrail.errors import InputError
-
     there = ", ".join(holders[-1].keys())
     none = " (None where there is none)" if role == "contexts" else ""
     raise InputError(

@@ -13,9 +13,11 @@ from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
+from calibrail.errors import InputError
+from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
+
 if TYPE_CHECKING:
     from calibrail.data.example import Example
-    from calibrail.guardrail.decision import Decision
     from calibrail.guardrail.decision_log import DecisionLog
     from calibrail.guardrail.runtime import Guardrail
     from calibrail.options.fields import Cell
@@ -148,7 +150,6 @@ class Gate:
         trim: bool = False,
     ) -> None:
         # Loaded here: to import an adapter costs little beside its framework.
-        from calibrail.errors import InputError
         from calibrail.guardrail.decision_log import DecisionLog
         from calibrail.guardrail.runtime import Guardrail
         from calibrail.models.hardware import renewed
@@ -381,8 +382,6 @@ class Gate:
         return decision
 
     def _failed(self, example: Example, error: BaseException) -> Decision:
-        from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
-
         if self.guardrail is not None:
             return self.guardrail.failed(example, error)
         cause = Cause.of_error(error)

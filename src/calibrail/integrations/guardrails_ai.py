@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from calibrail.errors import InputError
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
 
 with needs("guardrails-ai"):
     from guardrails.validator_base import (

@@ -7,13 +7,10 @@ import copy
 import threading
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
 
 with needs("haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
 
 with needs("inspect-ai"):
     from anyio import to_thread

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values, text_or_error
 from calibrail.integrations.streaming import STOPPED, Written
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
-
 with needs("langchain"):
-    from langchain.agents.middleware import (
-        AgentMiddleware,
-        ModelRequest,
-        ModelResponse,
-        hook_config,
-    )
+    from langchain.agents import middleware
     from langchain_core.callbacks import BaseCallbackManager
     from langchain_core.documents import Document
     from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -151,7 +143,7 @@ _METADATA: Final = "calibrail"
 Contexts = Callable[[Sequence[BaseMessage]], Sequence[str]]
 
 
-class GuardrailMiddleware(AgentMiddleware):
+class GuardrailMiddleware(middleware.AgentMiddleware):
     """Lets an agent's final answer into its state only where the guardrail says ``pass``.
 
     Any other answer is replaced by the gate's refusal before anything else sees it, and no stream,
@@ -174,8 +166,10 @@ class GuardrailMiddleware(AgentMiddleware):
         self._gate, self._contexts = Gate.of(guardrail), contexts or tool_results
 
     def wrap_model_call(
-        self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
-    ) -> ModelResponse:
+        self,
+        request: middleware.ModelRequest,
+        handler: Callable[[middleware.ModelRequest], middleware.ModelResponse],
+    ) -> middleware.ModelResponse:
         """Ask the model, and decide about what it says."""
         with _held_back():
             response = handler(request)
@@ -187,9 +181,9 @@ class GuardrailMiddleware(AgentMiddleware):
 
     async def awrap_model_call(
         self,
-        request: ModelRequest,
-        handler: Callable[[ModelRequest], Awaitable[ModelResponse]],
-    ) -> ModelResponse:
+        request: middleware.ModelRequest,
+        handler: Callable[[middleware.ModelRequest], Awaitable[middleware.ModelResponse]],
+    ) -> middleware.ModelResponse:
         """Ask and decide while the event loop goes on."""
         with _held_back():
             response = await handler(request)
@@ -199,7 +193,7 @@ class GuardrailMiddleware(AgentMiddleware):
         decision = await self._gate.acheck(**self._asked(request.messages, answer))
         return _decided(self._gate, response, decision)
 
-    @hook_config(can_jump_to=["end"])
+    @middleware.hook_config(can_jump_to=["end"])
     def after_model(self, state: Mapping[str, Any], runtime: Any) -> dict[str, Any] | None:
         """End the turn after a refusal: an agent with a response format would ask once more."""
         kept = state["messages"][-1].response_metadata.get(_METADATA)
@@ -282,7 +276,7 @@ def _held_back() -> Iterator[None]:
         var_child_runnable_config.reset(token)
 
 
-def _final(response: ModelResponse) -> Any:
+def _final(response: middleware.ModelResponse) -> Any:
     """Return an agent's final answer, structured or a message; None while it calls tools."""
     if response.structured_response is not None:
         return response.structured_response
@@ -290,15 +284,17 @@ def _final(response: ModelResponse) -> Any:
     return last if isinstance(last, AIMessage) and not last.tool_calls else None
 
 
-def _decided(gate: Gate, response: ModelResponse, decision: Decision) -> ModelResponse:
+def _decided(
+    gate: Gate, response: middleware.ModelResponse, decision: Decision
+) -> middleware.ModelResponse:
     """Return the model's response with its decision, and without what is withheld."""
     *before, last = response.result
     structured = response.structured_response is not None
     shown = _shown(gate, last, decision, whole=structured)
     if not decision.flagged:
-        return ModelResponse([*before, shown], response.structured_response)
+        return middleware.ModelResponse([*before, shown], response.structured_response)
     # A structured answer is a call of a tool and its result, both of which show it.
-    return ModelResponse([shown] if structured else [*before, shown])
+    return middleware.ModelResponse([shown] if structured else [*before, shown])
 
 
 def _shown(gate: Gate, answer: Any, decision: Decision, *, whole: bool = False) -> Any:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from calibrail.errors import InputError
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs, texts_of_parts
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
 
 with needs("litellm"):
     from fastapi import HTTPException

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from calibrail.errors import InputError
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs, text_or_error
 
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
-
 with needs("llama-index"):
-    from llama_index.core.base.response.schema import (
-        AsyncStreamingResponse,
-        PydanticResponse,
-        Response,
-        StreamingResponse,
-    )
+    from llama_index.core.base.response import schema
     from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
     from llama_index.core.response_synthesizers import BaseSynthesizer
     from llama_index.core.schema import QueryBundle
@@ -116,16 +108,16 @@ class GuardrailSynthesizer(BaseSynthesizer):
         """Return a response of the same kind with what is shown, and the decision."""
         details = {_METADATA: self._gate.details(decision)}
         kept = (response.source_nodes, {**(response.metadata or {}), **details})
-        if isinstance(response, PydanticResponse):
+        if isinstance(response, schema.PydanticResponse):
             if not decision.flagged:
-                return PydanticResponse(said, *kept)
-            return Response(self._gate.refused(decision), *kept)
+                return schema.PydanticResponse(said, *kept)
+            return schema.Response(self._gate.refused(decision), *kept)
         shown = self._gate.shown(decision, said)
-        if isinstance(response, StreamingResponse):
-            return StreamingResponse(_whole(shown), *kept)
-        if isinstance(response, AsyncStreamingResponse):
-            return AsyncStreamingResponse(_awhole(shown), *kept)
-        return Response(shown, *kept)
+        if isinstance(response, schema.StreamingResponse):
+            return schema.StreamingResponse(_whole(shown), *kept)
+        if isinstance(response, schema.AsyncStreamingResponse):
+            return schema.AsyncStreamingResponse(_awhole(shown), *kept)
+        return schema.Response(shown, *kept)
 
 
 class GuardrailResult(EvaluationResult):
@@ -202,7 +194,7 @@ def _contents(nodes: Sequence[Any]) -> list[str]:
 
 
 def _streams(response: Any) -> bool:
-    return isinstance(response, StreamingResponse | AsyncStreamingResponse)
+    return isinstance(response, schema.StreamingResponse | schema.AsyncStreamingResponse)
 
 
 def _read(written: Any) -> Any:

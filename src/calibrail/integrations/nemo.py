@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from importlib.resources import files
+from typing import Any, Final
 
 from calibrail.errors import InputError
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import REFUSALS, Gate, Guarding, needs
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
 
 with needs("nemo"):
     from nemoguardrails import LLMRails, RailsConfig
@@ -25,31 +23,8 @@ FLOW: Final = "calibrail check"
 ACTION: Final = "calibrail_check"
 
 #: The flow, in Colang 1.0. Without an action that says so, nothing is released.
-COLANG: Final = f"""\
-define bot calibrail refuse
-  "$calibrail_refusal"
-
-define bot calibrail refuse unchecked
-  "{REFUSALS["error"]}"
-
-define subflow {FLOW}
-  $calibrail = None
-  $calibrail_refusal = None
-  $calibrail_result = execute {ACTION}
-  if $calibrail_result
-    $calibrail = $calibrail_result.metadata["decision"]
-    $calibrail_refusal = $calibrail_result.metadata["refusal"]
-
-  if not $calibrail_result or $calibrail_result.is_blocked
-    if $config.enable_rails_exceptions
-      create event CalibrailRailException(message=$calibrail_refusal, decision=$calibrail)
-    else
-      if $calibrail_refusal
-        bot calibrail refuse
-      else
-        bot calibrail refuse unchecked
-    stop
-"""
+_RAIL: Final = (files(__package__) / "nemo.co").read_text(encoding="utf-8")
+COLANG: Final = _RAIL.format(flow=FLOW, action=ACTION, unchecked=REFUSALS["error"])
 
 #: As many pieces as no answer has.
 _WHOLE: Final = 1_000_000

@@ -11,16 +11,7 @@ from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values, t
 from calibrail.integrations.streaming import STOPPED, Written
 
 with needs("openai-agents"):
-    from agents import (
-        Agent,
-        AgentHooks,
-        GuardrailFunctionOutput,
-        ModelResponse,
-        OutputGuardrail,
-        RunContextWrapper,
-        RunResultStreaming,
-        UserError,
-    )
+    import agents
 
 #: Items of a run that hold what a tool said, and under which name.
 _RESULTS: Final[Mapping[str, str]] = {
@@ -36,7 +27,7 @@ _PROGRESS: Final = {"tool_called", "tool_output", "handoff_requested", "handoff_
 _GOES_ON: Final = {"tool_output", "handoff_occured"}
 
 
-class AnswerGuardrail(OutputGuardrail[Any]):
+class AnswerGuardrail(agents.OutputGuardrail[Any]):
     """An output guardrail whose tripwire is every outcome but ``pass``.
 
     Give it to an agent twice: ``Agent(output_guardrails=[guard], hooks=guard.hooks)``. By its hooks
@@ -61,8 +52,8 @@ class AnswerGuardrail(OutputGuardrail[Any]):
         self,
         guardrail: Guarding,
         *,
-        contexts: Callable[[RunContextWrapper[Any]], Sequence[str]] | None = None,
-        question: Callable[[RunContextWrapper[Any]], str] | None = None,
+        contexts: Callable[[agents.RunContextWrapper[Any]], Sequence[str]] | None = None,
+        question: Callable[[agents.RunContextWrapper[Any]], str] | None = None,
         answer: Callable[[Any], str] | None = None,
     ) -> None:
         super().__init__(self._judged, name="calibrail")
@@ -71,8 +62,8 @@ class AnswerGuardrail(OutputGuardrail[Any]):
         self._contexts, self._question, self._answer = contexts, question, answer
 
     async def _judged(
-        self, run: RunContextWrapper[Any], agent: Agent[Any], output: Any
-    ) -> GuardrailFunctionOutput:
+        self, run: agents.RunContextWrapper[Any], agent: agents.Agent[Any], output: Any
+    ) -> agents.GuardrailFunctionOutput:
         turn = self._turn(run, f"the agent {agent.name!r}")
         # Whatever a callable of the user's raises leaves it to the failure policy.
         try:
@@ -80,9 +71,9 @@ class AnswerGuardrail(OutputGuardrail[Any]):
             decision = await self.gate.acheck(**self.asked(run), response=response)
         except Exception as error:
             decision = self.gate.failed(error, question=turn.question)
-        return GuardrailFunctionOutput(self.gate.details(decision), decision.flagged)
+        return agents.GuardrailFunctionOutput(self.gate.details(decision), decision.flagged)
 
-    def asked(self, run: RunContextWrapper[Any]) -> dict[str, Any]:
+    def asked(self, run: agents.RunContextWrapper[Any]) -> dict[str, Any]:
         """Return the question and the contexts of what a run answers now."""
         turn = self._turn(run, "the run")
         return {
@@ -90,16 +81,16 @@ class AnswerGuardrail(OutputGuardrail[Any]):
             "contexts": turn.contexts() if self._contexts is None else self._contexts(run),
         }
 
-    def _turn(self, run: RunContextWrapper[Any], whose: str) -> _Turn:
+    def _turn(self, run: agents.RunContextWrapper[Any], whose: str) -> _Turn:
         if self._contexts is None and not self.hooks.heard(run):
-            raise UserError(
+            raise agents.UserError(
                 f"calibrail does not know what the tools of {whose} returned: "
                 "give the agent hooks=guard.hooks, or the guard contexts=..."
             )
         return self.hooks.turn(run)
 
 
-async def held_back(result: RunResultStreaming) -> AsyncIterator[Any]:
+async def held_back(result: agents.RunResultStreaming) -> AsyncIterator[Any]:
     """Yield the events of a streamed run, those with its answer once that has been released.
 
     The SDK sends the answer's words before any output guardrail has seen them. Here only what tools
@@ -129,7 +120,9 @@ async def held_back(result: RunResultStreaming) -> AsyncIterator[Any]:
         if isinstance(item.guardrail, AnswerGuardrail)
     ]
     if not judged and result.final_output is not None:
-        raise UserError("no AnswerGuardrail judged the answer: give each agent that answers one")
+        raise agents.UserError(
+            "no AnswerGuardrail judged the answer: give each agent that answers one"
+        )
     if judged and not any(judged):
         for event in _of_last_message(held):
             yield event
@@ -194,32 +187,35 @@ class _Turn:
         return [text for texts in self._said.values() for text in texts if text]
 
 
-class _Heard(AgentHooks[Any]):
+class _Heard(agents.AgentHooks[Any]):
     """Hears what a model is sent, and what it answers, in each run by itself."""
 
     def __init__(self) -> None:
-        self._turns: WeakKeyDictionary[RunContextWrapper[Any], _Turn] = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[agents.RunContextWrapper[Any], _Turn] = WeakKeyDictionary()
 
     async def on_llm_start(
         self,
-        context: RunContextWrapper[Any],
-        agent: Agent[Any],
+        context: agents.RunContextWrapper[Any],
+        agent: agents.Agent[Any],
         system_prompt: str | None,
         input_items: list[Any],
     ) -> None:
         self._turns.setdefault(context, _Turn()).hear(input_items)
 
     async def on_llm_end(
-        self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
+        self,
+        context: agents.RunContextWrapper[Any],
+        agent: agents.Agent[Any],
+        response: agents.ModelResponse,
     ) -> None:
         # Tools that the model's provider runs answer in the same response.
         self._turns.setdefault(context, _Turn()).answered(response.output)
 
-    def heard(self, run: RunContextWrapper[Any]) -> bool:
+    def heard(self, run: agents.RunContextWrapper[Any]) -> bool:
         """Whether a model of the run was asked while these hooks were there."""
         return run in self._turns
 
-    def turn(self, run: RunContextWrapper[Any]) -> _Turn:
+    def turn(self, run: agents.RunContextWrapper[Any]) -> _Turn:
         """Return the last turn of the user, by the run's input where nothing was heard."""
         if (turn := self._turns.get(run)) is None:
             turn = _Turn()
@@ -241,7 +237,7 @@ _BEGINS: Final = "response.created"
 
 
 async def written(
-    result: RunResultStreaming, guard: AnswerGuardrail, *, ending: str = STOPPED
+    result: agents.RunResultStreaming, guard: AnswerGuardrail, *, ending: str = STOPPED
 ) -> AsyncIterator[str]:
     """Yield what may be shown of a streamed run as its model writes; the run ends at the stop.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
 
 if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
     from calibrail.guardrail.file import FrozenConfig
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
-
 
 with needs("phoenix"):
     from phoenix.evals import Evaluator, Score

@@ -9,10 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrail.errors import InputError
+from calibrail.guardrail.decision import Decision, Unfinished
 from calibrail.integrations.gate import Gate, Guarding
 
 if TYPE_CHECKING:
-    from calibrail.guardrail.decision import Decision
     from calibrail.text.sentences import Sentence
 
 
@@ -61,7 +62,6 @@ class Written:
         ending: str = STOPPED,
     ) -> None:
         from calibrail.data.example import Example
-        from calibrail.errors import InputError
 
         self._gate, self._ending = Gate.of(guardrail), ending
         if self._gate.guardrail is None:
@@ -171,8 +171,6 @@ class Written:
 
     def _broken_off(self, error: BaseException) -> None:
         """Keep the decision about an answer that has begun and is not shown to its end."""
-        from calibrail.guardrail.decision import Unfinished
-
         if self._settled or not self._check.text:
             return
         decision = None

@@ -17,11 +17,12 @@ from scipy.special import betaincinv
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.threshold import minimum_n, rank
 from calibrail.data.example import Example
+from calibrail.data.splits import groups_to_add
 from calibrail.errors import InputError
 from calibrail.labelling.folder import Event, LabelFolder, Seat, event_line, now
 from calibrail.labelling.ledger import LabelLedger, LedgerAnswer, Lots
 from calibrail.labelling.sampling import Judge, Reread, Sampler
-from calibrail.labelling.store import Draw, Label, Span, checked_spans
+from calibrail.labelling.store import Label, Span, checked_spans
 from calibrail.options.data import SplitOptions
 from calibrail.options.fields import whole
 from calibrail.options.guarantee import Promise
@@ -56,8 +57,7 @@ def hallucinated_needed(promise: Promise) -> int:
         )
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
     share = SplitOptions().shares(learning=False)["calibration_share"]
-    # Of two equal remainders the calibration part's is rounded up.
-    return math.ceil((least - 0.5) / share)
+    return groups_to_add(0, least, (0.0, share, 1.0 - share))
 
 
 def coverage_to_expect(promise: Promise, n_hallucinated: int) -> list[dict[str, float]]:
@@ -138,13 +138,6 @@ def labels_to_expect(missing: int, n_hallucinated: int, n_labelled: int) -> int 
     return math.ceil(missing * (n_labelled + 1) / (n_hallucinated + 0.5))
 
 
-#: What becomes of an answer of which somebody is unsure, by what the labels are for.
-UNSURE: Final = {
-    "certify": "it counts against either verdict",
-    "calibrate": "it takes no part in the threshold",
-    "watch": "it counts against whatever is shown, that the promise is kept or that it is broken",
-}
-
 #: What an annotator reads where a decision log holds no text of an answer.
 NO_TEXT: Final = (
     "The decision log holds no text of this answer, and none was found by its id. Look it up "
@@ -178,25 +171,6 @@ class Task:
     response: str
     settles: bool = False
     alias: str = ""
-
-
-def task_of(example: Example, draw: Draw, *, settles: bool) -> Task:
-    """Return what an annotator sees of an answer that was drawn.
-
-    Parameters
-    ----------
-    example : Example
-        The answer, as far as its texts are known.
-    draw : Draw
-        How it was drawn.
-    settles : bool
-        Whether annotators disagree about it.
-    """
-    question = example.question
-    if not has_text(example):
-        question = NO_TEXT.format(id=draw.id, time=draw.time, seq=draw.seq, chain=draw.chain)
-    texts = question, example.contexts, example.response
-    return Task(draw.order, example.id, *texts, settles=settles, alias=draw.alias)
 
 
 def has_text(example: Example) -> bool:
@@ -586,11 +560,17 @@ class Session:
         return next(iter(free), None)
 
     def _task(self, order: int) -> Task:
+        """Return what an annotator sees of an answer that was drawn."""
         if self.plan.purpose == "watch":
             # Another command may have drawn more since, and found texts.
             self._sampler.pool.refresh()
         draw = self._files.ledger.answers[order - 1].draw
-        return task_of(self._sampler.pool[order - 1].example, draw, settles=self._settle)
+        example = self._sampler.pool[order - 1].example
+        question = example.question
+        if not has_text(example):
+            question = NO_TEXT.format(id=draw.id, time=draw.time, seq=draw.seq, chain=draw.chain)
+        texts = question, example.contexts, example.response
+        return Task(order, example.id, *texts, settles=self._settle, alias=draw.alias)
 
     def _happened(self, event: Event, name: str, order: int) -> None:
         labels = len(self._files.ledger.of_annotator[name])

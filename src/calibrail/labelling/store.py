@@ -7,10 +7,10 @@ others by file and line, and people read, compare and restore them by hand.
 import json
 import os
 import threading
-import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, asdict, dataclass
+from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
@@ -31,20 +31,6 @@ class StoredLine:
     content: Mapping[str, Any]
 
 
-class _Held:
-    """A file held open: so long no other file can take its place unnoticed, with its number."""
-
-    def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        weakref.finalize(self, os.close, self._handle)
-        self.state = os.fstat(self._handle)
-
-    def read_from(self, start: int) -> bytes:
-        """Return everything from a byte on."""
-        os.lseek(self._handle, start, os.SEEK_SET)
-        return b"".join(iter(lambda: os.read(self._handle, 1 << 16), b""))
-
-
 class Log:
     """A file of JSON lines that grows at its end, read as it grows.
 
@@ -63,7 +49,8 @@ class Log:
     def __init__(self, path: Path, problems: list[str] | None = None) -> None:
         self.path, self._problems = path, problems
         self._end = self._number = 0
-        self._held: _Held | None = None
+        #: Held open: so long no other file can take its place unnoticed, with its number.
+        self._held: FileIO | None = None
         self._changed = False
         self.torn: str | None = None
 
@@ -79,13 +66,21 @@ class Log:
         """
         with file_errors(f"cannot read {self.path}"):
             state = self.path.stat() if self.path.exists() else None
-            if self._changed or (self._held is not None and not self._is_there(state)):
+            if self._changed or (
+                self._held is not None
+                and (
+                    state is None
+                    or not os.path.samestat(os.fstat(self._held.fileno()), state)
+                    or state.st_size < self._end
+                )
+            ):
                 self.forget()
                 return None
             if state is None or state.st_size == self._end:
                 return []
-            self._held = self._held or _Held(self.path)
-            raw = self._held.read_from(self._end)
+            self._held = self._held or FileIO(self.path)
+            self._held.seek(self._end)
+            raw = self._held.readall()
         if rest := raw[raw.rfind(b"\n") + 1 :]:
             raw = self._mend(raw.removesuffix(rest), rest)
         texts = raw.split(b"\n")[:-1]
@@ -101,15 +96,6 @@ class Log:
     def distrust(self) -> None:
         """Say next time that the file was written anew, as what was read was not taken in."""
         self._changed = True
-
-    def _is_there(self, state: os.stat_result | None) -> bool:
-        """Return whether the file is still the one that was read, and as long at least."""
-        return (
-            state is not None
-            and self._held is not None
-            and os.path.samestat(self._held.state, state)
-            and state.st_size >= self._end
-        )
 
     def append(self, lines: Iterable[Mapping[str, Any]], *, durable: bool = True) -> None:
         """Add lines in one piece; everything before must have been read.

@@ -14,14 +14,14 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models import loading
 from calibrail.models.batching import batches
 from calibrail.models.loading import PUBLISHED, Architecture
-from calibrail.models.networks import AnyNetwork, Exportable, GraphNetwork, padded
+from calibrail.models.networks import Exportable, Network, padded
 from calibrail.models.windows import LEAST_LONG, TokenPair, Window, cut, passes, read, read_framed
 
 
 class WindowHead(Protocol):
     """An opened model that reads windows."""
 
-    network: AnyNetwork
+    network: Network
 
     @staticmethod
     def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
@@ -66,17 +66,16 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
         raise NotImplementedError
 
     def open_head(
-        self, architecture: loading.Architecture, make: Callable[[AnyNetwork], AnyHead]
+        self, architecture: loading.Architecture, make: Callable[[Network], AnyHead]
     ) -> AnyHead:
         """Load the model, by torch or as it was exported, and return what reads its outputs."""
         if self.runtime.is_torch:
             return make(self.open_network(architecture))
         exportable = partial(self._exportable, architecture, make)
-        session, tokenizer = self.open_graph(architecture.purpose, exportable)
-        return make(GraphNetwork(session, tokenizer, self.model))
+        return make(self.open_graph(architecture.purpose, exportable))
 
     def _exportable(
-        self, architecture: loading.Architecture, make: Callable[[AnyNetwork], Any]
+        self, architecture: loading.Architecture, make: Callable[[Network], Any]
     ) -> Exportable:
         import torch
 
@@ -143,7 +142,7 @@ class PairHead:
 
     Parameters
     ----------
-    network : Network or GraphNetwork
+    network : Network
         The model.
     prompt : str
         With ``{long}`` before ``{short}``; empty for the tokenizer's own template for two texts.
@@ -151,7 +150,7 @@ class PairHead:
         Whether the long text is the first one of a pair.
     """
 
-    def __init__(self, network: AnyNetwork, prompt: str = "", *, long_first: bool = True) -> None:
+    def __init__(self, network: Network, prompt: str = "", *, long_first: bool = True) -> None:
         self.network, self.prompt, self.long_first = network, prompt, long_first
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[TokenPair]:
@@ -254,7 +253,7 @@ class EntailmentHead(PairHead):
 
     Parameters
     ----------
-    network : Network or GraphNetwork
+    network : Network
         The model.
     labels : tuple of str
         Meaning of each of its outputs, in their order.
@@ -262,7 +261,7 @@ class EntailmentHead(PairHead):
         See ``PairHead``.
     """
 
-    def __init__(self, network: AnyNetwork, labels: tuple[str, ...], prompt: str = "") -> None:
+    def __init__(self, network: Network, labels: tuple[str, ...], prompt: str = "") -> None:
         super().__init__(network, prompt)
         self.labels = labels
         self._judged = [labels.index(label) for label in JUDGED if label in labels]
@@ -295,7 +294,7 @@ class MiniCheck(EntailmentHead):
     Tang, Laban and Durrett, "MiniCheck" (EMNLP 2024), and its published inference code.
     """
 
-    def __init__(self, network: AnyNetwork, labels: tuple[str, ...], prompt: str) -> None:
+    def __init__(self, network: Network, labels: tuple[str, ...], prompt: str) -> None:
         super().__init__(network, labels, prompt)
         # The vocabulary of flan-t5 has no word "0": its first token is the bare word boundary,
         # which is what the published code reads as "0".
@@ -596,13 +595,13 @@ class TokenHead:
 
     Parameters
     ----------
-    network : Network or GraphNetwork
+    network : Network
         The model.
     outputs : sequence of int
         Which of its outputs mean that a token is hallucinated.
     """
 
-    def __init__(self, network: AnyNetwork, outputs: Sequence[int]) -> None:
+    def __init__(self, network: Network, outputs: Sequence[int]) -> None:
         self.network, self._outputs = network, list(outputs)
 
     @staticmethod

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
@@ -11,18 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
+from calibrail.models import loading
 from calibrail.models.batching import ResultStore, batches, blocks, run_key, shared, text_key
 from calibrail.models.hardware import Runtime
 from calibrail.models.llm.chat import ChatSession, Question, RemoteModel, read_tokens
 from calibrail.models.llm.transport import RefusedError, resolve_endpoint
-from calibrail.models.loading import (
-    DEFAULT_MODEL,
-    PUBLISHED,
-    LocalModel,
-    full_name,
-    take_into_memory,
-)
-from calibrail.models.networks import Arrays, Exportable, GraphSession
+from calibrail.models.networks import Exportable, Network
 from calibrail.models.windows import whole_characters
 from calibrail.text.words import WORDS_VERSION, content_words
 
@@ -351,7 +345,7 @@ class WordSums:
         return np.asarray(self._sums / norms)
 
 
-class LocalEncoder(LocalModel, Encoder):
+class LocalEncoder(loading.LocalModel, Encoder):
     """A sentence encoder that runs on this machine.
 
     Use ``load_encoder``, which shares one encoder between all scores of a process.
@@ -381,7 +375,7 @@ class LocalEncoder(LocalModel, Encoder):
     ) -> None:
         if not isinstance(prompt, str):
             raise InputError(f'prompt must be a string; got {prompt!r}; write prompt="{prompt}"')
-        LocalModel.__init__(self, model, revision, dtype, None, backend, device)
+        loading.LocalModel.__init__(self, model, revision, dtype, None, backend, device)
         Encoder.__init__(self, prompt)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -393,7 +387,7 @@ class LocalEncoder(LocalModel, Encoder):
             If the model is not on this machine and the hub cannot be reached.
         """
         return {
-            **LocalModel.fingerprint(self),
+            **loading.LocalModel.fingerprint(self),
             "max_length": self.place.max_length(),
             "prompt": self.prompt,
             "windowing": "sentence vector: first window; words: consecutive windows",
@@ -427,7 +421,11 @@ class LocalEncoder(LocalModel, Encoder):
         for batch in chosen:
             rows = [windows[index] for index in batch]
             inputs = {name: [encoded[name][i] for i in rows] for name in names}
-            sentence, tokens = opened.vectors(inputs)
+            features = opened.tokenizer.pad(inputs, padding=True, return_tensors="np")
+            arrays = {name: part.astype(np.int64) for name, part in features.items()}
+            vectors = opened.outputs(arrays, _vectors)
+            # Sentence vectors (windows, d), and token vectors (windows, tokens, d).
+            sentence, tokens = (part.float().cpu().numpy() for part in vectors)
             self.n_passes += 1
             for row, window in enumerate(rows):
                 text, wants_words = items[owner[window]]
@@ -439,15 +437,15 @@ class LocalEncoder(LocalModel, Encoder):
                         sums[owner[window]] = WordSums(text, tokens.shape[2])
                     sums[owner[window]].add(offsets, tokens[row, : len(offsets)])
         for index, of_text in sums.items():
-            vectors = of_text.vectors()
-            self._words.put(text_key(items[index][0]), vectors, vectors.nbytes)
+            unit = of_text.vectors()
+            self._words.put(text_key(items[index][0]), unit, unit.nbytes)
 
     @cached_property
-    def opened(self) -> "TorchEncoder | GraphEncoder":
+    def opened(self) -> Network:
         """The opened encoder: by torch, or as it was exported."""
         if self.runtime.is_torch:
-            return TorchEncoder(self.transformer)
-        return GraphEncoder(*self.open_graph(_PURPOSE, self._exportable))
+            return Network(self.transformer, self.transformer.tokenizer, self.model)
+        return self.open_graph(_PURPOSE, self._exportable)
 
     @cached_property
     def transformer(self) -> Any:
@@ -466,7 +464,7 @@ class LocalEncoder(LocalModel, Encoder):
                 model_kwargs=weights | options.pop("weights", {}),
                 **options,
             )
-            take_into_memory(model)
+            loading.take_into_memory(model)
         if not model.tokenizer.is_fast:
             raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
         # One source for the length that the fingerprint states and the one that is used.
@@ -482,53 +480,10 @@ class LocalEncoder(LocalModel, Encoder):
             encoded = model.tokenizer(list(texts), return_tensors="pt", **options)
             return {name: encoded[name] for name in model.tokenizer.model_input_names}
 
-        texts = PUBLISHED["samples"]["texts"]
+        texts = loading.PUBLISHED["samples"]["texts"]
         batches_compared = [tokenised(part) for part in (texts[:1], texts[1:2], texts)]
         axes = {"sentence_embedding": (0,), "token_embeddings": (0, 1)}
         return Exportable(model, model.tokenizer, _vectors, batches_compared, axes)
-
-
-class TorchEncoder:
-    """A SentenceTransformer, batch by batch.
-
-    Parameters
-    ----------
-    model : SentenceTransformer
-        In evaluation mode.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._model, self.tokenizer = model, model.tokenizer
-        self.on_gpu = bool(model.device.type != "cpu")
-
-    def vectors(self, inputs: Mapping[str, Sequence[Sequence[int]]]) -> Arrays:
-        """Return sentence vectors (windows, d) and token vectors (windows, tokens, d), float32."""
-        import torch
-
-        features = self.tokenizer.pad(dict(inputs), padding=True, return_tensors="pt")
-        with torch.inference_mode():
-            on_device = {name: tensor.to(self._model.device) for name, tensor in features.items()}
-            return [part.float().cpu().numpy() for part in _vectors(self._model, on_device)]
-
-
-class GraphEncoder:
-    """An exported encoder, batch by batch.
-
-    Parameters
-    ----------
-    session : GraphSession
-        What computes it.
-    tokenizer : transformers tokenizer
-        A fast one.
-    """
-
-    def __init__(self, session: GraphSession, tokenizer: Any) -> None:
-        self._session, self.tokenizer, self.on_gpu = session, tokenizer, session.on_gpu
-
-    def vectors(self, inputs: Mapping[str, Sequence[Sequence[int]]]) -> Arrays:
-        """Return sentence vectors (windows, d) and token vectors (windows, tokens, d), float32."""
-        features = self.tokenizer.pad(dict(inputs), padding=True, return_tensors="np")
-        return self._session.run({name: rows.astype(np.int64) for name, rows in features.items()})
 
 
 def _vectors(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
@@ -537,7 +492,7 @@ def _vectors(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def load_encoder(
-    model: str = DEFAULT_MODEL,
+    model: str = loading.DEFAULT_MODEL,
     revision: str | None = None,
     prompt: str = "",
     dtype: str = "float32",
@@ -582,4 +537,4 @@ def load_encoder(
         if not name:
             raise InputError(f"an encoder behind an endpoint is named {PREFIX}MODEL; got {model!r}")
         return shared(ApiEncoder, name, resolve_endpoint(address or None), prompt)
-    return shared(LocalEncoder, full_name(model), revision, prompt, dtype, backend, device)
+    return shared(LocalEncoder, loading.full_name(model), revision, prompt, dtype, backend, device)

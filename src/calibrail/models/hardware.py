@@ -13,29 +13,21 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 from calibrail.errors import InputError, ModelError
 
-#: Distributions whose version is recorded, since they can change a score.
-RECORDED: Final = (
-    "calibrail",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "nupunkt",
-    "tokenizers",
-    "torch",
-    "transformers",
-    "sentence-transformers",
-)
+#: What computes with what, and distributions whose version is recorded.
+_KNOWN: Final = tomllib.loads((files(__package__) / "backends.toml").read_text(encoding="utf-8"))
 
 
 def installed_versions() -> dict[str, str]:
@@ -86,7 +78,7 @@ def machine(models: Iterable[Any] = ()) -> dict[str, str]:
 @cache
 def _versions() -> tuple[tuple[str, str], ...]:
     versions = []
-    for name in RECORDED:
+    for name in _KNOWN["recorded"]:
         with suppress(PackageNotFoundError):
             versions.append((name, version(name)))
     return tuple(versions)
@@ -121,17 +113,9 @@ class Offer(NamedTuple):
 
 
 #: By backend.
-OFFERS: Final[Mapping[str, Offer]] = {
-    "torch": Offer(("float32", "bfloat16", "float16"), ("cpu", "cuda", "mps"), (), INSTALL),
-    "onnx": Offer(
-        ("float32",),
-        ("cpu", "cuda"),
-        ("onnx", "onnxruntime"),
-        'pip install "calibrail[models,onnx]"',
-    ),
-    "openvino": Offer(
-        ("float32",), ("cpu",), ("onnx", "openvino"), 'pip install "calibrail[models,openvino]"'
-    ),
+OFFERS: Final = {
+    name: Offer(tuple(of["dtypes"]), tuple(of["devices"]), tuple(of["modules"]), of["install"])
+    for name, of in _KNOWN["backends"].items()
 }
 
 #: Padded tokens of a batch on a graphics processor, which small batches leave idle.
@@ -230,7 +214,7 @@ class Runtime:
             If one is missing; it says how it is installed.
         """
         offer = OFFERS[self.backend]
-        if missing := [name for name in offer.modules if not _is_there(name)]:
+        if missing := [name for name in offer.modules if find_spec(name) is None]:
             raise ModelError(
                 f"backend={self.backend} needs {' and '.join(missing)}: {offer.install}"
             )
@@ -268,13 +252,6 @@ def n_threads() -> int:
     if stated.isdecimal() and int(stated) > 0:
         return int(stated)
     return cores()
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ImportError:
-        return False
 
 
 class Renewable(Protocol):

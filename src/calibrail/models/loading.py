@@ -251,7 +251,11 @@ def digests(folder: Path) -> dict[str, str]:
     try:
         # The model's own folder and those of its modules, not whatever lies deeper.
         found = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file())
-        files = tuple(path for path in found if path.suffix == _SHARD or _configures(path))
+        files = tuple(
+            path
+            for path in found
+            if path.suffix == _SHARD or (path.suffix in _SETTINGS and path.name not in _IGNORED)
+        )
         states = map(os.stat, files)
         stamps = tuple((s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in states)
         return dict(_hashed(folder, files, stamps))
@@ -277,10 +281,6 @@ def _hashed(
         else:
             settings.update(name + b"\0" + path.read_bytes())
     return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}
-
-
-def _configures(path: Path) -> bool:
-    return path.suffix in _SETTINGS and path.name not in _IGNORED
 
 
 #: How far a probability may move with the batch in which an input runs; measured on a six-layer
@@ -449,10 +449,8 @@ class LocalModel:
             module.to(self.torch_device()).eval()
         return networks.Network(module, tokenizer, self.model)
 
-    def open_graph(
-        self, purpose: str, make: Callable[[], networks.Exportable]
-    ) -> tuple[networks.GraphSession, Any]:
-        """Open the model as it was exported, once, and return it with its tokenizer.
+    def open_graph(self, purpose: str, make: Callable[[], networks.Exportable]) -> networks.Network:
+        """Open the model as it was exported, once.
 
         Parameters
         ----------
@@ -485,7 +483,7 @@ class LocalModel:
                 local_files_only=True,
                 trust_remote_code=False,
             )
-        return session, tokenizer
+        return networks.Network(session, tokenizer, self.model)
 
     def torch_dtype(self) -> Any:
         """Return the precision in which torch opens the model: float32 for what is exported."""
@@ -636,10 +634,12 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
         items : iterable
             In the order in which the model reads their texts.
         """
-        unknown = [
-            item for item in dict.fromkeys(items) if self._store.get(self._key(item)) is None
-        ]
-        for block in blocks(unknown, self._characters, self.block, self.block_characters):
+        unknown = [it for it in dict.fromkeys(items) if self._store.get(self._key(it)) is None]
+
+        def size(item: Item) -> int:
+            return sum(map(len, self.texts(item)))
+
+        for block in blocks(unknown, size, self.block, self.block_characters):
             keys = list(map(self._key, block))
             if not self._store.repeat(run := run_key(keys)):
                 self.compute(block)
@@ -663,6 +663,3 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
 
     def _key(self, item: Item) -> bytes:
         return text_key(*self.texts(item))
-
-    def _characters(self, item: Item) -> int:
-        return sum(map(len, self.texts(item)))

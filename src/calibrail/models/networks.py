@@ -11,12 +11,11 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +30,6 @@ SCHEMA: Final = "calibrail.graph/1"
 GRAPH_FILE: Final = "model.onnx"
 TOKENIZER_FOLDER: Final = "tokenizer"
 _MANIFEST: Final = "manifest.json"
-
-
-def graphs_folder() -> Path:
-    """Return the folder of all entries, in the user's cache folder."""
-    return cache_folder() / "graphs"
 
 
 def entry_key(made_of: Mapping[str, Any]) -> str:
@@ -64,7 +58,7 @@ def kept(made_of: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
     An entry is made beside its place and renamed, so that it is there whole or not at all; of two
     processes that make the same one the first one's stays.
     """
-    entry = graphs_folder() / entry_key(made_of)
+    entry = cache_folder() / "graphs" / entry_key(made_of)
     if is_whole(entry):
         return entry
     try:
@@ -113,8 +107,10 @@ def is_whole(entry: Path) -> bool:
         return False
 
 
-Arrays = list[NDArray[Any]]
-Compute = Callable[[Mapping[str, NDArray[np.int64]]], Arrays]
+#: Arrays of shape (inputs, tokens), by name.
+Inputs: TypeAlias = Mapping[str, NDArray[np.int64]]
+Arrays: TypeAlias = list[NDArray[Any]]
+Compute = Callable[[Inputs], Arrays]
 
 
 class GraphSession:
@@ -142,7 +138,7 @@ class GraphSession:
         self._compute: Compute | None = self._open()
         renewed(self)
 
-    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> Arrays:
+    def run(self, inputs: Inputs) -> Arrays:
         """Return the graph's outputs for one batch, in their order.
 
         Parameters
@@ -166,25 +162,34 @@ class GraphSession:
     def _open(self) -> Compute:
         if self._runtime.backend == "openvino":
             return _openvino(self._path, self._threads)
-        library = _onnxruntime()
-        providers = _providers(self._runtime, library.get_available_providers())
+        providers, compute = _onnx(self._path, self._runtime, self._threads)
         self.on_gpu = len(providers) > 1
-        return _onnx(library, self._path, providers, self._threads)
+        return compute
 
 
-def _onnxruntime() -> Any:
-    """Return the library, which is to send nothing anywhere.
+def _onnx(path: Path, runtime: Runtime, threads: int) -> tuple[list[Any], Compute]:
+    """Return what onnxruntime computes on, and what computes.
 
-    Its wheels report models, devices and run times to their makers from version 1.29 on, unless
-    the environment says otherwise before they are imported.
+    Raises
+    ------
+    ModelError
+        If the device that is named is not there.
     """
+    # Its wheels report models, devices and run times to their makers from version 1.29 on, unless
+    # the environment says otherwise before they are imported.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
-    return onnxruntime
-
-
-def _onnx(onnxruntime: Any, path: Path, providers: list[Any], threads: int) -> Compute:
+    there = onnxruntime.get_available_providers()
+    # As torch does it: no product is rounded to 19 bits.
+    cuda = ("CUDAExecutionProvider", {"use_tf32": 0})
+    if runtime.device == "cuda" and cuda[0] not in there:
+        raise ModelError(
+            "device=cuda is not there: this onnxruntime computes on "
+            f"{', '.join(there)}; pip install onnxruntime-gpu in its place, or leave device out"
+        )
+    wanted = cuda[0] in there and runtime.device != "cpu"
+    providers = [*([cuda] if wanted else []), "CPUExecutionProvider"]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     # Threads that wait by spinning take the cores from the other processes.
@@ -193,31 +198,11 @@ def _onnx(onnxruntime: Any, path: Path, providers: list[Any], threads: int) -> C
     session = onnxruntime.InferenceSession(str(path), options, providers=providers)
     names = [item.name for item in session.get_inputs()]
 
-    def compute(inputs: Mapping[str, NDArray[np.int64]]) -> Arrays:
+    def compute(inputs: Inputs) -> Arrays:
         outputs: Arrays = session.run(None, {name: inputs[name] for name in names})
         return outputs
 
-    return compute
-
-
-def _providers(runtime: Runtime, there: list[str]) -> list[Any]:
-    """Return what onnxruntime computes on.
-
-    Raises
-    ------
-    ModelError
-        If the device that is named is not there.
-    """
-    # As torch does it: no product is rounded to 19 bits.
-    cuda = ("CUDAExecutionProvider", {"use_tf32": 0})
-    has_cuda = cuda[0] in there
-    if runtime.device == "cuda" and not has_cuda:
-        raise ModelError(
-            "device=cuda is not there: this onnxruntime computes on "
-            f"{', '.join(there)}; pip install onnxruntime-gpu in its place, or leave device out"
-        )
-    wanted = has_cuda and runtime.device != "cpu"
-    return [*([cuda] if wanted else []), "CPUExecutionProvider"]
+    return providers, compute
 
 
 def _openvino(path: Path, threads: int) -> Compute:
@@ -239,7 +224,7 @@ def _openvino(path: Path, threads: int) -> Compute:
     names = [item.get_any_name() for item in compiled.inputs]
     outputs = list(compiled.outputs)
 
-    def compute(inputs: Mapping[str, NDArray[np.int64]]) -> Arrays:
+    def compute(inputs: Inputs) -> Arrays:
         # A request of its own for each call: one request serves one thread.
         found = compiled.create_infer_request().infer({name: inputs[name] for name in names})
         return [np.array(found[output]) for output in outputs]
@@ -302,21 +287,14 @@ def export(model: Exportable, folder: Path, runtime: Runtime, name: str) -> None
     """
     path = folder / GRAPH_FILE
     model.tokenizer.save_pretrained(str(folder / TOKENIZER_FOLDER))
-    with _exporting, _refusing(name):
-        _trace(model, path)
-        _compare(model, GraphSession(folder, Runtime(runtime.backend)), name)
-
-
-@contextmanager
-def _refusing(name: str) -> Iterator[None]:
-    """Turn what the exporter raises into an error of ours."""
     import torch
 
     raised = (RuntimeError, TypeError, ValueError, torch.onnx.errors.OnnxExporterError)
     try:
-        with warnings.catch_warnings():
+        with _exporting, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
+            _trace(model, path)
+            _compare(model, GraphSession(folder, Runtime(runtime.backend)), name)
     except raised as error:
         if isinstance(error, ModelError):
             raise
@@ -379,12 +357,12 @@ def _compare(model: Exportable, session: GraphSession, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A model opened by torch, with its tokenizer.
+    """An opened model with its tokenizer.
 
     Attributes
     ----------
-    module : torch.nn.Module
-        In evaluation mode.
+    module : torch.nn.Module or GraphSession
+        In evaluation mode; or what computes the model as it was exported.
     tokenizer : transformers tokenizer
         A fast one.
     model : str
@@ -398,61 +376,24 @@ class Network:
     @property
     def on_gpu(self) -> bool:
         """Whether a graphics processor computes."""
+        if isinstance(self.module, GraphSession):
+            return self.module.on_gpu
         return bool(self.module.device.type != "cpu")
 
-    def inputs(self, windows: Sequence[Window]) -> dict[str, Any]:
-        """Return one batch as tensors, padded on the right to the longest window."""
+    def outputs(self, inputs: Inputs, forward: Forward) -> Sequence[Any]:
+        """Return as tensors what ``forward`` makes of one batch, or what was exported of it."""
         import torch
 
-        arrays = padded(windows, self.tokenizer).items()
-        return {name: torch.from_numpy(rows).to(self.module.device) for name, rows in arrays}
-
-    def run(self, windows: Sequence[Window], **options: Any) -> Any:
-        """Return what the model makes of one batch."""
-        import torch
-
+        if isinstance(self.module, GraphSession):
+            return [torch.from_numpy(part) for part in self.module.run(inputs)]
+        device = self.module.device
         with torch.inference_mode():
-            return self.module(**self.inputs(windows), **options)
+            tensors = {name: torch.from_numpy(rows).to(device) for name, rows in inputs.items()}
+            return forward(self.module, tensors)
 
     def first(self, windows: Sequence[Window], forward: Forward) -> Any:
-        """Return the first tensor that ``forward`` makes of one batch."""
-        import torch
-
-        with torch.inference_mode():
-            return forward(self.module, self.inputs(windows))[0]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphNetwork:
-    """An exported model with its tokenizer.
-
-    Attributes
-    ----------
-    session : GraphSession
-        What computes it.
-    tokenizer : transformers tokenizer
-        A fast one.
-    model : str
-        What the user called it, for messages.
-    """
-
-    session: GraphSession
-    tokenizer: Any
-    model: str
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether a graphics processor computes."""
-        return self.session.on_gpu
-
-    def first(self, windows: Sequence[Window], forward: Forward) -> Any:
-        """Return the first output for one batch, as a tensor: ``forward`` is what was exported."""
-        import torch
-
-        return torch.from_numpy(self.session.run(padded(windows, self.tokenizer))[0])
-
-
-AnyNetwork = Network | GraphNetwork
+        """Return the first of the tensors that ``forward`` makes of windows."""
+        return self.outputs(padded(windows, self.tokenizer), forward)[0]
 
 
 def padded(windows: Sequence[Window], tokenizer: Any) -> dict[str, NDArray[np.int64]]:

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
+from decimal import Decimal
 from functools import cache
 from inspect import get_annotations
 from numbers import Integral, Real
@@ -35,6 +36,8 @@ class Option:
         From what stands on the command line to the field's value.
     main : bool
         Whether the help lists it first, before the panel of its class.
+    writes : bool
+        Whether files are written there.
     """
 
     help: str
@@ -42,6 +45,7 @@ class Option:
     metavar: str | None = None
     parse: Callable[[Any], Any] | None = None
     main: bool = False
+    writes: bool = False
 
 
 def setting(
@@ -52,6 +56,7 @@ def setting(
     metavar: str | None = None,
     parse: Callable[[Any], Any] | None = None,
     main: bool = False,
+    writes: bool = False,
 ) -> Any:
     """Return a dataclass field that commands offer as an option.
 
@@ -65,7 +70,7 @@ def setting(
     >>> Split().seed, Split.__dataclass_fields__["seed"].metadata[OPTION].help
     (0, 'Seed of the split.')
     """
-    metadata = {OPTION: Option(help, flag, metavar, parse, main)}
+    metadata = {OPTION: Option(help, flag, metavar, parse, main, writes)}
     return field(default=default, metadata=metadata)
 
 
@@ -237,16 +242,43 @@ _LARGEST: Final = 10**12
 
 def number(value: object, name: str) -> float:
     """Return ``value`` as a float, NaN and infinities included, or raise naming the argument."""
-    of_numpy = type(value).__module__ == "numpy" and isinstance(value, Real)
-    if isinstance(value, bool) or not (of_numpy or isinstance(value, int | float)):
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         raise InputError(f"{name} must be a number; got {value!r}")
-    # A float32 prints as the decimal number that was meant: 0.05, not 0.05000000074505806.
-    if of_numpy and not isinstance(value, Integral):
-        return float(str(value))
     try:
-        return float(value)  # type: ignore[arg-type]
-    except OverflowError as error:
+        return float(doubles(value) if small_float(value) else value)
+    except (OverflowError, ValueError) as error:
         raise InputError(f"{name} must be a number that a float can hold") from error
+
+
+_SMALL: Final = re.compile(r"float16|float32|(half)?float(?=\[)", re.IGNORECASE)
+
+
+def small_float(values: Any) -> str:
+    """Return which type of less than double precision numbers have, or their array; "" of others.
+
+    Known are those of numpy, torch, pandas (nullable, of Arrow, sparse, categories) and polars.
+    """
+    kind = getattr(values, "dtype", None)
+    kind = getattr(getattr(kind, "categories", None), "dtype", kind)
+    held = _SMALL.search(str(kind))
+    if held is None or "bfloat" in str(kind) or "complex" in str(kind):
+        return ""
+    return "float16" if held[1] or held[0].endswith("16") else "float32"
+
+
+def doubles(values: Any) -> Any:
+    """Return numbers of a smaller type as doubles of the same digits, an array of their shape.
+
+    As a file of text would give them: 0.1 rather than 0.10000000149.
+
+    >>> import numpy as np
+    >>> doubles(np.float32(0.1)).item(), np.float32(0.1).item()
+    (0.1, 0.10000000149011612)
+    """
+    import numpy as np
+
+    values = values.detach().cpu() if hasattr(values, "detach") else values
+    return np.asarray(values, small_float(values) or None).astype(str).astype(np.float64)
 
 
 def share(value: object, name: str) -> float:

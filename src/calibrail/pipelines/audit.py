@@ -207,7 +207,7 @@ class AuditRun(Shown):
         """Return the content of ``audit.json``."""
         return with_sentences(self.audit.to_dict())
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``audit.json``, ``report.html``, ``scores.parquet`` and ``figures/*.svg``.
 
         The same run gives the same bytes; times are in ``cost.json`` beside them. Figures that an
@@ -217,7 +217,9 @@ class AuditRun(Shown):
 
         content = self.to_dict()
         files = {"audit.json": content}
-        return run.write_run(folder, files, document(content), self.table, codes=self.codes)
+        return run.write_run(
+            folder, files, document(content), self.table, codes=self.codes, force=force
+        )
 
 
 def audit(

@@ -14,6 +14,7 @@ from calibrail.data.example import Example
 from calibrail.data.reading import read
 from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError, file_errors
+from calibrail.guardrail.decision import parse_cause
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
@@ -336,6 +337,9 @@ def audit_sample(
         cursor = Cursor() if last is None else Cursor.from_dict(last)
         for block in read_on(sources, cursor, tally):
             for item in own.usable(block, tally):
+                if parse_cause(item.content).code == "row_unusable":
+                    # No answer that anyone could label.
+                    continue
                 # A time that is not known, or lies in the future, is none.
                 time = None if isnan(item.moment) else item.time
                 sampler.offer(item.chain, item.seq, time, partial(_candidate, item))

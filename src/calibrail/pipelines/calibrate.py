@@ -54,6 +54,7 @@ from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say
 from calibrail.scores import custom, members, registry
 from calibrail.scores.base import state_bytes
+from calibrail.scores.judge_replies import UnreadReply
 
 #: Fewest answers whose lengths are cut into thirds.
 _LEAST: Final = 30
@@ -419,7 +420,8 @@ def calibrate(
 def _origin(scored: scoring.Scored, context: Context) -> ReportOrigin:
     """Return what a report says of its detector and its data, and how to get it again."""
     key = scored.keys[0]
-    reasons = Counter(scored.table.reasons.get(key, {}).values())
+    whys = scored.table.reasons.get(key, {}).values()
+    reasons = Counter(why.kind if isinstance(why, UnreadReply) else why for why in whys)
     return ReportOrigin(
         score=scored.specs[key],
         data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},
@@ -441,10 +443,11 @@ def _thresholds(
         # Its own threshold plays no part.
         promise = replace(promise, allow_flag_all=True)
     # Thresholds by a column rest on one answer of each group already.
-    clusters = sample.groups if promise.clustered and names is None else None
-    rule = fit_rule(
-        sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
-    )
+    clusters = sample.clusters if promise.clustered and names is None else None
+    with sample.labels_to_add():
+        rule = fit_rule(
+            sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
+        )
     if not requirement.risks:
         return rule, None
     # The guardrail flags at value + tolerance, so that is what the risks are tested on.

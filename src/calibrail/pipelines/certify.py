@@ -32,6 +32,7 @@ from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import calibration_overlap, data_reuse, independence, loading, run
 from calibrail.pipelines.certify_labels import Certification, certify_labels
+from calibrail.pipelines.check import tried_out
 from calibrail.report.documents.calibrate_sections import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.messages import say
@@ -72,7 +73,7 @@ class DecisionCounts:
     ) -> None:
         self._by, self._once, self._share = by, once, share
         self._finder = CopyFinder(columns)
-        self._rows: list[tuple[int, int, int, str | None, str | None]] = []
+        self._rows: list[tuple[str, float, int, int, str | None, str | None]] = []
         self._left: list[tuple[bool, float, bool, bool, bool]] = []
         #: All of these answers, whichever count.
         self.looked_at = data_reuse.TestSetFingerprint()
@@ -89,10 +90,9 @@ class DecisionCounts:
         score = nan if decision.score is None else decision.score
         self.looked_at.add(example, decision.score)
         self._finder.add(example)
-        lot = independence.tie_break_key(int(example.digest("spelt"), 16), score, label)
         stopped = (outcome != "pass") + (outcome == "flag")
         name = None if self._by is None else group_name(example.columns.get(self._by))
-        self._rows.append((lot, label, stopped, example.group, name))
+        self._rows.append((example.told_by, score, label, stopped, example.group, name))
         if self._share is not None:
             self._add_sentences(example, decision, self._share)
         else:
@@ -125,9 +125,11 @@ class DecisionCounts:
 
     def finish(self) -> None:
         """Find the copies, once all answers are added, and what is left of every answer."""
-        lots, labels, outcomes, groups, names = zip(*self._rows, strict=True)
-        self.copies = self._finder.finish()
-        self._lots, self._labels = np.array(lots, np.uint64), np.array(labels, np.int8)
+        told_by, scores, labels, outcomes, groups, names = zip(*self._rows, strict=True)
+        self.copies, self._labels = self._finder.finish(), np.array(labels, np.int8)
+        self._lots = independence.tie_break_keys(
+            self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [np.array(scores)]
+        )
         self._outcomes = np.array(outcomes, np.int8)
         self._stopped = self._outcomes > 0
         self._groups = merge_groups(group_numbers(groups, self.n_answers), self.copies.groups)
@@ -312,7 +314,8 @@ def certify(
     tally = DecisionCounts(by, once=not independent, columns=columns, share=share)
     seen = calibration_overlap.Fresh(guardrail)
     # All is read before the first answer is scored: what refuses the source costs nothing.
-    for batch in loading.batches(seen.admitted(Dataset(examples))):
+    admitted = tried_out(guardrail, seen.admitted(Dataset(examples)))
+    for batch in loading.batches(admitted):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
         if progress is not None:

@@ -8,14 +8,13 @@ each process.
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, TextIO, TypeVar
 
 import numpy as np
@@ -24,12 +23,15 @@ import pyarrow as pa
 from calibrail.atomic_files import whole_file
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
-from calibrail.data.reading import Reading
+from calibrail.data.outputs import Output, refuse_read
+from calibrail.data.reading import NOT_WANTED, Reading, RowOrder
+from calibrail.data.row_types import RowProblem
+from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
-from calibrail.data.tables import byte_array, native, number_array, string_array
+from calibrail.data.tables import byte_array, number_array, string_array, widened_column
 from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, ModelError
 from calibrail.guardrail.decision import Cause, Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -38,11 +40,14 @@ from calibrail.pipelines.loading import Progress, open_for, source_columns
 from calibrail.pipelines.run import inherited_reading
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.report.messages import say
-from calibrail.scores.base import Score
+from calibrail.scores.base import Score, try_out
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
 
 _FAILED: Final = b"failed"
+
+#: Answers among which a judge is asked about the first few.
+_TRIED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ def decided_lines(
     limit to the calls at a time hold for all answers.
     """
     options = distributed.engine()
+    examples = tried_out(guardrail, examples)
     if not options.apart or guardrail.endpoints:
         if options.apart:
             distributed.say_once(
@@ -142,6 +148,23 @@ def decided_lines(
             yield from zip(table["outcome"].to_pylist(), lines, strict=True)
 
 
+def tried_out(guardrail: Guardrail, examples: Iterable[Example]) -> Iterator[Example]:
+    """Return the examples, unless the first of them show that no reply of a judge can be read.
+
+    Raises
+    ------
+    ModelError
+        If none can; the rest is not paid for.
+    """
+    examples = iter(examples)
+    first = list(islice(examples, _TRIED)) if guardrail.endpoints else []
+    by_sentence = guardrail.unit == "sentence"
+    asked = list(chain.from_iterable(map(sentence_examples, first))) if by_sentence else first
+    if (why := try_out(guardrail.score, asked)) is not None:
+        raise ModelError(f"{guardrail.score.name}: {why}")
+    return chain(first, examples)
+
+
 def _decided(result: Path, n: int) -> bool:
     """Return whether a shard is decided; what failed in it is tried again."""
     table = shards.read_result(result)
@@ -162,6 +185,8 @@ def check_source(
     opened: Callable[[Reading], None] | None = None,
 ) -> Counter[str]:
     """Write one decision a line for every row of ``source``, and count what became of them.
+
+    Lines come in the order of the rows, each with its row.
 
     Parameters
     ----------
@@ -193,12 +218,19 @@ def check_source(
             made = stack.enter_context(whole_file(output))
             how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": "\n"}
             file = stack.enter_context(made.open("w", **how))
-        read, errors = stack.enter_context(_answers(guardrail, source, reading, opened))
-        examples = (example for example in read)
-        decided = decided_lines(guardrail, examples, evidence=evidence, progress=progress)
-        unusable = ((item.result, item.line(evidence=evidence)) for item in errors)
-        for outcome, line in chain(decided, unusable):
-            outcomes[outcome] += 1
+        read = stack.enter_context(_answers(guardrail, source, reading, opened))
+        if output is not None:
+            refuse_read([Output("", output)], read.files)
+        rows = RowOrder(read)
+        decided = decided_lines(guardrail, rows.answers(), evidence=evidence, progress=progress)
+        for item in rows.interleaved(decided):
+            if isinstance(item, RowProblem):
+                line = decision_about_problem(guardrail, item).line(evidence=evidence)
+                outcomes["error"] += 1
+            else:
+                (outcome, line), place = item
+                line = f"{line[:-1]}, {json.dumps(_where(*place), ensure_ascii=False)[1:]}"
+                outcomes[outcome] += 1
             file.write(line + "\n")
         if progress is not None:
             progress(outcomes.total())
@@ -214,20 +246,30 @@ def decide_source(
     alone: bool = False,
     opened: Callable[[Reading], None] | None = None,
 ) -> Iterator[Decision]:
-    """Yield a decision for every example, then an ``error`` for every row that is unusable.
+    """Yield a decision for every example, and an ``error`` for every row that is unusable.
 
-    Examples that are not ``wanted`` are left out; ``alone`` is as for ``Guardrail.decide``.
-    ``opened`` is as for `check_source`.
+    They come in the order of the rows, each with its row. Examples that are not ``wanted`` were
+    seen before; ``alone`` is as for ``Guardrail.decide``. ``opened`` is as for `check_source`.
 
     Raises
     ------
     DataError
         If the source has no row, or no column of what the guardrail reads.
     """
-    with _answers(guardrail, source, reading, opened) as (answers, unusable):
-        chosen = (example for example in answers if wanted is None or wanted(example))
-        yield from guardrail.stream(chosen, alone=alone)
-        yield from unusable
+    with _answers(guardrail, source, reading, opened) as read:
+        rows = RowOrder(read)
+        examples = tried_out(guardrail, rows.answers(wanted))
+        for item in rows.interleaved(guardrail.stream(examples, alone=alone)):
+            if isinstance(item, RowProblem):
+                yield decision_about_problem(guardrail, item)
+            else:
+                decision, place = item
+                yield replace(decision, **_where(*place))
+
+
+def _where(file: str, row: int) -> dict[str, Any]:
+    """Return what a decision says of where its answer stands; files are named where several are."""
+    return {"row": row, **({"file": file} if file else {})}
 
 
 @contextmanager
@@ -236,41 +278,29 @@ def _answers(
     source: Source,
     reading: ReadOptions | None,
     opened: Callable[[Reading], None] | None,
-) -> Iterator[tuple[Reading, Iterator[Decision]]]:
-    """Open a source for a guardrail; yield its answers, and errors for the rows that are none.
-
-    The rows that could not be used are known once all answers have been read.
-    """
+) -> Iterator[Reading]:
+    """Open a source for a guardrail, and refuse one that has shown no row when the block ends."""
     reading = inherited_reading(reading, guardrail, source, labelled=False)
-    with TemporaryDirectory() as folder:
-        quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
-        options = replace(reading, quarantine=quarantine)
-        sentences = guardrail.unit == "sentence"
-        answers = open_for(guardrail, source, options, labelled=False, by_sentence=sentences)
-        if opened is not None:
-            opened(answers)
-        yield answers, _unusable(guardrail, answers, quarantine)
-
-
-def _unusable(guardrail: Guardrail, answers: Reading, quarantine: Path) -> Iterator[Decision]:
-    """Yield an ``error`` for every row that could not be used."""
+    sentences = guardrail.unit == "sentence"
+    answers = open_for(guardrail, source, reading, labelled=False, by_sentence=sentences)
+    if opened is not None:
+        opened(answers)
+    yield answers
     if not answers.n_rows:
         raise DataError(say("refused.empty_source", source=answers.source))
-    if not answers.n_quarantined:
-        return
+
+
+def decision_about_problem(guardrail: Guardrail, problem: RowProblem) -> Decision:
+    """Return the ``error`` of a row that cannot be used, or is not to be judged."""
+    if problem.code == NOT_WANTED:
+        seen = Decision.seen_before(problem.value)
+        return replace(seen, **_where(problem.file, problem.row))
     # The group of a row that cannot be read is not known.
     rule = guardrail.rule
     edge = np.inf if rule.groups is not None else float(rule.thresholds(1)[0])
-    with quarantine.open(encoding="utf-8") as file:
-        for row in map(json.loads, file):
-            yield guardrail.unjudged(
-                f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
-                "error",
-                Cause("row_unusable", row=row["row"]),
-                f"{row['field']}: {row['reason']}"
-                + (f"; {row['remedy']}" if "remedy" in row else ""),
-                None if np.isinf(edge) else edge,
-            )
+    cause, threshold = Cause("row_unusable", row=problem.row), None if np.isinf(edge) else edge
+    made = guardrail.unjudged(problem.name, "error", cause, problem.why, threshold)
+    return replace(made, **_where(problem.file, problem.row))
 
 
 _Batch = TypeVar("_Batch", pa.RecordBatch, pa.Table)
@@ -319,14 +349,18 @@ class _OverBatches:
             )
         every = ALL_COLUMNS in self._columns
         names = [name for name in batch.schema.names if name not in FIELDS] if every else wanted
-        cells = {name: batch.column(name).to_pylist() for name in names if name not in TEXT_FIELDS}
+        cells = {
+            name: widened_column(batch.column(name)).to_pylist()
+            for name in names
+            if name not in TEXT_FIELDS
+        }
         read = [name for name in FIELDS if name in there and name not in ("label", "group")]
         examples = shards.to_examples(batch.select(read))
         if not cells:
             return examples
         rows = zip(*cells.values(), strict=True)
         named = (zip(cells, row, strict=True) for row in rows)
-        columns = [{name: cell_of(native(cell), name) for name, cell in row} for row in named]
+        columns = [{name: cell_of(cell, name) for name, cell in row} for row in named]
         pairs = zip(examples, columns, strict=True)
         return [replace(example, columns=given) for example, given in pairs]
 

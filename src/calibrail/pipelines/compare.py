@@ -64,7 +64,7 @@ class ComparisonRun(Shown):
         """What each score cost, with the times measured: the content of ``cost.json``."""
         return cost_dict(self.scored.table)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``compare.json``, ``report.html``, ``figures/``, ``scores.parquet``, ``cost.json``.
 
         The same scores give the same bytes, except where times that were measured stand: in
@@ -74,7 +74,9 @@ class ComparisonRun(Shown):
 
         content, scored = self.to_dict(), self.scored
         page = document(content, self.cost)
-        return write_run(folder, {"compare.json": content}, page, scored.table, codes=self.codes)
+        return write_run(
+            folder, {"compare.json": content}, page, scored.table, codes=self.codes, force=force
+        )
 
 
 @keywords.options_from_keywords(promise=Promise, requirement=Requirement)
@@ -142,7 +144,7 @@ def compare(
     # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
     for index in usable or [0]:
         require_usable(scored, index)
-    samples, promise = independent(scored, promise, requirement)
+    samples, promise = independent(scored, promise, requirement, halved=True)
     notes = data_notes(scored.data, scored.lessons)
     reproduce = context.reproduce()
     comparison = compare_detectors(

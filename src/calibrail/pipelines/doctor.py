@@ -16,7 +16,7 @@ from calibrail.data.reading import Reading, holds_others, map_to_fill, read, rea
 from calibrail.data.sentences import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.spans import MarkLook, SentenceColumn, Support
-from calibrail.data.splits import CALIBRATION, group_numbers, split
+from calibrail.data.splits import CALIBRATION, group_numbers, groups_to_add, split
 from calibrail.data.suggested_options import looks, suggest
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import Measure
@@ -42,11 +42,13 @@ def _supports_at(
     from calibrail.conformal import minimum_n
 
     available = len(np.unique(groups[(codes == CALIBRATION) & (labels == 1)]))
+    n, shares = len(np.unique(groups[labels == 1])), (0.0, 0.5, 0.5)
     return tuple(
-        Support(alpha, guarantee, needed, available, available >= needed)
+        Support(alpha, guarantee, needed, available, available >= needed, to_label)
         for guarantee in GUARANTEES
         for alpha in ALPHAS
         for needed in (minimum_n(alpha, guarantee, DELTA),)
+        for to_label in (groups_to_add(n, needed, shares),)
     )
 
 

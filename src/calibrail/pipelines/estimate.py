@@ -68,7 +68,7 @@ class PlannedCalls(Record):
         cost = (
             "cost unknown: give --price IN,OUT (US dollars per million tokens)"
             if self.dollars is None
-            else f"${self.dollars:,.2f} at most"
+            else f"${dollars_at_most(self.dollars)} at most"
         )
         judged = f"{self.n_judged:,}{' sentences' if self.unit == 'sentence' else ''}"
         return (
@@ -76,6 +76,15 @@ class PlannedCalls(Record):
             f"{judged} of {self.n_examples:,} answers ({self.n_known:,} known already); "
             f"{self.tokens_in:,} tokens in ({how}), at most {self.tokens_out:,} out; {cost}"
         )
+
+
+def dollars_at_most(dollars: float) -> str:
+    """Return an amount that is not exceeded, in whole cents.
+
+    >>> dollars_at_most(0.0146), dollars_at_most(1234.5)
+    ('0.02', '1,234.50')
+    """
+    return f"{math.ceil(100.0 * dollars - 1e-6) / 100.0:,.2f}"
 
 
 def plan_calls(
@@ -178,7 +187,7 @@ class _CallPlan:
         model, price, n_known = self._model, account().limits.price, sum(self._known.values())
         rate = model.tokens_so_far()
         tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
-        tokens_in = round(tokens)
+        tokens_in = math.ceil(tokens)
         return PlannedCalls(
             score=self._score,
             model=model.model,

@@ -4,7 +4,7 @@ Equal rows are copies of an answer, or answers that are alike by chance: nothing
 Taken for independent, six copies of each made 37 of 100 certificates wrong at a stated 12.5.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from struct import pack
@@ -56,47 +56,58 @@ def settled_report(report: Report) -> Report:
     return revised_report(report, lambda row: settled(row, n_alike, assumed=False), withdrawn)
 
 
-def tie_break_key(digest: int, value: float, label: int) -> int:
-    """Return the lot of an answer: the lowest of its group counts.
+def tie_break_keys(
+    digests: NDArray[np.uint64],
+    labels: NDArray[np.int8],
+    told_by: Callable[[int], str],
+    scores: Sequence[NDArray[np.float64]],
+    seed: int = 0,
+) -> NDArray[np.uint64]:
+    """Return the lot of every answer, shape (n,): the lowest of its group counts.
 
-    It follows from what the answer holds, never from its place in a file. The score takes part
-    through its bits alone, so that answers with the same texts are told apart and neither a high
-    score nor a low one is favoured; where all is the same but the label, either class may come
-    first.
+    It follows from the answer's content, its label and the seed, never from its place in a file or
+    from a score, so that every detector counts the same answers. What has the same texts and label
+    is told apart by its id, or by what else its row holds; where neither is known, by the bits of
+    all scores, in any order of these, which favour neither high values nor low ones. Where all is
+    the same but the label, either class may come first.
 
     Parameters
     ----------
-    digest : int
-        Of the answer's content, 64 bits.
-    value : float
-        Score; NaN where undefined.
-    label : int
+    digests : ndarray of uint64, shape (n,)
+        Of the answers' contents.
+    labels : ndarray of int8, shape (n,)
         1 = hallucinated, 0 = faithful.
-
-    Examples
-    --------
-    >>> tie_break_key(1, 0.5, 0) == tie_break_key(1, 0.5, 0) != tie_break_key(1, 0.25, 0)
-    True
+    told_by : callable
+        Takes a row, and returns its id or what it holds (`Example.told_by`).
+    scores : sequence of ndarrays of float64, shape (n,)
+        What every detector says of them.
+    seed : int
+        Of the split.
     """
-    drawn = blake2b(pack("<Qd", digest, value), digest_size=7).digest()
-    return int.from_bytes(drawn, "big") << 1 | label ^ (drawn[0] & 1)
+
+    def lot(content: bytes, label: int) -> int:
+        drawn = blake2b(content, digest_size=7).digest()
+        return int.from_bytes(drawn, "big") << 1 | label ^ (drawn[0] & 1)
+
+    ends = pack("<Q", seed % 2**64)
+    pairs = zip(digests.tolist(), labels.tolist(), strict=True)
+    drawn = (lot(pack("<Q", digest) + ends, label) for digest, label in pairs)
+    lots = np.fromiter(drawn, np.uint64, len(digests))
+    _, member, sizes = np.unique(lots, return_inverse=True, return_counts=True)
+    for row in np.flatnonzero(sizes[member] > 1).tolist():
+        told = told_by(row).encode("utf-8", "surrogatepass")
+        told = told or b"".join(sorted(pack("<d", values[row]) for values in scores))
+        lots[row] = lot(pack("<Q", int(digests[row])) + ends + told, int(labels[row]))
+    return lots
 
 
-def tie_break_keys(
-    digests: NDArray[np.uint64],
-    values: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    tolerance: float = 0.0,
-) -> NDArray[np.uint64]:
-    """Return the lot of every answer, shape (n,).
-
-    A score that two computations may give other last digits (its ``tolerance`` is not 0) takes no
-    part: another machine, or another batch, would draw other answers.
-    """
-    if tolerance > 0.0:
-        values = np.zeros(len(values))
-    rows = zip(digests.tolist(), values.tolist(), labels.tolist(), strict=True)
-    return np.fromiter((tie_break_key(*row) for row in rows), np.uint64, len(digests))
+def lots_of(scored: Scored) -> NDArray[np.uint64]:
+    """Return the lots of a table's answers by the seed of its split."""
+    table, seed = scored.table, scored.data["split"]["seed"] or 0
+    scores, answers = [table.columns[key] for key in scored.keys], scored.answers
+    # Rows of scores alone have the same digest where all that they hold is the same.
+    told_by = (lambda row: "") if answers is None else lambda row: answers[row].told_by
+    return tie_break_keys(table.digests, table.labels, told_by, scores, seed)
 
 
 def independent(
@@ -104,6 +115,8 @@ def independent(
     promise: Promise,
     requirement: Requirement,
     names: Sequence[str] | None = None,
+    *,
+    halved: bool = False,
 ) -> tuple[tuple[Sample, ...], Promise]:
     """Return every detector's sample in which independent answers count, and what is promised.
 
@@ -124,6 +137,8 @@ def independent(
         What was asked for. ``assume_independent`` lets every answer count.
     names : sequence of str, length n, optional
         The values of the promise's ``by``.
+    halved : bool
+        Whether lots will divide the answers again.
 
     Returns
     -------
@@ -142,19 +157,19 @@ def independent(
             "clustered needs groups, and no answer has one; name their column "
             f"({spell_option(ReadOptions, 'group_column')})"
         )
-    first, paper = samples[0], promise.guarantee == "paper"
-    if promise.unit == "sentence":
-        # What is kept of answers is measured in an order that is not that of their rows.
-        drawn = tie_break_keys(table.digests, first.values, first.labels, first.tolerance)
-        samples = tuple(replace(sample, lot=drawn) for sample in samples)
+    paper = promise.guarantee == "paper"
+    if halved or scored.answers is not None:
+        # Halves, and the order of bets on what is kept of answers, are not those of their rows.
+        lots = lots_of(scored)
+        samples = tuple(replace(sample, lot=lots) for sample in samples)
     if requirement.assume_independent:
         return tuple(replace(sample, independent=True) for sample in samples), promise
-    both = bool(requirement.risks)
+    first, both = samples[0], bool(requirement.risks)
     alike = table.copies is not None and bool((table.copies >= 0).any())
     groups = first.groups
     if not alike and (groups is None or not example.n_repeated(groups)):
         return samples, promise
-    drawn = tie_break_keys(table.digests, first.values, first.labels, first.tolerance)
+    drawn = lots_of(scored) if first.lot is None else first.lot
     if alike:
         samples = tuple(_each_once(sample, table, drawn, both=both) for sample in samples)
         first = samples[0]

@@ -60,7 +60,8 @@ def open_source(
         labelled=labelled,
         allow_none=allow_none,
         by_sentence=by_sentence,
-        distinct=True,
+        # Without labels rows are given as they come, each with its place.
+        distinct=labelled,
     )
 
 

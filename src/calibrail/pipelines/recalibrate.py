@@ -17,6 +17,7 @@ from calibrail.conformal.sequential.audited_calibration import AuditedScores
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import sketched
 from calibrail.data.example import Example
+from calibrail.data.outputs import refuse_other
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Shown
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
@@ -77,7 +78,13 @@ class Recalibration(Shown):
         """Return the comparison as strict JSON can hold it."""
         return dict(self.content)
 
-    def save(self, path: str | PathLike[str], *, sign: str | PathLike[str] | None = None) -> Path:
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        sign: str | PathLike[str] | None = None,
+        force: bool = False,
+    ) -> Path:
         """Write the guardrail's file, and beside it the comparison as JSON and as a page.
 
         Parameters
@@ -86,6 +93,8 @@ class Recalibration(Shown):
             Of the new guardrail; ``NAME.recalibration.json`` and ``NAME.html`` stand beside it.
         sign : path, optional
             Private Ed25519 key (PEM): ``PATH.dsse`` then holds the signature.
+        force : bool
+            Whether a file of another content that stands there is replaced.
 
         Returns
         -------
@@ -93,13 +102,14 @@ class Recalibration(Shown):
             The page.
         """
         file = fields.path(path, "path")
+        refuse_other(file, self.config.to_bytes(), force=force)
         page = file.with_suffix(".html")
         with file_errors(f"cannot write {file}", "; name another place"):
             file.parent.mkdir(parents=True, exist_ok=True)
             comparison = file.with_suffix(".recalibration.json")
             write_atomically(comparison, run.json_parts(self.content))
             run.write_page(words.document(self.to_dict()).naming(NEW=file), page)
-            write_file(self.config, file, sign)
+            write_file(self.config, file, sign, force=True)
         return page
 
 

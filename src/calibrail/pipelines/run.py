@@ -18,7 +18,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.threshold_rule import Rule
-from calibrail.data import example, sources, splits
+from calibrail.data import example, outputs, sources, splits
 from calibrail.data.reading import read
 from calibrail.errors import CalibrailError, DataError, file_errors
 from calibrail.evaluation import Report
@@ -51,6 +51,7 @@ def write_run(
     *tables: ScoreTable,
     codes: NDArray[np.int8] | None = None,
     page: str = "report.html",
+    force: bool = False,
 ) -> Path:
     """Write a folder of results; every file is written whole or not at all.
 
@@ -68,6 +69,8 @@ def write_run(
         The split of the one table, which is written to ``scores.parquet``.
     page : str
         Name of the page's file.
+    force : bool
+        Whether files of that name which are no results of a run are replaced.
 
     Returns
     -------
@@ -75,7 +78,9 @@ def write_run(
         The folder.
     """
     path = fields.path(folder, "folder")
-    figures = path / "figures"
+    figures, output = path / "figures", [outputs.Output("", path, outputs.RUN_FILES)]
+    outputs.refuse_read(output, (file for table in tables for file in table.files))
+    outputs.refuse_foreign(output, force=force)
     with file_errors(f"cannot write into the folder {path}", "; name another one"):
         figures.mkdir(parents=True, exist_ok=True)
     if codes is not None:
@@ -278,7 +283,7 @@ class Run(Shown):
         """``certified``, ``rejected`` or ``inconclusive``."""
         return self.report.verdict
 
-    def save(self, folder: str | Path, *, text: bool = True) -> Path:
+    def save(self, folder: str | Path, *, text: bool = True, force: bool = False) -> Path:
         """Write ``scores.parquet``, ``report.json``, ``report.html`` and ``calibration.json``.
 
         Where sentences are removed, ``sentences.parquet`` has a row for each, and the scores in
@@ -294,6 +299,8 @@ class Run(Shown):
             Made where it does not exist.
         text : bool
             Whether ``report.html`` may hold questions, contexts and answers; no other file does.
+        force : bool
+            Whether files of these names which are no results of a run are replaced.
         """
         from calibrail.report.documents.calibrate import document
 
@@ -315,7 +322,9 @@ class Run(Shown):
         if self.examples is not None:
             examples = file.plain(self.examples if text else without_text(self.examples))
         page = document(report, (hallucinated, faithful), examples)
-        written = write_run(folder, {**files, **state}, page, self.table, codes=self.codes)
+        written = write_run(
+            folder, {**files, **state}, page, self.table, codes=self.codes, force=force
+        )
         if self.sentences is not None:
             self.sentences.to_parquet(written / SENTENCES, self.table, self.codes)
         return written

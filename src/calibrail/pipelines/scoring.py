@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calibrail.data import dataset, duplicates, example, sources, splits
-from calibrail.data.reading import Reading
+from calibrail.data.reading import Reading, RowOrder, RowPlace
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.tables import number_array, string_array
 from calibrail.engine import score_examples, score_parts
@@ -31,6 +31,7 @@ from calibrail.pipelines.splitting import BySentence, fitted, group_codes, split
 from calibrail.report.messages import say
 from calibrail.scores.base import (
     Fittable,
+    GivenUpFailure,
     NoReplyFailure,
     Pinning,
     Score,
@@ -114,12 +115,17 @@ class Scored:
 
     def sample(self, index: int = 0) -> Sample:
         """Return the scores of one detector beside labels, split and groups."""
+        how, shares = self.data["split"], tuple[float, ...]()
+        if how["column"] is None:
+            fit, calibration = how["fit_share"], how["calibration_share"]
+            shares = fit, calibration, max(0.0, 1.0 - fit - calibration)
         return Sample(
             self.table.columns[self.keys[index]],
             self.table.labels,
             self.codes,
             None if self._all_alone else self.groups,
             self.detectors[index].tolerance,
+            shares=shares,
         )
 
 
@@ -206,6 +212,8 @@ def require_defined(scored: Scored, index: int = 0) -> None:
     values = scored.table.columns[key]
     if np.isnan(values).all():
         reasons = list(dict.fromkeys(scored.table.reasons.get(key, {}).values()))[:3]
+        if isinstance(reasons[0], GivenUpFailure):
+            raise DataError(f"{key}: {reasons[0]}")
         raise DataError(
             f"the score {key} is undefined for all {len(values)} examples "
             f"({'; '.join(reasons)}); choose another score or column "
@@ -380,7 +388,7 @@ def score_source(
         else:
             table, sentences = by_sentence.score(examples, every, keep=columns, progress=progress)
         copies = finder.finish()
-    table = with_copies(table, copies)
+    table = replace(with_copies(table, copies), files=opened.files)
     empty = {key for key, values in table.columns.items() if np.isnan(values).all()} - named
     # Baselines that are undefined for every answer, with the first reason.
     undefined = {
@@ -436,7 +444,7 @@ def score_source(
         else {**copies.counted(), "n_across": int(np.count_nonzero(sides != codes))},
         "n_untold": 0
         if grouped
-        else duplicates.n_indistinguishable(copies, table.columns[key_of(detectors[0])]),
+        else min(duplicates.n_indistinguishable(copies, table.columns[key]) for key in named),
         # Rows of one group are one answer, whether they are alike or not.
         "n_alike": 0 if grouped or told_apart(known) else known["alike"],
         "n_truncated": table.n_truncated,
@@ -476,36 +484,45 @@ def score_only(
 ) -> tuple[ScoreTable, Reading]:
     """Score every example, labelled or not; return the table, and the reading with its counts."""
     tables: list[ScoreTable] = []
-    made, read = score_by_parts(source, scores, tables.append, reading=reading, progress=progress)
+    made, read = score_by_parts(
+        source, scores, lambda part, _: tables.append(part), reading=reading, progress=progress
+    )
     return concat_tables(made, tables), read
 
 
 def score_by_parts(
     source: sources.Source,
     scores: ScoreLike | Sequence[ScoreLike],
-    take: Callable[[ScoreTable], None],
+    take: Callable[[ScoreTable, list[RowPlace]], None],
     *,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
 ) -> tuple[ScoreTable, Reading]:
     """Score as `score_only` does, in constant memory: ``take`` gets the table part by part.
 
-    The table that is returned has no rows; it holds what the scores cost.
+    Beside each part it gets where its rows stand, and those between them that cannot be used. The
+    table that is returned has no rows; it holds what the scores cost.
     """
     detectors = resolve_unlearnt(scores)
     examples = open_source(source, reading, detectors, labelled=False)
-    return score_parts(examples, detectors, take, progress=progress), examples
+    order = RowOrder(examples)
+    made = score_parts(
+        order.answers(), detectors, lambda part: take(part, order.of(len(part))), progress=progress
+    )
+    take(made, order.of(0))
+    return made, examples
 
 
 #: Columns that say which sentence a row is: its number, from 1, and its characters in the answer.
 PLACES: Final = ("sentence", "start", "end")
 
-#: Called with the next rows, and with their columns of `PLACES`.
-Take = Callable[[ScoreTable, dict[str, pa.Array]], None]
+#: Called with the next rows, where their answers stand, and their columns of `PLACES`.
+Take = Callable[[ScoreTable, list[RowPlace], dict[str, pa.Array]], None]
 
 
-#: A sentence: the id of its answer, its number there, its first character, and the one after it.
-_Place = tuple[str, int, int, int]
+#: A sentence: the id of its answer, its number there, its first character, and the one after it;
+#: and where its answer stands.
+_Place = tuple[str, int, int, int, RowPlace]
 
 
 @options_from_keywords(reading=ReadOptions, override=True)
@@ -547,8 +564,8 @@ def score_sentences(
     pyarrow.Table
         One row a sentence, what ``calibrail score --unit sentence`` writes: ``id`` of its answer,
         ``sentence`` (its number, from 1), ``start`` and ``end`` (its characters), ``group``,
-        ``label`` (1 = unsupported, null where the data does not say), and a column a score, higher
-        = more likely unsupported, null where ``NAME__reason`` says why.
+        ``label`` (1 = unsupported, null where the data does not say), ``row`` of its answer, and a
+        column a score, higher = more likely unsupported, null where ``NAME__reason`` says why.
 
     Raises
     ------
@@ -564,8 +581,7 @@ def score_sentences(
     [{'sentence': 1, 'novelty': 0.0}, {'sentence': 2, 'novelty': 1.0}]
     """
     file = ScoreFile()
-    made, _ = score_sentences_by_parts(source, scores, file.add, reading=reading)
-    file.add(made, columns_of_places([]))
+    score_sentences_by_parts(source, scores, file.add, reading=reading)
     return file.table().combine_chunks()
 
 
@@ -597,18 +613,23 @@ def score_sentences_by_parts(
             ends.append(ends[-1] + len(parts))
             for number, part in enumerate(parts, start=1):
                 start = len(part.before or "")
-                waiting.append((answer.id, number, start, start + len(part.response)))
+                end = start + len(part.response)
+                waiting.append((answer.id, number, start, end, examples.place))
             yield from parts
 
     def placed(part: ScoreTable) -> None:
         rows = [waiting.popleft() for _ in range(len(part))]
-        take(replace(part, ids=string_array([row[0] for row in rows])), columns_of_places(rows))
+        ids = string_array([row[0] for row in rows])
+        take(replace(part, ids=ids), [row[4] for row in rows], columns_of_places(rows))
 
     def told(n: int) -> None:
         if progress is not None:
             progress(bisect_right(ends, n) - 1)
 
-    return score_parts(sentences(), detectors, placed, progress=told), examples
+    made = score_parts(sentences(), detectors, placed, progress=told)
+    # Where there is no row, the columns are known all the same.
+    take(made, [], columns_of_places([]))
+    return made, examples
 
 
 def columns_of_places(rows: Sequence[_Place]) -> dict[str, pa.Array]:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -17,6 +17,7 @@ from calibrail.conformal import p_values
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.example import Example
+from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
@@ -69,6 +70,12 @@ class BatchSelection(Shown):
         What the batch is called.
     part : mapping or None
         Which part of the source was read; None where none was left out.
+    places : tuple of mapping
+        ``row``, and ``file`` where there are several, of each answer of data with rows.
+    seen : mapping of int to Decision
+        Calibration examples, by their places among all lines.
+    files : tuple of Path
+        What was read.
     """
 
     shown_as = "select"
@@ -87,6 +94,9 @@ class BatchSelection(Shown):
     n_seen_before: int
     source: str
     part: Mapping[str, Any] | None = None
+    places: tuple[Mapping[str, Any], ...] = ()
+    seen: Mapping[int, Decision] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -146,18 +156,29 @@ class BatchSelection(Shown):
         }
 
     def items(self) -> list[dict[str, Any]]:
-        """Return id, released, score and p_value of each answer."""
+        """Return id, released, score and p_value of each answer, and where it stands.
+
+        Calibration examples, which count nowhere else, are ``seen_before`` and not released.
+        """
         names = ("id", "released", "score", "p_value")
         p_values = np.where(np.isnan(self.scores), np.nan, self.selection.p_values)
         columns = plain([self.ids, self.selection.released, self.scores, p_values])
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        cells = zip(*columns, self.places, strict=True)
+        rows = [dict(zip(names, row, strict=True)) | dict(place) for *row, place in cells]
+        for at, item in sorted(self.seen.items()):
+            nothing = {"released": False, "score": None, "p_value": None, "seen_before": True}
+            rows.insert(at, {"id": item.id, **nothing, **item.place})
+        return rows
 
     def lines(self) -> str:
         """Return one JSON object a line, as ``items`` has them."""
         return "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in self.items())
 
-    def save(self, path: str | Path) -> None:
-        """Write ``lines`` to a file, whole or not at all."""
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write ``lines`` to a file, whole or not at all; ``force`` replaces a guardrail, too."""
+        output = [Output("", Path(path))]
+        refuse_read(output, self.files)
+        refuse_foreign(output, force=force)
         write_atomically(Path(path), self.lines().encode("utf-8", "surrogatepass"))
 
 
@@ -232,7 +253,7 @@ def select(
             "there is no answer to select from: the source is empty"
             + (", or holds calibration examples alone" if batch.n_seen_before else "")
         )
-    return replace(result, part=read[0].part())
+    return replace(result, part=read[0].part(), files=read[0].files)
 
 
 class NewAnswers:
@@ -288,7 +309,7 @@ def select_decided(
     batch : NewAnswers
         Has admitted the answers once ``decisions`` are all taken.
     decisions : iterable of Decision
-        About each of them.
+        About each of them; those that were seen before may stand among them.
     release : Release
         What is promised of those that are released.
     source : str
@@ -300,8 +321,11 @@ def select_decided(
         As for ``select``.
     """
     guardrail, calibration = batch.guardrail, batch.guardrail.calibration
-    rows = [(item.id, item.p_value, item.score, item.outcome) for item in decisions]
-    ids, *numbers, outcomes = zip(*rows, strict=True) if rows else ((), (), (), ())
+    decided = list(decisions)
+    seen = {at: item for at, item in enumerate(decided) if item.cause.code == "seen_before"}
+    decided = [item for at, item in enumerate(decided) if at not in seen]
+    rows = [(item.id, item.p_value, item.score, item.outcome, item.place) for item in decided]
+    ids, *numbers, outcomes, places = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     # What is undefined is NaN.
     p, scores = np.array(numbers, dtype=np.float64)
     n, n_grouped = calibration.n, batch.n_grouped
@@ -352,4 +376,6 @@ def select_decided(
         n_errors=int(failed.sum()),
         n_seen_before=batch.n_seen_before,
         source=source,
+        places=places,
+        seen=seen,
     )

@@ -16,7 +16,7 @@ from calibrail.evaluation.scored_answers import Sample
 from calibrail.formatting import Scale, Shown
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fields, keywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
-from calibrail.pipelines.independence import tie_break_keys
+from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
@@ -55,10 +55,12 @@ class ShiftRun(Shown):
         """Return the content of ``shift.json``."""
         return dict(self.content)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``shift.json``, ``report.html``, ``cost.json`` and ``figures/``."""
         tables = (scored.table for scored in self.scored)
-        return write_run(folder, {"shift.json": self.content}, document(self.content), *tables)
+        return write_run(
+            folder, {"shift.json": self.content}, document(self.content), *tables, force=force
+        )
 
 
 @keywords.options_from_keywords(split=ShiftSplit, promise=Promise, requirement=Requirement)
@@ -242,8 +244,7 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, drifts.Features, NDArra
         for name in scored[0].baselines
         if all(name in side.baselines for side in scored)
     }
-    digests = np.concatenate([side.table.digests for side in scored])
-    return sample, features, tie_break_keys(digests, sample.values, sample.labels, sample.tolerance)
+    return sample, features, np.concatenate([lots_of(side) for side in scored])
 
 
 def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[drifts.ShiftPart]:

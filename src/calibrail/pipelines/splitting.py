@@ -27,7 +27,7 @@ from calibrail.options.fields import optional, spell_option
 from calibrail.options.guarantee import Undefined
 from calibrail.pipelines.loading import Progress, batches, source_columns, watched
 from calibrail.report.messages import say
-from calibrail.scores.base import Demanding, Fittable, Score, learns
+from calibrail.scores.base import Demanding, Fittable, Score, learns, try_out
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import UNMARKED, ScoreTable, SentenceTable
 from calibrail.text.structure import Joins, joins
@@ -241,6 +241,8 @@ def fitted(
     learnt = list(detectors)
     for index, score in enumerate(detectors):
         if learns(score):
+            if (why := try_out(score, chosen)) is not None:
+                raise DataError(f"{score.name}: {why}")
             for model in score.models if isinstance(score, Demanding) else ():
                 # In whichever order scores learn, the same examples give the same state.
                 model.forget()

@@ -73,6 +73,12 @@ class NoReplyFailure(DetectorFailure):
     __slots__ = ()
 
 
+class GivenUpFailure(DetectorFailure):
+    """Of a judge of whose first replies none could be read: that it was asked no more."""
+
+    __slots__ = ()
+
+
 #: What one example is given: a value, alone or with its evidence.
 Valued: TypeAlias = float | tuple[float, Mapping[str, JSON]]
 
@@ -278,6 +284,16 @@ class Fittable(Protocol):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
         """Return a copy that has learnt this."""
+
+
+def try_out(score: object, examples: Sequence[Example]) -> GivenUpFailure | None:
+    """Return why a score is not to be computed, as its first few calls show; None where it is.
+
+    Who decides about single answers as they come does not ask this: there they are undefined.
+    """
+    tried = getattr(score, "try_out", None)
+    why = tried(examples) if callable(tried) else None
+    return None if why is None else GivenUpFailure(why)
 
 
 def scored_alone(score: Score, example: Example) -> Scores:

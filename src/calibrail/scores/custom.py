@@ -25,7 +25,7 @@ from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.labels import parse_label
 from calibrail.errors import CalibrailError, InputError
 from calibrail.models.batching import report_progress
-from calibrail.options.fields import number, one_of
+from calibrail.options.fields import doubles, number, one_of, small_float
 from calibrail.scores.base import JSON, Score, Scores, missing
 from calibrail.scores.registry import Higher
 from calibrail.working_folder import admit, find_in_folder
@@ -406,7 +406,10 @@ class CustomScore:
 
     def _numbers(self, raw: Any, n: int) -> list[float]:
         try:
-            items = [np.nan if item is None else item for item in raw]
+            items = [
+                np.nan if item is None else doubles(item) if small_float(item) else item
+                for item in (doubles(raw) if small_float(raw) else raw)
+            ]
             is_text = any(isinstance(item, str | bytes) for item in items)
             values = np.zeros(0) if is_text else np.asarray(items, np.float64)
         except (TypeError, ValueError):

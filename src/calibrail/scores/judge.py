@@ -1,18 +1,18 @@
-"""Language model as judge: prompts, replies and verdicts."""
+"""Language model as judge: prompts, modes and scores."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
-from itertools import accumulate, count
+from itertools import count
 from pathlib import Path
 from string import Formatter
 from typing import ClassVar, Final, Literal, get_args
@@ -21,13 +21,11 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.llm import chat
 from calibrail.options.fields import one_of, whole
-from calibrail.scores import base
+from calibrail.scores import base, judge_replies
+from calibrail.scores.judge_replies import FAITHFUL, HALLUCINATION, RatingScale
 
-#: What the judge is to give: one of two words, or a number between 0 and 1.
-Reply = Literal["word", "grade"]
-
-FAITHFUL: Final = "faithful"
-HALLUCINATION: Final = "hallucination"
+#: What the judge is to give: one of two words, a number between 0 and 1, or a grade of a scale.
+Reply = Literal["word", "grade", "rating"]
 
 #: It goes up when the same template would be filled in another way.
 FILLING: Final = "calibrail-filling/1"
@@ -126,15 +124,19 @@ class Template:
         return "".join(filled)
 
 
-def load_template(template: str, reply: Reply, *, by_sentence: bool = False) -> Template:
+def load_template(
+    template: str, reply: Reply, scale: RatingScale | None = None, *, by_sentence: bool = False
+) -> Template:
     """Return a template by its name, from its file, or as it stands.
 
     Parameters
     ----------
     template : str
         A built-in name, the path of a UTF-8 file, or the text itself (it holds ``{response}``).
-    reply : {"word", "grade"}
+    reply : {"word", "grade", "rating"}
         What the judge is to give.
+    scale : RatingScale or None
+        Of a rating.
     by_sentence : bool
         Whether it asks about one sentence: then it may hold ``{before}``, what the answer says
         up to there.
@@ -146,7 +148,10 @@ def load_template(template: str, reply: Reply, *, by_sentence: bool = False) -> 
     """
     known = SENTENCE_TEMPLATES if by_sentence else TEMPLATES
     if template in known:
-        return Template(template, known[template][reply])
+        text = known[template][reply]
+        for name, value in () if scale is None else _words_of(scale):
+            text = text.replace(name, value)
+        return Template(template, text)
     text = template
     if "{" not in template and "\n" not in template:
         try:
@@ -157,8 +162,19 @@ def load_template(template: str, reply: Reply, *, by_sentence: bool = False) -> 
                 f"template {template!r} is neither built in ({', '.join(known)}) nor a file "
                 f"that can be read: {why}"
             ) from error
-    _check(text, reply, (*_FIELDS, _BEFORE) if by_sentence else _FIELDS)
+    words: tuple[str, ...] = (f'"{HALLUCINATION}"',)
+    if reply != "grade":
+        ends = (FAITHFUL, HALLUCINATION)
+        words = ends if scale is None else (scale.faithful, scale.hallucination)
+    _check(text, words, (*_FIELDS, _BEFORE) if by_sentence else _FIELDS)
     return Template("own", text)
+
+
+def _words_of(scale: RatingScale) -> tuple[tuple[str, str], ...]:
+    """Return what stands in the prompt about a rating, and what takes its place."""
+    quoted = ", ".join(f'"{grade}"' for grade in scale.grades)
+    offered = f"number from {' to '.join(scale.grades)}" if scale.numeric else f"of {quoted}"
+    return ("GRADES", offered), ("NO_END", scale.hallucination), ("YES_END", scale.faithful)
 
 
 def neutral(text: str) -> str:
@@ -185,7 +201,7 @@ def _enclosed(tag: str, suffix: str, text: str) -> str:
     return f"<{tag}{suffix}>\n{text}\n</{tag}{suffix}>"
 
 
-def _check(text: str, reply: Reply, known: Sequence[str]) -> None:
+def _check(text: str, words: Sequence[str], known: Sequence[str]) -> None:
     """Refuse a user's template that cannot work, naming what is wrong."""
     remedy = "write {contexts}, {question} and {response} for the data, {{ and }} for braces"
     try:
@@ -205,161 +221,12 @@ def _check(text: str, reply: Reply, known: Sequence[str]) -> None:
                 f"{remedy}"
             )
     literal = "".join(part for part, _, _, _ in parts).lower()
-    words = (FAITHFUL, HALLUCINATION) if reply == "word" else (f'"{HALLUCINATION}"',)
     for word in words:
-        if word not in literal:
+        if word.lower() not in literal:
             raise InputError(f"the template must ask for one of {words}; it does not hold {word}")
 
 
-REFUSED: Final = "the judge refused to answer"
-CUT: Final = "the judge's reply ended before its verdict; allow more with max_tokens"
-UNREADABLE: Final = "the judge's reply is neither faithful nor hallucination"
-NO_GRADE: Final = (
-    f'the judge\'s reply is no JSON object with a number from 0 to 1 under "{HALLUCINATION}"'
-)
-NO_LOGPROBS: Final = base.DetectorFailure(
-    "the endpoint gave no log-probabilities; use mode=votes or mode=graded"
-)
-BAD_LOGPROBS: Final = "the endpoint's log-probabilities are wrong"
-NEITHER: Final = f"{BAD_LOGPROBS}: neither verdict is among the tokens at its place"
-
-#: How far log-probabilities may be from those of a distribution, by rounding.
-_SLACK: Final = 1e-3
-
-#: Least probability that tokens which are not listed are taken to have: a sum's rounding.
-_LEAST_LEFT: Final = 1e-6
-
-_VERDICT: Final = re.compile(
-    r"[\W_]*(?:boxed\W+)?"
-    r"(?:(?:the\s+)?(?:final\s+)?(?:answer|verdict|response)\s*(?:is|[:>])[\W_]*)?"
-    r"(?:an?\s+)?(?P<word>faithful|hallucinations?|hallucinated|hallucinating)(?![^\W_])",
-    re.IGNORECASE,
-)
-# "hallucination-free", "hallucination: false", {"faithful": 0.2}: the word names what is judged.
-_VALUE: Final = re.compile(
-    r"[\s\-]*free\b|[^\w:=?]*[:=?][^\w.]*(?:(?:true|false|yes|no|none|null)\b(?!\s+\w)|\.?\d)",
-    re.IGNORECASE,
-)
-_THOUGHT: Final = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
-
-
-def read_verdict(answer: chat.ChatAnswer) -> bool | str:
-    """Return whether the judge said "hallucination"; a string says why it said nothing.
-
-    The verdict is the reply's first word, and what follows explains it; a reply that names both
-    ("faithful or hallucination") holds none.
-    """
-    match = _verdict(answer)
-    return match if isinstance(match, str) else _is_hallucination(match["word"])
-
-
-def read_probability(answer: chat.ChatAnswer) -> float | str:
-    """Return P(hallucination) / (P(hallucination) + P(faithful)); a string says why not.
-
-    The probabilities are those of the tokens that begin the two words at the place where the
-    verdict begins, summed over spellings (" faithful", "Faith", ...). A verdict that is not among
-    the tokens listed there is at most as likely as the least of them, and as what they leave, and
-    counts as that.
-    """
-    match = _verdict(answer)
-    if isinstance(match, str):
-        return match
-    if answer.positions is None:
-        return NO_LOGPROBS
-    place = _place(answer.text, match.start("word"), answer.positions)
-    if place is None:
-        return base.DetectorFailure(f"{BAD_LOGPROBS}: their tokens do not spell the reply")
-    if max([place.logprob, *(logprob for _, logprob in place.top)]) > _SLACK:
-        return base.DetectorFailure(f"{BAD_LOGPROBS}: one is above 0")
-    total = math.fsum(math.exp(logprob) for _, logprob in place.top)
-    if total > 1.0 + _SLACK:
-        return base.DetectorFailure(f"{BAD_LOGPROBS}: they add up to more than 1")
-    listed = dict(place.top)
-    listed.setdefault(place.token, place.logprob)
-    likely = {word: _mass(listed, word) for word in (HALLUCINATION, FAITHFUL)}
-    if max(likely.values()) == -math.inf:
-        return NEITHER
-    # Nor is it likelier than all that is left for tokens that are not listed.
-    left = max(1.0 - math.fsum(map(math.exp, listed.values())), _LEAST_LEFT)
-    floor = min(*listed.values(), math.log(left))
-    log_odds = max(likely[FAITHFUL], floor) - max(likely[HALLUCINATION], floor)
-    return 1.0 / (1.0 + math.exp(min(log_odds, 700.0)))
-
-
-def read_grade(answer: chat.ChatAnswer) -> float | str:
-    """Return the number from 0 to 1 in the reply's JSON object; a string says why there is none."""
-    if answer.refusal:
-        return REFUSED
-    thought = _THOUGHT.match(answer.text)
-    text = answer.text[thought.end() if thought else 0 :].strip()
-    if text.startswith("```") and text.endswith("```"):
-        text = text[3:-3].removeprefix("json")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return CUT if answer.finish == "length" else NO_GRADE
-    grade = value.get(HALLUCINATION) if isinstance(value, dict) else None
-    if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0.0 <= grade <= 1.0:
-        return NO_GRADE
-    return float(grade)
-
-
-def _verdict(answer: chat.ChatAnswer) -> re.Match[str] | str:
-    """Return the first word of the reply where it is a verdict."""
-    if answer.refusal:
-        return REFUSED
-    thought = _THOUGHT.match(answer.text)
-    match = _VERDICT.match(answer.text, thought.end() if thought else 0)
-    if match is None:
-        is_cut = answer.finish == "length" or not answer.text.strip()
-        return CUT if is_cut else UNREADABLE
-    other = FAITHFUL if _is_hallucination(match["word"]) else HALLUCINATION
-    rest = answer.text[match.end() :]
-    if re.match(rf"\W*(?:(?:or|and)\W+)?{other}", rest, re.IGNORECASE) or _VALUE.match(rest):
-        return UNREADABLE
-    return match
-
-
-def _is_hallucination(word: str) -> bool:
-    return word.lower().startswith("halluc")
-
-
-def _place(text: str, start: int, positions: tuple[chat.Position, ...]) -> chat.Position | None:
-    """Return the token in which the character ``start`` of the reply lies."""
-    spelled = [_plain(position.token) for position in positions]
-    joined = "".join(spelled)
-    # Servers strip white space from the text, and keep only the first tokens of a long one.
-    lead = len(text) - len(text.lstrip())
-    offset = len(joined) - len(joined.lstrip()) - lead
-    kept, wanted = joined.strip(), text.strip()
-    if kept and wanted and kept.endswith(wanted):
-        # Also where a server keeps what was thought aloud out of the text.
-        offset = joined.rindex(wanted) - lead
-    elif not kept or not (wanted.startswith(kept) or kept.startswith(wanted)):
-        return None
-    ends = zip(positions, accumulate(map(len, spelled)), strict=True)
-    return next((position for position, end in ends if start + offset < end), None)
-
-
-def _plain(token: str) -> str:
-    """Return a token as text, where a server gives the vocabulary's own spelling of spaces."""
-    return token.replace("\u0120", " ").replace("\u2581", " ").replace("\u010a", "\n")
-
-
-def _mass(listed: dict[str, float], word: str) -> float:
-    """Return the log of the summed probability of the tokens that begin a word."""
-    pieces = {token: re.sub(r"[\W_]+", "", _plain(token)).lower() for token in listed}
-    logprobs = [
-        listed[token]
-        for token, piece in pieces.items()
-        if piece and (word.startswith(piece) or piece.startswith(word[:9]))
-    ]
-    top = max(logprobs, default=-math.inf)
-    total = sum(math.exp(logprob - top) for logprob in logprobs)
-    return top + math.log(total) if logprobs else top
-
-
-Mode = Literal["auto", "verdict", "logprob", "votes", "graded"]
+Mode = Literal["auto", "verdict", "logprob", "votes", "graded", "rated"]
 
 #: JSON schema of a graded reply.
 SCHEMA: Final = (
@@ -371,7 +238,15 @@ SCHEMA: Final = (
 NO_REPLY: Final = "the judge gave no answer"
 
 #: Tokens of a reply, by what is to be given.
-MAX_TOKENS: Final[dict[Reply, int]] = {"word": 10, "grade": 32}
+MAX_TOKENS: Final[dict[Reply, int]] = {"word": 10, "grade": 32, "rating": 10}
+
+#: Replies that are looked at before others are paid for: where none can be read, none will be.
+TRIED: Final = 5
+#: Ratings that judges are asked for, as replies that cannot be read may be some.
+_USUAL_SCALES: Final = (
+    *("0/1", "1-5", "0-1", "1-10", "0-10", "1-100", "0-100", "A-E", "yes/no", "true/false"),
+    *("pass/fail", "supported/unsupported", "correct/incorrect", "consistent/inconsistent"),
+)
 
 
 class Judge(base.ModelScore):
@@ -383,11 +258,12 @@ class Judge(base.ModelScore):
     ----------
     model : str
         The model's name at the endpoint, e.g. ``"gpt-4o-mini"``.
-    mode : {"auto", "verdict", "logprob", "votes", "graded"}
+    mode : {"auto", "verdict", "logprob", "votes", "graded", "rated"}
         ``verdict``: one word, 0 or 1. ``logprob``: P("hallucination") / (P("hallucination") +
         P("faithful")) from the log-probabilities of the verdict's first token. ``votes``: the share
         of "hallucination" among ``votes`` samples. ``graded``: a number in structured output.
-        ``auto``: ``logprob`` where the endpoint gives log-probabilities, else ``verdict``.
+        ``rated``: a grade of ``scale``, from 0 for its faithful end to 1. ``auto``: ``rated`` with
+        a scale, ``logprob`` where the endpoint gives log-probabilities, else ``verdict``.
     base_url : str or None
         The endpoint, e.g. ``"http://localhost:11434/v1"``; None for the environment's
         (``OPENAI_BASE_URL``), else OpenAI's. The key comes from ``OPENAI_API_KEY`` alone.
@@ -408,6 +284,9 @@ class Judge(base.ModelScore):
     served : str or None
         The model as the endpoint itself names it (``gpt-4o-mini-2024-07-18``): another leaves the
         score undefined. Set when a guardrail is frozen.
+    scale, faithful : str or None
+        The grades of ``mode="rated"``, ``"1-5"``, ``"A-E"`` or ``"yes/no"``, and the end of them
+        that means a faithful answer.
     """
 
     model: str
@@ -419,9 +298,11 @@ class Judge(base.ModelScore):
     max_tokens: int | None = None
     sentence_template: str | None = None
     served: str | None = None
+    scale: str | None = None
+    faithful: str | None = None
 
     name = "judge"
-    later = ("sentence_template",)
+    later = ("sentence_template", "scale", "faithful")
     version: ClassVar[str] = "calibrail-judge/1"
     #: A judge may say something else when it is asked again; what it said is kept, not rounded.
     tolerance = 0.0
@@ -442,15 +323,24 @@ class Judge(base.ModelScore):
             whole(self.max_tokens, "max_tokens", least=1)
         if self.served is not None and not isinstance(self.served, str):
             raise InputError(f"served must be the name of a model; got {self.served!r}")
+        self.rating: RatingScale | None = None
+        if self.scale is not None or self.faithful is not None or self.mode == "rated":
+            if self.mode not in ("auto", "rated") or self.scale is None:
+                raise InputError("mode=rated and scale belong together, e.g. scale=1-5,faithful=5")
+            self.rating, self.mode = RatingScale.parse(self.scale, self.faithful), "rated"
+            self.faithful = self.rating.faithful
         self.llm: chat.LanguageModel = chat.load_llm(self.model, self.base_url)
         self.base_url = self.llm.endpoint
-        self.reply: Reply = "grade" if self.mode == "graded" else "word"
-        self.prompt = load_template(self.template, self.reply)
+        replies: dict[Mode, Reply] = {"graded": "grade", "rated": "rating"}
+        self.reply: Reply = replies.get(self.mode, "word")
+        self.prompt = load_template(self.template, self.reply, self.rating)
         if self.prompt.name == "own":
             self.template = self.prompt.text
         self._by_sentence: Template | None = None
         if self.sentence_template is not None:
-            self._by_sentence = load_template(self.sentence_template, self.reply, by_sentence=True)
+            self._by_sentence = load_template(
+                self.sentence_template, self.reply, self.rating, by_sentence=True
+            )
             if self._by_sentence.name == "own":
                 self.sentence_template = self._by_sentence.text
         self._asked_sentences = False
@@ -458,12 +348,18 @@ class Judge(base.ModelScore):
         self._is_auto = self.mode == "auto"
         self._reading: Mode | None = None if self._is_auto else self.mode
         self._names: set[str] = set()
+        #: The first replies, where none could be read so far; None once one was.
+        self._unread: list[chat.ChatAnswer] | None = []
+        #: Why no more is asked, where that is so.
+        self._given_up: str | None = None
         #: Answers that the model was asked about; it only grows.
         self.n_judged = 0
 
     def fingerprint(self) -> Mapping[str, base.JSON]:
         """Return the version and the prompt, with its digest; that about sentences, where named."""
         pinned = {"version": self.version, **_pinned("template", self.prompt)}
+        if self.rating is not None:
+            pinned["rating"] = f"{self.scale}, {self.faithful} is faithful"
         if self._by_sentence is not None:
             pinned |= _pinned("sentence_template", self._by_sentence)
         return pinned
@@ -485,7 +381,7 @@ class Judge(base.ModelScore):
                 "sentence_template, too, a file or text with {contexts}, {response} (the sentence) "
                 f"and, where wanted, {{before}} and {{question}}, or {SENTENCE_DEFAULT!r}"
             )
-        return load_template(SENTENCE_DEFAULT, self.reply, by_sentence=True)
+        return load_template(SENTENCE_DEFAULT, self.reply, self.rating, by_sentence=True)
 
     @property
     def companions(self) -> tuple[base.Score, ...]:
@@ -513,7 +409,7 @@ class Judge(base.ModelScore):
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what the endpoint answered."""
-        lessons = []
+        lessons = [] if self._given_up is None else [f"{self.model}: {self._given_up}."]
         if self._is_auto and self._reading == "verdict":
             lessons.append(
                 f"The endpoint gives no log-probabilities, so {self.model} judged by one "
@@ -542,6 +438,52 @@ class Judge(base.ModelScore):
         )
         n = self.votes if is_voting else 1
         return tuple(replace(request, sample=sample) for sample in range(n))
+
+    def try_out(self, examples: Sequence[Example]) -> str | None:
+        """Ask about the first few answers; return why no more is to be asked, None where it may."""
+        if self._unread is None:
+            return None
+        usable = self.usable(examples)[: TRIED - len(self._unread)]
+        replies = self.llm.answers([self.inputs(example)[0] for example in usable])
+        self._settle(replies)
+        for reply in replies:
+            if isinstance(reply, chat.Failure) or reply.refusal:
+                continue
+            value = self._read(reply)
+            if not isinstance(value, str) or self.served not in (None, reply.served):
+                self._unread = None
+                return None
+            self._unread.append(reply)
+        if self._given_up is None and len(self._unread) >= TRIED:
+            self.n_judged += len(self._unread)
+            self._given_up = self._why_unread(self._unread)
+        return self._given_up
+
+    def _why_unread(self, replies: Sequence[chat.ChatAnswer]) -> str:
+        """Return that none of the first replies can be read, with three, and the mode that can."""
+        shown = ", ".join(judge_replies.quoted(reply.text) for reply in replies[:3])
+        readers: dict[str, Callable[[chat.ChatAnswer], float | str]] = {
+            "mode=verdict": judge_replies.read_verdict,
+            "mode=graded": judge_replies.read_grade,
+        }
+        for spelt in _USUAL_SCALES:
+            scale = RatingScale.parse(spelt, re.split("[-/]", spelt)[-spelt[0].isdigit()])
+            ends = (
+                f"faithful={scale.faithful} (or {scale.hallucination}, where that means faithful)"
+            )
+            readers[f"scale={spelt},{ends}"] = partial(judge_replies.read_rating, scale=scale)
+        for mode, read in readers.items():
+            if not any(isinstance(read(reply), str) for reply in replies):
+                remedy = f"{mode} would read them"
+                break
+        else:
+            remedy = "no mode would read them: mend the template"
+            if any(reply.finish == "length" for reply in replies):
+                remedy = "they were cut off: allow more with max_tokens"
+        return (
+            f"none of the judge's first {len(replies)} replies can be read, so no more are asked "
+            f"for: {shown}; {remedy}"
+        )
 
     def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return what the judge says; undefined where it says nothing that can be read."""
@@ -593,12 +535,18 @@ class Judge(base.ModelScore):
                 f"the endpoint answered as {reply.served[:100]!r}, and {self.served!r} was "
                 "calibrated; calibrate again"
             )
-        readers = {"graded": read_grade, "logprob": read_probability}
-        return readers.get(self._reading or "verdict", read_verdict)(reply)
+        if self.rating is not None:
+            return judge_replies.read_rating(reply, self.rating)
+        readers: dict[Mode, Callable[[chat.ChatAnswer], float | str]] = {
+            "graded": judge_replies.read_grade,
+            "logprob": judge_replies.read_probability,
+        }
+        return readers.get(self._reading or "verdict", judge_replies.read_verdict)(reply)
 
     def _with(self, **changes: object) -> Judge:
         other = copy.copy(self)
         other._names = set(self._names)
+        other._unread = None if self._unread is None else [*self._unread]
         for name, value in changes.items():
             setattr(other, name, value)
         return other
@@ -613,9 +561,10 @@ def _evidence(reply: chat.ChatAnswer | chat.Failure, wanted: Reply) -> Mapping[s
     if isinstance(reply, chat.Failure):
         return {"reason": reply.reason}
     item: dict[str, base.JSON] = {"reply": reply.text[:500], "served": reply.served}
-    if wanted == "grade":
+    if wanted != "word":
         return item
-    verdict, probability = read_verdict(reply), read_probability(reply)
+    verdict = judge_replies.read_verdict(reply)
+    probability = judge_replies.read_probability(reply)
     if isinstance(verdict, bool):
         item["verdict"] = "hallucination" if verdict else "faithful"
     if isinstance(probability, float):

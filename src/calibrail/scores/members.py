@@ -67,6 +67,11 @@ class Members(base.ModelScore):
         known = [base.background_of(member, example) for member in self.members.values()]
         return None if None in known else tuple(chain.from_iterable(filter(None, known)))
 
+    def try_out(self, examples: Sequence[Example]) -> str | None:
+        """Return why a member is not to be asked any more, as its first few calls show."""
+        whys = (base.try_out(member, examples) for member in self.members.values())
+        return next(filter(None, whys), None)
+
     def demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
         """Return what the members will look up."""
         demands = (demands_of(member, examples) for member in self.members.values())
@@ -189,6 +194,13 @@ class Hybrid(base.Learning, Members):
         lacking = self.lacking(examples)
         inside = np.flatnonzero(~((cheap < low) | (cheap > high))).tolist()
         return [row for row in inside if row not in lacking]
+
+    def try_out(self, examples: Sequence[Example]) -> str | None:
+        """Return why the expensive score is not to be asked any more."""
+        expensive = self.members["expensive"]
+        if not self.fitted or not callable(getattr(expensive, "try_out", None)):
+            return None
+        return base.try_out(expensive, [examples[row] for row in self.undecided(examples)])
 
     def eventual_demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
         """Return all that scoring will look up, the expensive score's part included."""
@@ -412,6 +424,10 @@ class WorstSentence(Members):
     def demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
         """Return what the detector will look up for every sentence."""
         return demands_of(self.member, self._all_sentences(examples))
+
+    def try_out(self, examples: Sequence[Example]) -> str | None:
+        """Return why the detector is not to be asked any more."""
+        return base.try_out(self.member, self._all_sentences(examples))
 
     def eventual_demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
         """Return all that scoring will look up, what depends on a first step of it included."""

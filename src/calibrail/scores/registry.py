@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.sentences import listed
+from calibrail.data.values import column_value, number_in
 from calibrail.errors import InputError
 from calibrail.formatting import Scale
-from calibrail.options.fields import one_of
+from calibrail.options import ReadOptions
+from calibrail.options.fields import one_of, spell_option
 from calibrail.scores.base import JSON, Detector, Score
 
 _TABLE: Final = tomllib.loads((files(__package__) / "registry.toml").read_text("utf-8"))
@@ -344,17 +346,16 @@ class ColumnScore(Detector):
 
     def value(self, example: Example) -> float | str:
         """Return the column's value; undefined where the cell is no finite number."""
-        cell = example.columns.get(self.column)
-        if cell is None:
+        if (cell := column_value(example.columns.get(self.column))) is None:
             return self._empty
-        try:
-            # Python reads "1_000" and True as numbers, which whoever wrote them did not mean.
-            spelt = isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell)
-            number = float("" if spelt else cell)
-        except (ValueError, TypeError, OverflowError):
+        if (number := number_in(cell)) is None:
             if listed(cell) is not None:
                 return f"column {self.column} holds lists, which --unit sentence reads"
-            return f"column {self.column} holds {str(cell)[:40]!r}, which is no number"
+            held = f"column {self.column} holds {str(cell)[:40]!r}, which "
+            if (likely := number_in(cell, ",")) is None:
+                return f"{held}is no number"
+            option = spell_option(ReadOptions, "options", {"decimal": ","})
+            return f"{held}may be {likely:g} or {number_in(cell, '.'):g}; {option} decides"
         if not math.isfinite(number):
             return self._infinite(number)
         return number if self.higher == "hallucinated" else -number

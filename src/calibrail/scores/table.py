@@ -8,7 +8,7 @@ sentences: at a threshold up to there one of them is removed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from calibrail.atomic_files import whole_file
 from calibrail.conformal.threshold import add_tolerance
+from calibrail.data.row_types import RowProblem
 from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
 from calibrail.data.tables import number_array, string_array
 from calibrail.errors import file_errors
@@ -31,7 +32,7 @@ from calibrail.options.guarantee import Undefined
 from calibrail.text.structure import Joins, broken_links, removed_with
 
 #: Columns that are not scores.
-RESERVED = ("id", "group", "label", "split")
+RESERVED = ("id", "group", "label", "split", "row", "file")
 
 #: How the column ends that says why a score is undefined.
 REASON: Final = "__reason"
@@ -173,6 +174,8 @@ class ScoreTable:
         without its end.
     scales : mapping of str to Scale
         Which scores are columns of the data, and which of those are kept negated.
+    files : tuple of Path
+        What the rows were read from.
     """
 
     ids: pa.Array
@@ -187,6 +190,7 @@ class ScoreTable:
     n_truncated: int = 0
     n_cut: int = 0
     scales: Mapping[str, Scale] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -315,23 +319,57 @@ class ScoreFile:
 
     def __init__(self) -> None:
         self._parts: list[pa.Table] = []
+        self._unusable = False
         self.n, self.undefined = 0, dict[str, int]()
 
-    def add(self, part: ScoreTable, places: Mapping[str, pa.Array] | None = None) -> None:
+    def add(
+        self,
+        part: ScoreTable,
+        rows: Sequence[tuple[str, int] | RowProblem] | None = None,
+        places: Mapping[str, pa.Array] | None = None,
+    ) -> None:
         """Add the next rows, whose reasons are by the row of the whole.
 
-        ``places`` is as in ``ScoreTable.arrays``: all parts have it, or none.
+        ``rows`` says where each stands in its source, its file first, and which rows between them
+        cannot be used; ``places`` is as in ``ScoreTable.arrays``. All parts have them, or none.
         """
-        rows = part.arrays(slice(0, len(part)), first=self.n, places=places)
-        self._parts.append(pa.table(rows))
+        arrays = part.arrays(slice(0, len(part)), first=self.n, places=places)
+        table = pa.table(arrays)
+        self._parts.append(table if rows is None else self._placed(table, part.columns, rows))
         for name, reasons in part.reasons.items():
             self.undefined[name] = self.undefined.get(name, 0) + len(reasons)
         self.n += len(part)
 
+    def _placed(
+        self, table: pa.Table, scores: Iterable[str], rows: Sequence[tuple[str, int] | RowProblem]
+    ) -> pa.Table:
+        """Return rows with their places, and with those between them that cannot be used."""
+        problems = {at: row for at, row in enumerate(rows) if isinstance(row, RowProblem)}
+        if problems:
+            usable = np.array([at not in problems for at in range(len(rows))], np.bool_)
+            table = table.take(number_array(np.cumsum(usable) - 1, usable))
+            names = [column_of(name, REASON) for name in scores]
+            for name in ("id", *names):
+                cells = table[name].to_pylist()
+                for at, row in problems.items():
+                    why = f"row {row.row} cannot be used: {row.why}"
+                    cells[at] = row.name if name == "id" else why
+                table = table.set_column(table.column_names.index(name), name, string_array(cells))
+        self._unusable |= bool(problems)
+        where = [(row.file, row.row) if isinstance(row, RowProblem) else row for row in rows]
+        numbers = np.array([row for _, row in where], np.int64)
+        files = string_array([file or None for file, _ in where])
+        at = table.column_names.index("label") + 1
+        table = table.add_column(at, "row", number_array(numbers, numbers >= 0))
+        return table.add_column(at + 1, "file", files)
+
     def table(self) -> pa.Table:
-        """Return all rows, without the reasons of scores that need none."""
-        needless = {column_of(name, REASON) for name, n in self.undefined.items() if not n}
-        rows = pa.concat_tables(self._parts)
+        """Return all rows, without the reasons of scores that need none, and a single file's."""
+        rows, needless = pa.concat_tables(self._parts), set[str]()
+        if not self._unusable:
+            needless = {column_of(name, REASON) for name, n in self.undefined.items() if not n}
+        if "file" in rows.column_names and rows["file"].null_count == len(rows):
+            needless.add("file")
         return rows.select([name for name in rows.column_names if name not in needless])
 
 

@@ -13,7 +13,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
@@ -31,30 +31,15 @@ from starlette.types import Receive, Scope, Send
 
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, GuardrailError, InputError
-from calibrail.guardrail.decision import SEEN, TIMEOUT, Cause, Decision, Unfinished
+from calibrail.guardrail.decision import TIMEOUT, Decision, Unfinished
 from calibrail.guardrail.sentences import StreamCheck
 from calibrail.options import Release
 from calibrail.pipelines.card import card
 from calibrail.pipelines.select import NewAnswers, select_decided
+from calibrail.serve import schemas
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.limits import LINES, STREAM_PATH, streams
 from calibrail.serve.metrics import MEDIA_TYPE
-from calibrail.serve.schemas import (
-    PROBLEM_TYPE,
-    WORDS,
-    BatchReply,
-    Check,
-    CheckBatch,
-    DecisionReply,
-    Item,
-    Problem,
-    Select,
-    SelectReply,
-    ServiceProblem,
-    StateReply,
-    parse,
-    pointer,
-)
 from calibrail.serve.service import Service
 from calibrail.text.sentences import Sentence
 from calibrail.text.words import joined
@@ -99,9 +84,9 @@ class Pieces:
         try:
             line = await self._line()
         except Unfinished as error:
-            raise ServiceProblem(408, "too-slow", str(error), close=True) from None
+            raise schemas.ServiceProblem.of("slow_pieces", error=error) from None
         if not line:
-            raise ServiceProblem(400, "not-json", f"the body holds no line: {_WHAT}")
+            raise schemas.ServiceProblem.of("body_without_line", what=_WHAT)
         return line
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -126,15 +111,15 @@ class Pieces:
                 raise self._wrong(f"is no JSON text; {_WHAT}")
             text, half = joined(half + piece)
             if re.search("[\ud800-\udfff]", text):
-                raise self._wrong(WORDS["string_unicode"])
+                raise self._wrong(schemas.WORDS["string_unicode"])
             if text:
                 yield text
                 self._restart()
         if half:
-            raise self._wrong(WORDS["string_unicode"])
+            raise self._wrong(schemas.WORDS["string_unicode"])
 
-    def _wrong(self, complaint: str) -> ServiceProblem:
-        return ServiceProblem(422, "invalid-request", f"line {self._n} {complaint}")
+    def _wrong(self, complaint: str) -> schemas.ServiceProblem:
+        return schemas.ServiceProblem.of("wrong_line", n=self._n, complaint=complaint)
 
     async def _line(self) -> bytes:
         """Return the next line that holds something; nothing at the end."""
@@ -191,14 +176,14 @@ async def stream(service: Service, loaded: Loaded, request: Request) -> Response
     """
     pieces = Pieces(request.stream(), service.options.deadline, service.batcher.given_up)
     in_lines = streams(request.scope)
-    asked = parse(Item, await pieces.first() if in_lines else await request.body())
+    asked = schemas.parse(schemas.Item, await pieces.first() if in_lines else await request.body())
     example = asked.example(loaded.guardrail, begun=in_lines)
     try:
         check = StreamCheck(loaded.guardrail, example)
     except GuardrailError as error:
-        raise ServiceProblem(422, "cannot-stream", str(error)) from None
+        raise schemas.ServiceProblem.of("cannot_stream", error=error) from None
     except InputError as error:
-        raise ServiceProblem(422, "invalid-request", str(error)) from None
+        raise schemas.ServiceProblem.of("invalid", error=error) from None
     texts = aiter(pieces) if in_lines else _here(asked.response or "", request)
     return _Events(service, loaded, example, check, texts)
 
@@ -211,24 +196,22 @@ async def _here(response: str, request: Request) -> AsyncIterator[str]:
             raise ClientDisconnect
 
 
+@dataclass(eq=False)
 class _Events(Response):
     """Server-sent events, while the request's body may still come.
 
     Starlette's own streaming response would read the body, to hear of its end.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        loaded: Loaded,
-        example: Example,
-        check: StreamCheck,
-        pieces: AsyncIterator[str],
-    ) -> None:
+    _service: Service
+    _loaded: Loaded
+    _example: Example
+    _check: StreamCheck
+    _pieces: AsyncIterator[str]
+
+    def __post_init__(self) -> None:
         super().__init__(media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"})
         del self.headers["content-length"]
-        self._service, self._loaded = service, loaded
-        self._example, self._check, self._pieces = example, check, pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what there is to say."""
@@ -259,7 +242,7 @@ class _Events(Response):
             decision = await self._service.batcher.step(self._loaded, check.cut)
             if rest := check.release():
                 yield _event("rest", json.dumps({"show": rest}))
-        except ServiceProblem as problem:
+        except schemas.ServiceProblem as problem:
             yield _event("error", json.dumps(problem.to_dict()))
             error = Unfinished(problem.detail)
         except ClientDisconnect:
@@ -270,7 +253,7 @@ class _Events(Response):
             decision = self._loaded.guardrail.failed(self._example, error)
         try:
             await asyncio.to_thread(self._keep, decision)
-        except ServiceProblem as problem:
+        except schemas.ServiceProblem as problem:
             yield _event("error", json.dumps(problem.to_dict()))
         else:
             yield _event("decision", decision.line())
@@ -280,7 +263,8 @@ class _Events(Response):
         step = partial(self._check.judge, sentence)
         begun = time.perf_counter()
         verdict = await self._service.batcher.step(self._loaded, step)
-        self._service.metrics.judged(self._loaded, time.perf_counter() - begun)
+        seconds = time.perf_counter() - begun
+        self._service.metrics.observe("stream_sentence_seconds", seconds, self._loaded.name)
         return _event(
             "stop" if verdict.stop else "sentence",
             json.dumps({**verdict.to_dict(), "show": self._check.release()}),
@@ -293,7 +277,9 @@ class _Events(Response):
         self._service.keep(self._loaded, [(example, decision)], kind="stream")
         stopped = check.stopped is not None and not check.failed
         end = "failed" if decision.failed else "stopped" if stopped else "whole"
-        self._service.metrics.streamed(self._loaded, end, check.n_sentences)
+        self._service.metrics.count("streams", self._loaded.name, end)
+        n = check.n_sentences
+        self._service.metrics.count("stream_sentences", self._loaded.name, by=n)
 
 
 def _event(name: str, data: str) -> bytes:
@@ -313,7 +299,7 @@ _LINES: Final = "\n".join(map(json.dumps, ({"question": _ANSWER["question"]}, "T
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return what OpenAPI says of the statuses of problems."""
     schema = {"$ref": "#/components/schemas/Problem"}
-    content = {PROBLEM_TYPE: {"schema": schema}}
+    content = {schemas.PROBLEM_TYPE: {"schema": schema}}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": content}
         for status in (*statuses, 405, 421, 431)
@@ -364,7 +350,7 @@ _CARDS: Final = {
 _SOURCE: Final = "request"
 
 
-async def select_items(service: Service, loaded: Loaded, asked: Select) -> str:
+async def select_items(service: Service, loaded: Loaded, asked: schemas.Select) -> str:
     """Return the JSON of what ``calibrail select`` prints, with each answer's own line.
 
     An answer that set the guardrail's threshold is not released, and is marked.
@@ -385,30 +371,28 @@ async def select_items(service: Service, loaded: Loaded, asked: Select) -> str:
     ]
     new = [batch.admits(example) for example in examples]
     admitted = [example for example, is_new in zip(examples, new, strict=True) if is_new]
-    decided = await service.batcher.decide(loaded, admitted, kept=False) if admitted else []
+    judged = iter(await service.batcher.decide(loaded, admitted, kept=False) if admitted else [])
+    decided = [
+        next(judged) if is_new else Decision.seen_before(example.id)
+        for example, is_new in zip(examples, new, strict=True)
+    ]
     try:
         result = await asyncio.to_thread(select_decided, batch, decided, release, _SOURCE)
     except CalibrailError as error:
         raise _select_refusal(error) from None
-    pairs, items, chosen = [], [], iter(zip(decided, result.items(), strict=True))
-    unreleased = {"released": False, "score": None, "p_value": None, "seen_before": True}
-    for example, is_new in zip(examples, new, strict=True):
-        seen = Decision(example.id, "error", None, None, None, SEEN, cause=Cause("seen_before"))
-        decision, item = next(chosen) if is_new else (seen, {"id": example.id, **unreleased})
-        pairs.append((example, decision))
-        items.append(item)
+    items, pairs = result.items(), list(zip(examples, decided, strict=True))
     released = [bool(item["released"]) for item in items]
     await asyncio.to_thread(service.keep, loaded, pairs, kind="select", released=released)
     return json.dumps({**result.to_dict(), "items": items}, ensure_ascii=False, allow_nan=False)
 
 
-def _select_refusal(error: CalibrailError) -> ServiceProblem:
+def _select_refusal(error: CalibrailError) -> schemas.ServiceProblem:
     """Return the problem that an error stands for, at the field that it begins with."""
     name = re.match(r"\w*", str(error))
-    known = [name[0]] if name is not None and name[0] in Select.model_fields else []
-    return ServiceProblem(
-        422, "invalid-request", str(error), errors=[(pointer(*known), str(error))]
-    )
+    known = [name[0]] if name is not None and name[0] in schemas.Select.model_fields else []
+    problem = schemas.ServiceProblem.of("invalid", error=error)
+    problem.errors = [(schemas.pointer(*known), str(error))]
+    return problem
 
 
 #: Of a page: nothing is fetched from elsewhere.
@@ -433,21 +417,21 @@ def application(service: Service) -> FastAPI:
     closed = [] if service.token is None else [Depends(bearer)]
     routes = APIRouter(dependencies=closed, default_response_class=JSONResponse)
 
-    @app.exception_handler(ServiceProblem)
+    @app.exception_handler(schemas.ServiceProblem)
     async def refused(_: Request, problem: Exception) -> Response:
-        assert isinstance(problem, ServiceProblem)
+        assert isinstance(problem, schemas.ServiceProblem)
         return problem.response()
 
     @app.exception_handler(RequestValidationError)
     async def unknown_format(_: Request, error: Exception) -> Response:
-        return ServiceProblem(422, "invalid-request", "?format= is json, html or md").response()
+        return schemas.ServiceProblem.of("invalid", error="?format= is json, html or md").response()
 
     @app.exception_handler(HTTPException)
     async def unrouted(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         detail = f"{request.method} {request.url.path}: {error.detail}; see /openapi.json"
         kind = {404: "no-such-route", 405: "no-such-method"}.get(error.status_code, "refused")
-        response = ServiceProblem(error.status_code, kind, detail).response()
+        response = schemas.ServiceProblem(error.status_code, kind, detail).response()
         response.headers.update(error.headers or {})
         return response
 
@@ -457,26 +441,29 @@ def application(service: Service) -> FastAPI:
 
     Decider = Annotated[Loaded, Depends(decider)]  # noqa: N806 - a type
 
-    takes = _taking(Check, {"texts": _ANSWER, "column": _COLUMN})
+    takes = _taking(schemas.Check, {"texts": _ANSWER, "column": _COLUMN})
 
     @routes.post(
-        "/v1/check", response_model=DecisionReply, responses=_DECIDING, openapi_extra=takes
+        "/v1/check", response_model=schemas.DecisionReply, responses=_DECIDING, openapi_extra=takes
     )
     async def check(loaded: Decider, request: Request) -> Response:
         """Decide about one answer."""
-        asked = parse(Check, await request.body())
+        asked = schemas.parse(schemas.Check, await request.body())
         example = asked.example(loaded.guardrail)
         decisions = await service.batcher.decide(loaded, [example], alone=asked.evidence)
         return _json(decisions[0].line(evidence=asked.evidence))
 
-    takes = _taking(CheckBatch, {"texts": {"items": [_ANSWER]}})
+    takes = _taking(schemas.CheckBatch, {"texts": {"items": [_ANSWER]}})
 
     @routes.post(
-        "/v1/check/batch", response_model=BatchReply, responses=_DECIDING, openapi_extra=takes
+        "/v1/check/batch",
+        response_model=schemas.BatchReply,
+        responses=_DECIDING,
+        openapi_extra=takes,
     )
     async def check_batch(loaded: Decider, request: Request) -> Response:
         """Decide about answers, each as if it were alone."""
-        asked = parse(CheckBatch, await request.body())
+        asked = schemas.parse(schemas.CheckBatch, await request.body())
         examples = [
             item.example(loaded.guardrail, ("items", place))
             for place, item in enumerate(asked.items)
@@ -485,19 +472,21 @@ def application(service: Service) -> FastAPI:
         lines = ", ".join(decision.line(evidence=asked.evidence) for decision in decisions)
         return _json(f'{{"items": [{lines}]}}')
 
-    takes = _taking(Item, {"whole": _ANSWER}, **{LINES: _STREAM_LINES})
+    takes = _taking(schemas.Item, {"whole": _ANSWER}, **{LINES: _STREAM_LINES})
 
     @routes.post(STREAM_PATH, responses=_STREAM_RESPONSES, openapi_extra=takes)
     async def check_stream(loaded: Decider, request: Request) -> Response:
         """Decide about an answer sentence by sentence, while it is being written."""
         return await stream(service, loaded, request)
 
-    takes = _taking(Select, {"texts": {"items": [_ANSWER], "fdr": 0.1}})
+    takes = _taking(schemas.Select, {"texts": {"items": [_ANSWER], "fdr": 0.1}})
 
-    @routes.post("/v1/select", response_model=SelectReply, responses=_DECIDING, openapi_extra=takes)
+    @routes.post(
+        "/v1/select", response_model=schemas.SelectReply, responses=_DECIDING, openapi_extra=takes
+    )
     async def select(loaded: Decider, request: Request) -> Response:
         """Release as many answers of a batch as the false discovery rate allows."""
-        asked = parse(Select, await request.body())
+        asked = schemas.parse(schemas.Select, await request.body())
         return _json(await select_items(service, loaded, asked))
 
     @routes.get("/v1/guardrail", response_model=dict[str, Any], responses=_CARDS)
@@ -528,14 +517,14 @@ def application(service: Service) -> FastAPI:
         return _json(json.dumps(content, ensure_ascii=False))
 
     @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", response_model=StateReply, responses=_STATE)
+    @app.get("/healthz", response_model=schemas.StateReply, responses=_STATE)
     async def health() -> Response:
         """Say that the process lives, and that starting it anew would not help."""
         problem = service.dead()
         return _json('{"status": "alive"}') if problem is None else problem.response()
 
     @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", response_model=StateReply, responses=_STATE)
+    @app.get("/readyz", response_model=schemas.StateReply, responses=_STATE)
     async def ready() -> Response:
         """Say whether the service decides, and whether it could not count all that it did."""
         if (problem := service.unready()) is not None:
@@ -549,37 +538,23 @@ def application(service: Service) -> FastAPI:
         return Response(service.metrics.text(), media_type=MEDIA_TYPE)
 
     app.include_router(routes)
-    _describe_bodies(app)
+    # Bodies that no route declares to FastAPI itself.
+    kinds = (schemas.Check, schemas.CheckBatch, schemas.Select, schemas.Problem)
+    _, bodies = models_json_schema(
+        [(kind, "validation") for kind in kinds], ref_template="#/components/schemas/{model}"
+    )
+    app.openapi()["components"]["schemas"] |= bodies["$defs"]
     return app
-
-
-def _describe_bodies(app: FastAPI) -> None:
-    """Let OpenAPI hold the schemas of bodies that no route declares to FastAPI itself."""
-    plain = app.openapi
-    kinds: list[type[BaseModel]] = [Check, CheckBatch, Select, Problem]
-
-    def described() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            _, schema = models_json_schema(
-                [(kind, "validation") for kind in kinds],
-                ref_template="#/components/schemas/{model}",
-            )
-            plain()["components"]["schemas"] |= schema["$defs"]
-        return plain()
-
-    app.openapi = described  # type: ignore[method-assign]
 
 
 def _refuse_other_parameters(request: Request, *known: str) -> None:
     """Refuse a parameter that is given twice, or that nothing reads: it may be misspelt."""
     names = [name for name, _ in request.query_params.multi_items()]
     if twice := [name for name in known if names.count(name) > 1]:
-        detail = f"the address has ?{twice[0]}= more than once; give it once"
-        raise ServiceProblem(422, "invalid-request", detail)
+        raise schemas.ServiceProblem.of("parameter_twice", name=twice[0])
     if unknown := [name for name in names if name not in known]:
-        detail = f"the address has ?{unknown[0]!s:.40}=, which nothing reads; it may have "
-        detail += " and ".join(f"?{name}=" for name in known)
-        raise ServiceProblem(422, "invalid-request", detail)
+        allowed = " and ".join(f"?{name}=" for name in known)
+        raise schemas.ServiceProblem.of("unknown_parameter", name=unknown[0], known=allowed)
 
 
 def _json(text: str) -> Response:

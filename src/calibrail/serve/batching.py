@@ -31,17 +31,6 @@ _log: Final = logging.getLogger("calibrail.serve")
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
 ASKING_THREADS: Final = 8
-#: Seconds after which a request that was refused may find room.
-RETRY_AFTER: Final = 1
-
-
-@dataclass(slots=True, eq=False)
-class PendingRequest:
-    """Answers that came together and are answered together."""
-
-    done: asyncio.Future[list[Decision]]
-    answers: "list[PendingAnswer]" = field(default_factory=list)
-    left: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -50,8 +39,8 @@ class PendingAnswer:
 
     Attributes
     ----------
-    request : PendingRequest
-        What it came with.
+    done : Future
+        Its decision, once it is given.
     example : Example
         The answer.
     loaded : Loaded
@@ -62,17 +51,14 @@ class PendingAnswer:
         Whether its decision is kept as soon as there is one.
     settled : bool
         Set under the lock by worker or timeout, whichever is first; that one gives the decision.
-    decision : Decision or None
-        The decision, once it is given.
     """
 
-    request: PendingRequest
+    done: asyncio.Future[Decision]
     example: Example
     loaded: Loaded
     alone: bool
     kept: bool
     settled: bool = False
-    decision: Decision | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -85,16 +71,15 @@ class StreamStep:
     alone: bool = True
     settled: bool = False
 
-    def take(self) -> None:
-        """Do it, in a thread that scores."""
-        if self.done.set_running_or_notify_cancel():
-            try:
-                self.done.set_result(self.work())
-            except Exception as error:
-                self.done.set_exception(error)
-            except BaseException as error:
-                # SystemExit or KeyboardInterrupt would end whoever waits.
-                self.done.set_exception(RuntimeError(repr(error)))
+
+def settle(done: Future[Result], work: Callable[[], Result]) -> None:
+    """Do some work in this thread, and give a future what comes of it."""
+    if done.set_running_or_notify_cancel():
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            # SystemExit or KeyboardInterrupt would end whoever waits.
+            done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
 
 class WorkQueue:
@@ -153,7 +138,8 @@ class Batcher:
         self._lanes: dict[str, WorkQueue] = {}
         self._late = ThreadPoolExecutor(1, "late")
         self._n = self._n_written = 0
-        self._open: set[PendingRequest] = set()
+        #: Answers that came together and are answered together.
+        self._open: dict[int, Sequence[PendingAnswer]] = {}
         #: Set once nothing more is waited for.
         self.given_up = asyncio.Event()
         self._closed = False
@@ -199,23 +185,24 @@ class Batcher:
             If there is no room, or a decision cannot be kept.
         """
         if len(examples) > self._most:
-            detail = f"{len(examples):,} answers in one request; send {self._most:,} at most"
-            raise ServiceProblem(413, "too-many-items", detail)
-        request = PendingRequest(self._loop.create_future(), left=len(examples))
-        request.answers = [PendingAnswer(request, item, loaded, alone, kept) for item in examples]
+            raise ServiceProblem.of("too_many", n=len(examples), most=self._most)
+        answers = [
+            PendingAnswer(self._loop.create_future(), item, loaded, alone, kept)
+            for item in examples
+        ]
         with self._lock:
             self._make_room(len(examples))
             lane = self._lane(loaded)
-            lane.waiting.extend(request.answers)
+            lane.waiting.extend(answers)
             lane.ready.notify(len(examples))
         late = f"no decision within {self._deadline:g} s"
-        timer = self._loop.call_later(self._deadline, self._expire, request, late)
-        self._open.add(request)
+        timer = self._loop.call_later(self._deadline, self._expire, answers, late)
+        self._open[id(answers)] = answers
         try:
-            return await request.done
+            return await asyncio.gather(*(answer.done for answer in answers))
         finally:
-            self._open.discard(request)
-            if not request.left:
+            del self._open[id(answers)]
+            if all(answer.settled for answer in answers):
                 timer.cancel()
 
     @contextlib.contextmanager
@@ -230,7 +217,8 @@ class Batcher:
         most = max(1, self._most // 2)
         with self._lock:
             if self._n_written >= most:
-                raise _full(f"{most:,} answers are being written, as many as may be")
+                why = f"{most:,} answers are being written, as many as may be"
+                raise ServiceProblem.of("queue_full", why=why)
             self._make_room(1)
             self._n_written += 1
         try:
@@ -267,12 +255,13 @@ class Batcher:
     def give_up(self) -> None:
         """Decide all that is open by the failure policy, at once."""
         self.given_up.set()
-        for request in tuple(self._open):
-            self._expire(request, "no decision before the service was stopped")
+        for answers in tuple(self._open.values()):
+            self._expire(answers, "no decision before the service was stopped")
 
     def _make_room(self, n: int) -> None:
         if self._n + n > self._most:
-            raise _full(f"{self._n:,} answers wait, of {self._most:,} at most")
+            why = f"{self._n:,} answers wait, of {self._most:,} at most"
+            raise ServiceProblem.of("queue_full", why=why)
         self._n += n
         self._metrics.waiting(self._n)
 
@@ -302,7 +291,7 @@ class Batcher:
                 lane.began[threading.get_ident()] = time.monotonic()
             try:
                 if isinstance(batch[0], StreamStep):
-                    batch[0].take()
+                    settle(batch[0].done, batch[0].work)
                 else:
                     self._decide([item for item in batch if isinstance(item, PendingAnswer)])
             except BaseException:
@@ -317,7 +306,7 @@ class Batcher:
     def _decide(self, batch: list[PendingAnswer]) -> None:
         guardrail = batch[0].loaded.guardrail
         examples = [answer.example for answer in batch]
-        self._metrics.batched(batch[0].loaded, len(batch))
+        self._metrics.observe("batch_size", len(batch), batch[0].loaded.name)
         decisions = _decisions(guardrail, examples, alone=batch[0].alone)
         with self._lock:
             mine = [pair for pair in zip(batch, decisions, strict=True) if not pair[0].settled]
@@ -343,20 +332,18 @@ class Batcher:
         with self._lock:
             self._make_room(-len(decided))
         for answer, decision in decided:
-            request, answer.decision = answer.request, decision
-            request.left -= 1
-            if request.done.done():
+            # Whoever asked may be gone.
+            if answer.done.done():
                 continue
             if problem is not None:
-                request.done.set_exception(problem)
-            elif request.left == 0:
-                decisions = [item.decision for item in request.answers]
-                request.done.set_result([item for item in decisions if item is not None])
+                answer.done.set_exception(problem)
+            else:
+                answer.done.set_result(decision)
 
-    def _expire(self, request: PendingRequest, late_for: str) -> None:
+    def _expire(self, answers: Sequence[PendingAnswer], late_for: str) -> None:
         """Take what has no decision out of the queue, and decide it by the failure policy."""
         with self._lock:
-            late = [answer for answer in request.answers if not answer.settled]
+            late = [answer for answer in answers if not answer.settled]
             for answer in late:
                 answer.settled = True
             for lane in self._lanes.values():
@@ -382,11 +369,6 @@ class Batcher:
             for lane in self._lanes.values():
                 lane.ready.notify_all()
         self._late.shutdown(wait=False)
-
-
-def _full(why: str) -> ServiceProblem:
-    detail = f"{why}; send this again later"
-    return ServiceProblem(429, "queue-full", detail, retry_after=RETRY_AFTER)
 
 
 def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) -> list[Decision]:

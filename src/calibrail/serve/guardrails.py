@@ -158,12 +158,9 @@ class Guardrails:
         if name is None:
             if len(self._loaded) == 1:
                 return next(iter(self._loaded.values()))
-            detail = f"several guardrails decide here; add ?guardrail= and one of {names}"
-            raise ServiceProblem(422, "guardrail-not-named", detail)
+            raise ServiceProblem.of("several_guardrails", names=names)
         if name not in self._loaded:
-            raise ServiceProblem(
-                404, "no-such-guardrail", f"no guardrail is called {name!r}; there is {names}"
-            )
+            raise ServiceProblem.of("no_such_guardrail", name=name, names=names)
         return self._loaded[name]
 
     def refusal(self, name: str) -> Refusal | None:

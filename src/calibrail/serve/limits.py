@@ -21,7 +21,6 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from calibrail.serve.batching import RETRY_AFTER
 from calibrail.serve.schemas import ServiceProblem
 from calibrail.serve.service import Service
 
@@ -95,18 +94,16 @@ class RequestLimits:
             size = len(message.get("body", b""))
             held, self._held = held + size, self._held + size
             if held > self._most:
-                raise self._too_large()
+                raise ServiceProblem.of("too_large", most=self._most)
             if self._held > _BODIES * self._most:
-                detail = "too many large requests at a time; send this again later"
-                raise ServiceProblem(429, "too-busy", detail, retry_after=RETRY_AFTER)
+                raise ServiceProblem.of("large_requests")
             return message
 
         try:
             headers = dict(scope["headers"])
             for name in _ONCE:
                 if sum(given == name for given, _ in scope["headers"]) > 1:
-                    detail = f"the request has the header {name.decode()} more than once"
-                    raise ServiceProblem(400, "invalid-request", f"{detail}; send it once")
+                    raise ServiceProblem.of("header_twice", name=name.decode())
             self._admit(scope, headers)
             if streams(scope):
                 await self._app(scope, counted, send)
@@ -130,37 +127,28 @@ class RequestLimits:
     def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         if self._local and not _LOCAL.fullmatch(headers.get(b"host", b"").decode("latin-1")):
             # A page elsewhere whose name points here (DNS rebinding) does not know that name.
-            detail = (
-                "this service is bound to this machine alone, and the header Host names another "
-                f"one: ask {self._service.options.host}; have a reverse proxy pass that name on, "
-                "not its own; or bind to another address, with a token"
-            )
-            raise ServiceProblem(421, "other-host", detail)
+            raise ServiceProblem.of("other_host", host=self._service.options.host)
         if self._token is not None and scope["path"] not in OPEN:
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
-                detail = "this needs the service's token: send Authorization: Bearer TOKEN"
-                raise ServiceProblem(401, "unauthorized", detail)
+                raise ServiceProblem.of("token")
         if scope["method"] == "POST":
             kind, _, further = headers.get(b"content-type", b"").lower().partition(b";")
             if kind.strip() != b"application/json" and not streams(scope):
                 more = f" or {LINES}, a line a piece" if scope["path"] == STREAM_PATH else ""
-                detail = f"send the body with the header Content-Type: application/json{more}"
-                raise ServiceProblem(415, "not-json", detail)
+                raise ServiceProblem.of("content_type", more=more)
             charset = _CHARSET.search(further.decode("latin-1"))
             if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
-                detail = f"Content-Type says charset={charset[1]:.40}; send the body in UTF-8"
-                raise ServiceProblem(415, "other-encoding", detail)
+                raise ServiceProblem.of("charset", charset=charset[1])
             packed = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
             if packed not in ("", "identity"):
-                detail = f"Content-Encoding says {packed:.40}; send the body as it is, without it"
-                raise ServiceProblem(415, "other-encoding", detail)
+                raise ServiceProblem.of("content_encoding", packed=packed)
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """Return the body, if it arrives in time."""
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._most:
-            raise self._too_large()
+            raise ServiceProblem.of("too_large", most=self._most)
         if length == b"0" and b"transfer-encoding" not in headers:
             return b""
         parts = []
@@ -174,12 +162,7 @@ class RequestLimits:
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
-            detail = f"the body took longer than {self._seconds:g} s to arrive"
-            raise ServiceProblem(408, "too-slow", detail, close=True) from None
-
-    def _too_large(self) -> ServiceProblem:
-        detail = f"the body is larger than {self._most:,} bytes; send fewer answers at once"
-        return ServiceProblem(413, "too-large", detail)
+            raise ServiceProblem.of("slow_body", seconds=self._seconds) from None
 
 
 def is_loopback(host: str) -> bool:
@@ -251,8 +234,7 @@ class _Patient(HttpToolsProtocol):
             self._arm(self.pause)
         super().data_received(data)
         if self._in_headers and self._n_header > MOST_HEADERS and not self.transport.is_closing():
-            detail = f"the headers are longer than {MOST_HEADERS:,} bytes; send shorter ones"
-            self._refuse(ServiceProblem(431, "headers-too-large", detail))
+            self._refuse(ServiceProblem.of("headers_too_large", most=MOST_HEADERS))
 
     def on_message_begin(self) -> None:
         """Wait for the headers to end."""
@@ -281,7 +263,7 @@ class _Patient(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""
-        self._refuse(ServiceProblem(400, "not-http", "this is not an HTTP request"))
+        self._refuse(ServiceProblem.of("not_http"))
 
     def _arm(self, seconds: float) -> None:
         self._disarm()
@@ -300,15 +282,13 @@ class _Patient(HttpToolsProtocol):
             # It is this side that does not read: an earlier request of the connection is at work.
             self._arm(self.seconds)
         elif self._in_headers:
-            detail = f"the headers took longer than {self.seconds:g} s to arrive"
-            self._refuse(ServiceProblem(408, "too-slow", detail))
+            self._refuse(ServiceProblem.of("slow_headers", seconds=self.seconds))
         else:
             self.transport.abort()
 
     def _refuse(self, problem: ServiceProblem) -> None:
         """Answer outside of any application, and end the connection."""
         type(self).refused(problem.status)
-        problem.close = True
         response = problem.response()
         head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
         line = STATUS_LINE[problem.status]

@@ -13,16 +13,7 @@ from importlib.resources import files
 from typing import Any, Concatenate, Final, ParamSpec, get_args
 
 import numpy as np
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    Metric,
-    disable_created_metrics,
-    generate_latest,
-)
+import prometheus_client
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -32,7 +23,7 @@ from calibrail.serve.guardrails import Loaded
 #: Variable with the folder in which processes count together.
 TOGETHER: Final = "PROMETHEUS_MULTIPROC_DIR"
 #: Of what /metrics answers.
-MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
+MEDIA_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
 
 #: What there is to count, by its name without the prefix.
 DEFINED: Final = tomllib.loads(
@@ -99,15 +90,15 @@ class Metrics:
     """
 
     def __init__(self, ready: Callable[[], bool]) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.failed = False
-        self._registry = CollectorRegistry()
+        self._registry = prometheus_client.CollectorRegistry()
         together = TOGETHER in os.environ
         into = None if together else self._registry
         self._is_ready = ready
         self._metrics = {name: _made(name, item, into) for name, item in DEFINED["service"].items()}
         #: Scores of each guardrail, in buckets that suit it.
-        self._scores: dict[str, Histogram] = {}
+        self._scores: dict[str, prometheus_client.Histogram] = {}
         self._edges: dict[str, tuple[float, ...]] = {}
         if together:
             MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
@@ -121,7 +112,7 @@ class Metrics:
     def text(self) -> bytes:
         """Return what Prometheus reads."""
         self.look()
-        return generate_latest(self._registry)
+        return prometheus_client.generate_latest(self._registry)
 
     @_harmless
     def look(self) -> None:
@@ -151,7 +142,9 @@ class Metrics:
         if (edges := _buckets(loaded)) != self._edges.get(name):
             self._edges[name] = edges
             described = ("calibrail_score", "Scores of answers.", ["guardrail"])
-            self._scores[name] = Histogram(*described, registry=None, buckets=edges)
+            self._scores[name] = prometheus_client.Histogram(
+                *described, registry=None, buckets=edges
+            )
 
     @_harmless
     def took_over(self, before: Loaded, now: Loaded) -> None:
@@ -179,10 +172,21 @@ class Metrics:
                 self._metrics["undefined"].labels(name).inc()
 
     @_harmless
+    def count(self, metric: str, *labels: str, by: float = 1) -> None:
+        """Count what happened, by the name and the labels that ``metrics.toml`` gives it."""
+        found = self._metrics[metric]
+        (found.labels(*labels) if labels else found).inc(by)
+
+    @_harmless
+    def observe(self, metric: str, value: float, *labels: str) -> None:
+        """Take one value of those that a histogram shows."""
+        self._metrics[metric].labels(*labels).observe(value)
+
+    @_harmless
     def requested(self, route: str, status: int, seconds: float, problem: str = "") -> None:
         """Count a request that was answered, and the name of the problem that its answer is."""
-        self._metrics["requests"].labels(route, str(status)).inc()
-        self._metrics["request_seconds"].labels(route).observe(seconds)
+        self.count("requests", route, str(status))
+        self.observe("request_seconds", seconds, route)
         if 400 <= status < 500:
             self.refused(status, problem)
 
@@ -193,50 +197,18 @@ class Metrics:
         self._metrics["rejected"].labels(reason).inc()
 
     @_harmless
-    def batched(self, loaded: Loaded, size: int) -> None:
-        """Count answers that are scored together."""
-        self._metrics["batch_size"].labels(loaded.name).observe(size)
-
-    @_harmless
-    def streamed(self, loaded: Loaded, end: str, sentences: int) -> None:
-        """Count an answer that came in pieces: ``whole``, ``stopped`` or ``failed``."""
-        self._metrics["streams"].labels(loaded.name, end).inc()
-        self._metrics["stream_sentences"].labels(loaded.name).inc(sentences)
-
-    @_harmless
-    def judged(self, loaded: Loaded, seconds: float) -> None:
-        """Count one sentence of such an answer by how long it waited to be judged, and was."""
-        self._metrics["stream_sentence_seconds"].labels(loaded.name).observe(seconds)
-
-    @_harmless
     def waiting(self, depth: int) -> None:
         """Take how many answers wait or are scored."""
         self._metrics["queue_depth"].set(depth)
-
-    @_harmless
-    def reloaded(self, name: str, result: str) -> None:
-        """Count a file that changed: ``swapped`` or ``refused``."""
-        self._metrics["reloads"].labels(name, result).inc()
-
-    @_harmless
-    def logged(self, n: int) -> None:
-        """Count lines of the decision log."""
-        self._metrics["log_lines"].inc(n)
-
-    @_harmless
-    def unlogged(self, loaded: Loaded, n: int) -> None:
-        """Count a write to the decision log that failed, and the decisions not given for it."""
-        self._metrics["log_errors"].inc()
-        self._metrics["failures"].labels(loaded.name, "log").inc(n)
 
 
 class _Scores(Collector):
     """One histogram of all guardrails' scores, each in buckets of its own."""
 
-    def __init__(self, scores: dict[str, Histogram]) -> None:
+    def __init__(self, scores: dict[str, prometheus_client.Histogram]) -> None:
         self._scores = scores
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[prometheus_client.Metric]:
         """Yield the histogram."""
         families = [metric for item in tuple(self._scores.values()) for metric in item.collect()]
         if families:
@@ -246,15 +218,17 @@ class _Scores(Collector):
             yield first
 
 
-def _made(name: str, item: Mapping[str, Any], registry: CollectorRegistry | None) -> Any:
+def _made(
+    name: str, item: Mapping[str, Any], registry: prometheus_client.CollectorRegistry | None
+) -> Any:
     """Return the metric that a definition describes."""
     given: dict[str, Any] = {"labelnames": item.get("labels", ()), "registry": registry}
     named = (f"calibrail_{name}", item["help"])
     if "buckets" in item:
-        return Histogram(*named, **given, buckets=_BUCKETS[item["buckets"]])
+        return prometheus_client.Histogram(*named, **given, buckets=_BUCKETS[item["buckets"]])
     if "merged" in item:
-        return Gauge(*named, **given, multiprocess_mode=item["merged"])
-    return Counter(*named, **given)
+        return prometheus_client.Gauge(*named, **given, multiprocess_mode=item["merged"])
+    return prometheus_client.Counter(*named, **given)
 
 
 def _buckets(loaded: Loaded) -> tuple[float, ...]:

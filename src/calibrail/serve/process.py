@@ -21,8 +21,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import starmap
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -39,9 +40,10 @@ from calibrail.guardrail.signing import signature_path
 from calibrail.models.llm.transport import CallLimits, account, limit_calls
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import ServeOptions
-from calibrail.report.messages import say
+from calibrail.report.messages import remarks, say
 from calibrail.serve import HANDLED, exit_on_signal
 from calibrail.serve.app import application
+from calibrail.serve.batching import settle
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.limits import RequestLimits, is_loopback, protocol
 from calibrail.serve.metrics import TOGETHER
@@ -241,13 +243,7 @@ def startup_lines(guardrails: Iterable[Loaded], options: ServeOptions) -> list[s
         lines.append(describe_guardrail(loaded))
         sends = f"{loaded.name} sends the answers to "
         lines += [f"{sends}{endpoint}" for endpoint in loaded.guardrail.endpoints]
-    if options.log is None:
-        return [*lines, "decisions are not logged (--log DIR)"]
-    texts = " with the texts" if options.log_text else ""
-    synced = ", each on disk before it is given" if options.log_sync else ""
-    lines.append(f"decisions are logged{texts} in {options.log}{synced}")
-    if not languages_known():
-        lines.append("the log tells no languages: pip install 'calibrail[serve]' has what does")
+    lines += remarks("serve.log", asdict(options), languages=languages_known())
     if options.monitor is not None:
         for loaded in guardrails:
             folder = watch_folder(options.monitor, loaded.name, loaded.digest)
@@ -313,26 +309,17 @@ async def _reload_one(service: Service, name: str) -> None:
     async with service.reloading[name]:
         before = guardrails.get(name)
         refusal = await _in_daemon_thread(lambda: guardrails.reload(name))
-    service.metrics.reloaded(name, "swapped" if refusal is None else "refused")
+    service.metrics.count("reloads", name, "swapped" if refusal is None else "refused")
     if refusal is None:
         after = guardrails.get(name)
         service.metrics.took_over(before, after)
         _log.warning("%s; decides from now on", describe_guardrail(after))
         old, new = fields_read(before.guardrail), fields_read(after.guardrail)
         if set(new) != set(old):
-            _log.error(
-                "%s: the new file reads other fields than the old one; requests that lack one "
-                "are refused from now on. They must have %s (before: %s)",
-                name,
-                *(", ".join(pointer(*path) for path in paths) for paths in (new, old)),
-            )
+            fields = {"new": starmap(pointer, new), "old": starmap(pointer, old)}
+            _log.error(say("serve.other_fields", fields, name=name))
     else:
-        _log.error(
-            "%s: the new file is refused, and %s goes on deciding: %s",
-            name,
-            before.digest,
-            refusal.reason,
-        )
+        _log.error(say("serve.refused", name=name, digest=before.digest, reason=refusal.reason))
 
 
 async def _in_daemon_thread(work: Callable[[], T]) -> T:
@@ -342,16 +329,7 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
     ending in the threads of ``asyncio.to_thread``.
     """
     done: Future[T] = Future()
-
-    def run() -> None:
-        done.set_running_or_notify_cancel()
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            # Of any kind: whoever waits holds a lock. Not a foreign one, which would end the loop.
-            done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-
-    threading.Thread(target=run, name="reloads", daemon=True).start()
+    threading.Thread(target=settle, args=(done, work), name="reloads", daemon=True).start()
     return await asyncio.wrap_future(done)
 
 
@@ -402,10 +380,7 @@ def serve(
         If a guardrail must not decide, or the address is taken.
     """
     if token() is None and not is_loopback(options.host):
-        note(
-            f"ANYBODY WHO REACHES {options.host} MAY ASK: set {TOKEN_VARIABLE} to a secret that "
-            "requests must bring, or bind to 127.0.0.1"
-        )
+        note(say("serve.open", host=options.host, variable=TOKEN_VARIABLE))
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listening(options))
         host, port = listener.getsockname()[:2]
@@ -464,8 +439,33 @@ def _serve_here(
         log = None
         if options.log is not None:
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
+
+        async def run() -> bool:
+            service = Service(options, guardrails, log)
+            app = RequestLimits(application(service), service)
+            config = uvicorn.Config(
+                app,
+                http=protocol(options.read_timeout, options.deadline, service.metrics.refused),
+                access_log=False,
+                log_level="warning",
+                server_header=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE,
+                timeout_graceful_shutdown=math.ceil(options.drain),
+                lifespan="off",
+                ws="none",
+            )
+            lines = startup_lines(guardrails, options)
+            server = _Server(config, service, lambda: begun(lines))
+            watching = asyncio.create_task(watch(service))
+            try:
+                await server.serve(sockets=[listener])
+            finally:
+                watching.cancel()
+            return await service.close()
+
         with asyncio.Runner(loop_factory=_loop) as runner:
-            return runner.run(_run(guardrails, options, log, listener, begun))
+            return runner.run(run())
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -475,37 +475,6 @@ def _loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
-
-
-async def _run(
-    guardrails: Guardrails,
-    options: ServeOptions,
-    log: DecisionLog | None,
-    listener: socket.socket,
-    begun: Begun,
-) -> bool:
-    service = Service(options, guardrails, log)
-    app = RequestLimits(application(service), service)
-    config = uvicorn.Config(
-        app,
-        http=protocol(options.read_timeout, options.deadline, service.metrics.refused),
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=math.ceil(options.drain),
-        lifespan="off",
-        ws="none",
-    )
-    lines = startup_lines(guardrails, options)
-    server = _Server(config, service, lambda: begun(lines))
-    watching = asyncio.create_task(watch(service))
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        watching.cancel()
-    return await service.close()
 
 
 class _Server(uvicorn.Server):

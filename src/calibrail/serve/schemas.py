@@ -7,9 +7,11 @@ import json
 import math
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -19,7 +21,7 @@ from starlette.responses import Response
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.sentences import listed
-from calibrail.data.values import column_value
+from calibrail.data.values import column_value, number_in
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import CauseCode, Outcome
 from calibrail.guardrail.runtime import Guardrail
@@ -34,19 +36,9 @@ PROBLEM_TYPE: Final = "application/problem+json"
 #: What comes before a problem's name, in its type.
 KIND: Final = "urn:calibrail:problem:"
 
+_PROBLEMS: Final = tomllib.loads((files(__package__) / "problems.toml").read_text(encoding="utf-8"))
 #: What each type of pydantic's complaints says here, where its own words do not help.
-WORDS: Final[Mapping[str, str]] = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a field of this request; take it out, or correct its name",
-    "string_type": "must be a text",
-    "string_unicode": "must be a text of whole characters; it holds half of a surrogate pair",
-    "list_type": "must be a list",
-    "bool_type": "must be true or false",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "float_type": "must be a number",
-}
+WORDS: Final[Mapping[str, str]] = _PROBLEMS.pop("words")
 
 
 class ServiceProblem(HTTPException):
@@ -81,6 +73,13 @@ class ServiceProblem(HTTPException):
         super().__init__(status, detail)
         self.status, self.kind = status, kind
         self.errors, self.retry_after, self.close = errors, retry_after, close
+
+    @classmethod
+    def of(cls, case: str, **given: object) -> "ServiceProblem":
+        """Return the problem of a case of ``problems.toml``; what was given stands in its words."""
+        known = dict(_PROBLEMS[case])
+        detail = known.pop("detail").format(**given)
+        return cls(known.pop("status"), known.pop("kind"), detail, **known)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as an object of RFC 9457."""
@@ -129,10 +128,6 @@ def _one_or_more(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-#: A number as a table would hold it, and Python's other ways to write one not.
-_DECIMAL: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-
-
 def _cell(value: object) -> object:
     """Return a cell as it was sent, where there is any use for it."""
     each = value if isinstance(value, list) else [value]
@@ -152,9 +147,8 @@ def _is_number(value: object, unit: Unit) -> bool:
     if unit == "sentence" and (isinstance(value, list) or listed(value) is not None):
         # How many there must be depends on the answer.
         return True
-    if isinstance(value, str):
-        return _DECIMAL.fullmatch(value) is not None and math.isfinite(float(value))
-    return not isinstance(value, bool | list)
+    number = number_in(value)
+    return value is None or (number is not None and math.isfinite(number))
 
 
 def fields_read(guardrail: Guardrail) -> list[tuple[str, ...]]:
@@ -405,8 +399,7 @@ def read_json(raw: bytes) -> Any:
             json.dumps(content, ensure_ascii=False).encode()
         return content
     except (ValueError, RecursionError) as error:
-        detail = f"the body is not JSON: {error}; send one JSON object"
-        raise ServiceProblem(400, "not-json", detail) from None
+        raise ServiceProblem.of("broken_json", error=error) from None
 
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -417,8 +410,7 @@ def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(fields)
     if len(content) < len(fields):
         ((name, n),) = Counter(name for name, _ in fields).most_common(1)
-        detail = f"{name!a:.80} is given {n} times in one object; give it once"
-        raise ServiceProblem(422, "invalid-request", detail)
+        raise ServiceProblem.of("twice", name=name, n=n)
     return content
 
 
@@ -427,5 +419,4 @@ def _whole_number(digits: str) -> int:
         return int(digits)
     except ValueError:
         # Python's own words are for whoever runs the service.
-        detail = f"a number begins with {digits:.20} and has too many digits; give it with fewer"
-        raise ServiceProblem(422, "invalid-request", detail) from None
+        raise ServiceProblem.of("number", digits=digits) from None

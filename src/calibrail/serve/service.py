@@ -12,7 +12,7 @@ from calibrail.errors import InputError, LogError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.options.runtime import ServeOptions
-from calibrail.serve.batching import RETRY_AFTER, Batcher
+from calibrail.serve.batching import Batcher
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
@@ -22,13 +22,6 @@ from calibrail.serve.watch_status import Statuses
 LOST: Final = 5
 #: Bytes that must find room before a log that failed is tried with decisions again.
 _ROOM: Final = 2**16
-
-
-_STUCK: Final = ServiceProblem(
-    503,
-    "stuck",
-    "the detector has been at one batch for longer than the deadline; ask another one",
-)
 
 
 class Service:
@@ -66,7 +59,7 @@ class Service:
 
     def dead(self) -> ServiceProblem | None:
         """Return the problem that nothing but starting the process anew would help against."""
-        return _STUCK if self.batcher.stuck(LOST) else None
+        return ServiceProblem.of("stuck") if self.batcher.stuck(LOST) else None
 
     def keep(
         self,
@@ -103,30 +96,26 @@ class Service:
             try:
                 self._log.write(entries)
             except LogError as error:
-                self.metrics.unlogged(loaded, len(entries))
+                self.metrics.count("log_errors")
+                self.metrics.count("failures", loaded.name, "log", by=len(entries))
                 self._log_error = str(error)
-                detail = (
-                    "a decision could not be written to the decision log, and is not given; send "
-                    "the request again later"
-                )
-                problem = ServiceProblem(503, "log-unavailable", detail, retry_after=RETRY_AFTER)
-                raise problem from error
+                raise ServiceProblem.of("not_logged") from error
             self._log_error = ""
-            self.metrics.logged(len(entries))
+            self.metrics.count("log_lines", by=len(entries))
         self.metrics.decided(loaded, (decision for _, decision in decided))
 
     def unready(self) -> ServiceProblem | None:
         """Return what keeps the service from deciding; may write to the disk."""
         if self.draining:
-            return ServiceProblem(503, "stopping", "this process is being stopped; ask another one")
+            return ServiceProblem.of("stopping")
         if self.batcher.stuck():
-            return _STUCK
+            return ServiceProblem.of("stuck")
         if self._log_error and self._log is not None:
             try:
                 with tempfile.TemporaryFile(dir=self._log.folder) as file:
                     file.write(bytes(_ROOM))
             except OSError:
-                return ServiceProblem(503, "log-unavailable", self._log_error)
+                return ServiceProblem.of("log_failed", error=self._log_error)
             self._log_error = ""
         return None
 

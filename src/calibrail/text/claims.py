@@ -311,10 +311,10 @@ def _introduces(text: str, line: TextLine, below: TextLine | None) -> bool:
 
 
 def _states_nothing(sentence: str) -> bool:
-    bare = sentence.rstrip("*_) \t")
+    bare = sentence.rstrip("*_) \t\uff09\u300d\u300f")
     if bare.endswith(("?", "?!", "!?", "\uff1f", "\u061f", "\u037e")):
         return True
-    if bare[0] in '"\u201c' and bare.endswith(('?"', "?\u201d")):
+    if bare[:1] in ('"', "\u201c") and bare.endswith(('?"', "?\u201d")):
         return True
     return len(sentence) <= _LONG and _COURTESY.fullmatch(sentence) is not None
 

@@ -1,6 +1,7 @@
 """Answer text without some sentences."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -219,7 +220,7 @@ def _row(
     body = first if kept[0] == row.first else min(max(first, row.body), sentences[row.first].end)
     mark = text[row.start : body]
     if number is not None:
-        mark = re.sub(r"\d+", str(number), mark, count=1)
+        mark = re.sub(r"\d+", lambda old: _in_digits_of(old[0], number), mark, count=1)
     pieces = [mark]
     for place in kept:
         if place > row.first and gone[place - 1]:
@@ -236,6 +237,12 @@ def _row(
         else:
             pieces.append(_gap(text, sentences, place).closing)
     return "".join(pieces)
+
+
+def _in_digits_of(old: str, number: int) -> str:
+    """Return a number in the digits of the one whose place it takes."""
+    zero = ord(old[0]) - unicodedata.decimal(old[0])
+    return "".join(chr(zero + int(digit)) for digit in str(number))
 
 
 class _Gap(NamedTuple):

@@ -29,7 +29,10 @@ _UNDERLINE = re.compile(r" {0,3}(?:={2,}|-{2,})\s*")
 _QUOTED = re.compile(r"\s*(?:>\s?)+")
 _HASHES = re.compile(r"\s*(#{1,6})\s")
 _BOLD = re.compile(r"\s*(?:\*\*[^*]+\*\*|__[^_]+__):?\s*")
-_NUMBER = re.compile(r"\s*(\d{1,3})[.)]\s*")
+_NUMBER = re.compile(r"\s*(\d{1,3})[.)\u3001\uff0e\uff09]\s*")
+#: How questions and introductions end.
+_ASKING: Final = ("?", "\uff1f", "\u061f", "\u037e")
+_ANNOUNCING: Final = (":", "\uff1a")
 #: The level of a heading that is a bold line: below all that have hashes.
 _BOLD_LEVEL: Final = 7
 
@@ -148,16 +151,13 @@ def _lines(text: str, places: list[tuple[int, int]]) -> Iterator[tuple[int, int]
 
 
 _MARK = re.compile(
-    r"`[^`]*`|\*\*|__|[()\[\]\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f\"]"
+    r"`[^`]*`|\*\*|__|[()\[\]\u201c\u201d\u201e\u00ab\u00bb\u3008-\u3011\uff08\uff09\"]"
 )
-_CLOSES: Final = {
-    ")": "(",
-    "]": "[",
-    "\u201d": "\u201c",
-    "\u00bb": "\u00ab",
-    "\u300d": "\u300c",
-    "\u300f": "\u300e",
-}
+# Those of Chinese and Japanese are neighbours, but for the round ones.
+_PAIRS: Final = "()[]\u201c\u201d\u00ab\u00bb\uff08\uff09" + "".join(
+    map(chr, range(0x3008, 0x3012))
+)
+_CLOSES: Final = dict(zip(_PAIRS[1::2], _PAIRS[::2], strict=True))
 _OPENS: Final = frozenset({*_CLOSES.values(), "\u201e"})
 
 
@@ -310,7 +310,7 @@ def depends_on_previous(sentence: str, before: str) -> bool:
     """
     if _LEANS.match(sentence, connective(sentence)):
         return True
-    if before.rstrip().endswith("?") and _ANSWERS.match(sentence):
+    if before.rstrip().endswith(_ASKING) and _ANSWERS.match(sentence):
         return True
     quote = _QUOTE.match(sentence)
     return quote is not None and connective(sentence[quote.end() :]) > 0
@@ -327,7 +327,8 @@ def is_negation(sentence: str) -> bool:
 
 _TITLE = re.compile(r"\*\*[^*]+\*\*|__[^_]+__")
 _ENDED = re.compile(
-    r"[.!?\u2026\u3002\uff01\uff1f\u0964][\"'\u201d\u2019)\]*_`]*(?:\s*\[[^\[\]]{0,200}\])*$"
+    rf"[.!?\u2026{patterns('sentences')['stops']}][\"'{patterns('sentences')['closing']}*_`]*"
+    r"(?:\s*\[[^\[\]]{0,200}\])*$"
 )
 #: What may stand behind the last mark of a sentence.
 _MARKS: Final = "*_`\"'\u201d)] "
@@ -394,7 +395,7 @@ def of_introductions(
                     found.leans[introduction] = leant_on - before
                 found.leans[place] = before
         end = place + int(found.introduces[place])
-        asks = sentence.text.rstrip(_MARKS).endswith(("?", "\uff1f"))
+        asks = sentence.text.rstrip(_MARKS).endswith(_ASKING)
         if end > place and (place + 1 in lists or not asks) and is_negation(sentence.text):
             open_ones.append((place, end))
 
@@ -453,7 +454,7 @@ def of_lists(rows: Sequence[AnswerLine], sentences: Sequence[Sentence], found: J
 def _introduces(sentence: str, row: AnswerLine) -> bool:
     """Return whether the last sentence of a row announces what follows."""
     bare = sentence.rstrip(_MARKS)
-    return bare.endswith((":", "?", "\uff1a", "\uff1f")) or (
+    return bare.endswith(_ANNOUNCING + _ASKING) or (
         row.kind == "item" and _TITLE.fullmatch(sentence) is not None
     )
 
@@ -463,9 +464,9 @@ def _within(sentences: Sequence[Sentence], row: AnswerLine, found: Joins) -> Non
     end = row.last
     for place in range(row.last - 2, row.first - 1, -1):
         text = sentences[place].text.rstrip()
-        if text.endswith("?"):
+        if text.endswith(_ASKING):
             found.introduces[place], end = end - place - 1, place
-        elif text.endswith(":"):
+        elif text.endswith(_ANNOUNCING):
             found.introduces[place] = 1
         elif place == row.first and _TITLE.fullmatch(text):
             found.introduces[place] = row.last - place - 1

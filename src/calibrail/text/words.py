@@ -40,12 +40,20 @@ _UNSPACED = (
     "\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff"
 )
 _MARK: Final = "\ue000"
-_LETTER = rf"(?:(?![{_UNSPACED}_])\w{_MARK}*)"
+# Scripts without capitals put letters before a number, and behind it, that are no part of it: an
+# Arabic "and", a Korean particle. There a run of digits is a word, as between the unspaced ones.
+_UNCASED = (
+    "\u0590-\u109f\u1100-\u139f\u1680-\u1c4f\u3131-\u318e\ua840-\uab2f\uabc0-\uabff"
+    "\uac00-\ud7ff\ufb1d-\ufdff\ufe70-\ufefe"
+)
+_LETTER = rf"(?:(?:\d|(?![{_UNSPACED}{_UNCASED}_])\w){_MARK}*)"
+_OTHER_LETTER = rf"(?:(?!\d)(?=\w)[{_UNCASED}]{_MARK}*)"
 _WORD = re.compile(
-    rf"\d+(?:[.,]\d+)+|(?=\w)[{_UNSPACED}]{_MARK}*|{_LETTER}+(?:['\u2019]{_LETTER}+)*"
+    rf"\d+(?:[.,\u066b\u066c\uff0e]\d+)+|(?!\d)(?=\w)[{_UNSPACED}]{_MARK}*"
+    rf"|{_OTHER_LETTER}+(?:['\u2019]{_OTHER_LETTER}+)*|{_LETTER}+(?:['\u2019]{_LETTER}+)*"
 )
 # Behind these a word is capitalised whether or not it is a name.
-_SENTENCE_END = frozenset('.!?:\n"\u201c\u2022')
+_SENTENCE_END = frozenset('.!?:\n"\u201c\u2022\u3002\uff01\uff1f\uff1a\u300c\u0964\u061f\u06d4')
 
 
 class Piece(NamedTuple):
@@ -134,7 +142,19 @@ def _normal(word: str) -> str:
     """Return a word as it is compared: casefolded, composed, with straight apostrophes."""
     if word.isascii():
         return word.lower()
-    return unicodedata.normalize("NFC", word.casefold()).replace("\u2019", "'")
+    return _plain_digits(unicodedata.normalize("NFC", word.casefold()).replace("\u2019", "'"))
+
+
+def _plain_digits(text: str) -> str:
+    """Return a text with the digits of every script, and the points between them, as English has.
+
+    >>> _plain_digits("\u0661\u066c\u0662\u0663\u0664\u066b\u0665")
+    '1,234.5'
+    """
+    if not any(map(str.isdecimal, text)):
+        return text
+    digits = (str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+    return "".join(digits).replace("\u066b", ".").replace("\uff0e", ".").replace("\u066c", ",")
 
 
 def _starts_sentence(text: str, start: int) -> bool:
@@ -144,14 +164,12 @@ def _starts_sentence(text: str, start: int) -> bool:
 
 NUMBERS_VERSION: Final = "calibrail-numbers/1"
 
+_FORMS: Final = patterns("numbers")
 _NUMBER = re.compile(
-    r"(?<![\w.,])(?P<sign>[-\u2212](?=\d))?"
-    r"(?P<digits>\d{1,3}(?:[,\u00a0\u202f]\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"
-    r"(?P<rest>\s*%|(?i:\s+per\s?cent\b|(?:st|nd|rd|th)\b"
-    r"|\s*(?:thousand|million|billion|trillion)\b))?"
+    rf"(?:(?<![\w.,])(?P<sign>[-\u2212](?=\d))?|(?<=[{_UNSPACED}{_UNCASED}])(?<!\d))"
+    rf"(?:(?P<comma>{_FORMS['decimal_comma']})|(?P<digits>{_FORMS['decimal_point']}))"
+    rf"(?P<rest>\s*(?P<percent>{_FORMS['percent']})|(?i:(?:st|nd|rd|th)\b)|\s*(?i:{_FORMS['scale']}))?"
 )
-#: Zeros that a scale adds.
-_SCALE = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _DIGITS = "zero one two three four five six seven eight nine ten eleven twelve"
 _WORDS = {name: str(value) for value, name in enumerate(_DIGITS.split())}
 _NAMED = re.compile(rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b", re.IGNORECASE)
@@ -174,10 +192,14 @@ def numbers(text: str) -> list[Piece]:
     """
     spans = []
     for match in _NUMBER.finditer(text):
-        rest = (match["rest"] or "").strip().lower()
-        percent = "%" if rest == "%" or rest.startswith("per") else ""
-        value = _plain(match["digits"], _SCALE.get(rest, 0))
+        scales = (name for name, text in match.groupdict().items() if text and "_" in name)
+        zeros = sum(int(name.split("_")[1]) for name in scales)
+        digits = match["digits"]
+        if digits is None:
+            digits = match["comma"].replace(".", "").replace(",", ".")
+        value = _plain(digits, zeros)
         sign = "-" if match["sign"] and value != "0" else ""
+        percent = "%" if match["percent"] else ""
         spans.append(Piece(f"{sign}{value}{percent}", match.start(), match.end()))
     named = [Piece(_WORDS[match[0].lower()], *match.span()) for match in _NAMED.finditer(text)]
     return sorted(spans + named, key=itemgetter(1)) if named else spans
@@ -185,11 +207,8 @@ def numbers(text: str) -> list[Piece]:
 
 def _plain(digits: str, zeros: int) -> str:
     """Return a decimal times 10**zeros, by its digits, so that no number is too long."""
-    if not digits.isascii():
-        digits = "".join(
-            str(unicodedata.decimal(letter)) if letter.isdecimal() else letter for letter in digits
-        )
-    whole, _, fraction = re.sub(r"[,\u00a0\u202f]", "", digits).partition(".")
+    plain = digits if digits.isascii() else _plain_digits(digits)
+    whole, _, fraction = re.sub(r"[,\u00a0\u202f]", "", plain).partition(".")
     fraction = fraction.ljust(zeros, "0")
     whole = (whole + fraction[:zeros]).lstrip("0") or "0"
     fraction = fraction[zeros:].rstrip("0")

@@ -39,7 +39,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from calibrail.errors import CalibrailError
-from calibrail.labelling.session import UNSURE, Counts, Session, Task
+from calibrail.labelling.session import Counts, Session, Task
+from calibrail.report.messages import word
 from calibrail.ui.terminal import nearest_quote, sentence_places
 
 #: Headers of every response: nothing is stored, framed or fetched from elsewhere, no text runs.
@@ -298,7 +299,7 @@ class Page:
         self._progress(counts)
         return {
             "annotator": self._annotator,
-            "unsure": UNSURE[self._session.plan.purpose],
+            "unsure": word("label.unsure", self._session.plan.purpose),
             "task": None if self._task is None else _seen(self._task),
             "counts": {name: getattr(counts, name) for name in _COUNTS},
             "undone": undone,

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from rich.console import Console
@@ -16,7 +17,8 @@ from rich.text import Text
 
 from calibrail.errors import CalibrailError
 from calibrail.formatting import count
-from calibrail.labelling.session import UNSURE, Counts, Session, Task
+from calibrail.labelling.session import Counts, Session, Task
+from calibrail.report.messages import word
 from calibrail.report.text import clean, excerpt, short
 from calibrail.scores.entailment import filled_places, nearest
 from calibrail.text.sentences import sentences
@@ -168,21 +170,6 @@ _LABELS: Final = {"f": 0, "h": 1, "u": None}
 _NAMES: Final = {0: "faithful", 1: "hallucinated", None: "unsure"}
 
 _KEYS: Final = "f faithful  h hallucinated  u unsure  s skip  z undo  ? more keys  q stop"
-_HELP: Final = """\
-f  faithful: the chunks support all of it
-h  hallucinated: something in it is not supported
-u  unsure: {unsure}
-s  skip: it comes back later
-z  undo the last label or skip
-space, Enter  the next page of a long text
-1, 2, ...  a chunk; Enter ends the number where there are more than nine
-a  the answer again
-e  the next sentence of the answer beside the part of a chunk that shares most
-   words with it; the label says that you asked
-m  mark words that nothing supports: type them as they stand in the answer
-c  clear the marks
-q  stop; every label is on disk already"""
-
 #: What a key leads to.
 _NextStep = Literal["next", "stay", "stop"]
 
@@ -266,7 +253,9 @@ class Terminal:
                 self._marks.clear()
                 self._print([self._response(task)])
             case "?":
-                self._say(_HELP.format(unsure=UNSURE[self._session.plan.purpose]))
+                keys = files("calibrail.ui").joinpath("keys.txt").read_text(encoding="utf-8")
+                unsure = word("label.unsure", self._session.plan.purpose)
+                self._say(keys.rstrip().format(unsure=unsure))
             case _ if key.isdecimal():
                 self._chunk(task, key)
             case _:
@@ -423,29 +412,23 @@ def sit(
             with open_keys() as keys:
                 console = Console(stderr=True, highlight=False)
                 Terminal(session, annotator, keys, console).run()
-        else:
-            _on_page(session, annotator, tell, browser=browser)
+            return
+        # It needs the packages of the service, which the terminal does not.
+        from calibrail.ui.server import serve
 
+        watched = sys.stderr.isatty()
 
-def _on_page(
-    session: Session, annotator: str, tell: Callable[[str], None], *, browser: bool
-) -> None:
-    # It needs the packages of the service, which the terminal does not.
-    from calibrail.ui.server import serve
+        def address(place: str) -> None:
+            tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
 
-    watched = sys.stderr.isatty()
+        def progress(counts: Counts) -> None:
+            if watched:
+                line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
+                print(line, end="", file=sys.stderr, flush=True)
 
-    def address(place: str) -> None:
-        tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
-
-    def progress(counts: Counts) -> None:
+        serve(session, annotator, address, progress, browser=browser)
         if watched:
-            line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
-            print(line, end="", file=sys.stderr, flush=True)
-
-    serve(session, annotator, address, progress, browser=browser)
-    if watched:
-        tell("")
+            tell("")
 
 
 @contextmanager

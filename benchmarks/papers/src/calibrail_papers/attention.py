@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import BATCH_TOKENS, batches
 from calibrail.models.loading import Architecture, ReadingModel
-from calibrail.models.networks import Network
+from calibrail.models.networks import Network, padded
 from calibrail.models.windows import TokenPair, Window, passes, read
 
 #: Documents, and the response.
@@ -166,7 +166,10 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
 
         by_item: list[list[tuple[Window, NDArray[np.float64]]]] = [[] for _ in items]
         for batch in batches([len(window.ids) for _, window in windows], most_rows):
-            output = network.run([windows[place][1] for place in batch], output_attentions=True)
+            (output,) = network.outputs(
+                padded([windows[place][1] for place in batch], network.tokenizer),
+                lambda module, inputs: (module(**inputs, output_attentions=True),),
+            )
             self.n_passes += 1
             attentions = (output.attentions or ())[-self.layers :]
             if not attentions or any(layer is None for layer in attentions):

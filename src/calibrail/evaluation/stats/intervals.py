@@ -271,6 +271,20 @@ def with_singletons(groups: Ints | None, n: int) -> Ints:
     return result
 
 
+def numbered_by(keys: NDArray[np.uint64], groups: Ints) -> Ints:
+    """Return groups numbered by the lowest key of their examples.
+
+    Examples
+    --------
+    >>> numbered_by(np.array([5, 2, 9, 4], np.uint64), np.array([7, 7, 3, 8])).tolist()
+    [0, 0, 2, 1]
+    """
+    _, member = np.unique(groups, return_inverse=True)
+    lowest = np.full(int(member.max(initial=-1)) + 1, np.iinfo(np.uint64).max)
+    np.minimum.at(lowest, member, keys)
+    return np.argsort(np.argsort(lowest, kind="stable"))[member]
+
+
 #: Where an interval is symmetric: on the value itself, or on its inverse hyperbolic tangent (a
 #: correlation).
 Scale = Literal["plain", "fisher"]

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +25,6 @@ from calibrail.labelling.session import Task
 from calibrail.labelling.store import Span, json_line
 from calibrail.options.data import SKIP
 
-#: What annotators can say.
-CHOICES: Final = ("faithful", "hallucinated", "unsure")
 _UNSURE: Final = frozenset(
     {"unsure", "not sure", "unclear", "undecided", "unknown", "uncertain", "cannot tell", "?"}
     | {"can't tell", "don't know", "not decidable", "undecidable", "null", "none"}
@@ -231,20 +230,7 @@ def _span(value: Mapping[str, Any]) -> tuple[int, int, str]:
 ID: Final = "answer_id"
 
 #: The labelling interface for the tasks.
-INTERFACE: Final = f"""<View>
-  <Header value="Question"/>
-  <Text name="question" value="$question"/>
-  <Header value="What the answer may rest on"/>
-  <Text name="contexts" value="$contexts"/>
-  <Header value="Answer: mark what nothing above supports"/>
-  <Labels name="{SPANS}" toName="response">
-    <Label value="unsupported" background="#c2410c"/>
-  </Labels>
-  <Text name="response" value="$response"/>
-  <Choices name="{LABEL}" toName="response" choice="single" required="true" showInLine="true">
-{"".join(f'    <Choice value="{word}"/>{chr(10)}' for word in CHOICES)}  </Choices>
-</View>
-"""
+INTERFACE: Final = files(__package__) / "label_studio.xml"
 
 
 def write_label_studio(tasks: Iterable[Task]) -> bytes:

@@ -236,7 +236,7 @@ def export_answers(
     format = format_of(place, export_as)
     files = {place: _WRITE[format](session.hand_out(annotator, n))}
     if format == "label-studio":
-        files[place.with_suffix(".xml")] = formats.INTERFACE.encode("utf-8")
+        files[place.with_suffix(".xml")] = formats.INTERFACE.read_bytes()
     for file, raw in files.items():
         with file_errors(f"cannot write {file}", "; name another file"):
             file.parent.mkdir(parents=True, exist_ok=True)

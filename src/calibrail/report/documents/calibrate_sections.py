@@ -371,20 +371,33 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
             # It aims at what is required: more labels do not change that.
             return "use_pac_by_group", {}
     once = "clustered" in codes and not sentences
-    return label_anew(certificate, once=once) or ("too_close", {})
+    level = None if loose else report["confidence"]
+    return label_anew(certificate, once=once, confidence=level) or ("too_close", {})
 
 
-def label_anew(certificate: Json, *, once: bool = False) -> tuple[str, dict[str, Any]] | None:
+def label_anew(
+    certificate: Json, *, once: bool = False, confidence: float | None = None
+) -> tuple[str, dict[str, Any]] | None:
     """Return how many new answers of each class would settle an inconclusive verdict.
 
     Another look at the same answers with some more would be a second chance; new ones alone, of as
-    many as both together, are not. Where a group counts ``once``, so many groups are needed. None
-    where no number would, or one that nobody labels.
+    many as both together, are not. Where a group counts ``once``, so many groups are needed.
+    Where a report proves coverage by its construction, `certify` will show it by a sample, at a
+    ``confidence``. None where no number would do, or one that nobody labels.
     """
     needed, sentences = certificate["needed"], bool(certificate.get("kept"))
     if None in needed.values() or not any(needed.values()):
         return None
-    sizes = {"hallucinated": certificate["coverage"]["n"], "faithful": certificate["fpr"]["n"]}
+    sides = certificate["coverage"], certificate["fpr"]
+    if confidence is not None and not sentences:
+        from calibrail.conformal import ClassCounts, certify_counts
+
+        counts = ClassCounts(*(side[part] for side in sides for part in ("count", "n")))
+        asked = Requirement(certificate["max_fpr"], certificate["min_coverage"], confidence)
+        needed = certify_counts(counts, asked).needed
+        if None in needed.values():
+            return None
+    sizes = {"hallucinated": sides[0]["n"], "faithful": sides[1]["n"]}
     nouns = {label: (f"{label} answer", f"{label} answers") for label in sizes}
     if sentences:
         sizes["answers"] = certificate["kept"]["n"]

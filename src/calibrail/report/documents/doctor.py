@@ -36,7 +36,7 @@ def document(diagnosis: Json) -> parts.Document:
             item["guarantee"],
             f"{item['needed']:,}",
             f"{item['available']:,}",
-            "yes" if item["possible"] else "too few",
+            "yes" if item["possible"] else say("doctor.to_label", item),
         )
         for item in diagnosis["supports"]
     ]
@@ -203,7 +203,8 @@ def _next_steps(diagnosis: Json) -> list[str]:
             # A row that is a sentence is no answer.
             return [by_sentence]
     if (alpha := _lowest_alpha(diagnosis["supports"])) is None:
-        return [by_sentence or say("doctor.label_more")]
+        fewest = min(item["to_label"] for item in diagnosis["supports"])
+        return [by_sentence or say("doctor.label_more", n=fewest)]
     whole = f"{_calibrating(diagnosis, diagnosis['numeric_columns'])} --alpha {alpha:g} -o run"
     return [whole, f"or, sentence by sentence: {by_sentence}"] if by_sentence else [whole]
 
