@@ -404,6 +404,8 @@ class Needs:
         Whether a row whose id stood there before is of use, too.
     by_sentence : bool
         Whether marks are read; and, of labelled answers, whether every sentence needs a label.
+    distinct : bool
+        Whether several answers of one id get ids of their own, for which all are read first.
     any_length : bool
         Whether a column that is kept may list more or fewer numbers than an answer has sentences.
 
@@ -420,6 +422,7 @@ class Needs:
     expect: tuple[str, ...] = ()
     repeats: bool = False
     by_sentence: bool = False
+    distinct: bool = False
     any_length: bool = False
 
     def keeping(self, names: Collection[str], columns: "ColumnMapping") -> "Needs":

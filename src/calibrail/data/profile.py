@@ -349,7 +349,8 @@ class Survey:
     def __init__(self, examples: Iterable[Example], columns: Sequence[str]) -> None:
         self.groups: list[str | None] = []
         self.ids: list[str] = []
-        labels, sizes, digests, places = list[int](), list[list[int]](), list[int](), list[int]()
+        labels, sizes, places = list[int](), list[list[int]](), list[int]()
+        digests, texts_held = list[int](), list[int]()
         cells: dict[str, list[Any]] = {name: [] for name in columns}
         appearance = array("f")
         self.openings: list[str] = []
@@ -366,7 +367,8 @@ class Survey:
             appearance.extend(_appearance(example.response))
             opening = example.response[:_CHARACTERS].casefold().split()[:_OPENING_WORDS]
             self.openings.append(sys.intern(" ".join(opening)))
-            digests.append(int(example.digest(), 16))
+            digests.append(int(example.digest("spelt"), 16))
+            texts_held.append(int(example.digest(), 16))
             for name, values in cells.items():
                 values.append(example.columns.get(name))
             sketcher.add(example)
@@ -377,8 +379,8 @@ class Survey:
         self.appearance = np.array(appearance, np.float32).reshape(
             -1, len(_LOOKS) + len(_OF_LETTERS)
         )
-        self.digests = np.array(digests, np.uint64)
-        self.texts = np.where((self.chars > 0).any(axis=1), self.digests, np.uint64(0))
+        self.digests, held = np.array(digests, np.uint64), np.array(texts_held, np.uint64)
+        self.texts = np.where((self.chars > 0).any(axis=1), held, np.uint64(0))
         numbers = {name: list(map(_number, values)) for name, values in cells.items()}
         self.columns = {
             name: np.array(values, np.float64)
@@ -590,7 +592,7 @@ class MarkSurvey:
             self.numbers.add(example)
             n_sentences.append(len(labels))
             n_unsupported.append(sum(label == 1 for label in labels))
-            digests.append(int(read.digest(), 16))
+            digests.append(int(read.digest("spelt"), 16))
             self.groups.append(example.group)
             marked, _ = marked_characters(example, 0, len(example.response))
             self.marked += marked
@@ -710,6 +712,8 @@ def _of_copies(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "context_holds_answer", {"quoted": quoted["hallucinated"]}
     if facts.contradictory:
         yield "contradictory_labels", {}
+    if facts.reading["repeated_ids"]:
+        yield "repeated_ids", facts.reading["repeated_ids"]
     if facts.repeated:
         yield "repeated", {}
     if facts.copies["n"]:

@@ -1,6 +1,7 @@
 """What a cell holds: JSON text, nested paths, texts, chunks."""
 
 import ast
+import html
 import json
 import math
 import re
@@ -394,6 +395,56 @@ def canonical_text(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     return _SPACES.sub(lambda match: "\n" if match[0][0] == "\r" else " ", text).strip()
+
+
+#: Signs that programs put in place of others, and those that nobody sees.
+_SIGNS: Final = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")
+    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
+    | {"\u2026": "..."}
+)
+#: Where chunks may have been joined: ends of lines, and of sentences.
+_JOINT: Final = re.compile(r"[\r\n\v\f\u2028\u2029]+|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+
+
+def same_text(text: str) -> str:
+    r"""Return what texts have in common that are spelt differently: for identity, not for reading.
+
+    Forms of characters, entities of HTML, letter case, quotation marks, dashes and white space do
+    not count.
+
+    >>> same_text("\u201cCafe\u0301\u201d\u00a0 NOIR\r\n") == same_text('"caf\u00e9" noir')
+    True
+    """
+    text = html.unescape(text) if "&" in text else text
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text).translate(_SIGNS)
+    return " ".join(text.casefold().split())
+
+
+def same_cell(text: str) -> str:
+    """Return the same of a text which may be spelt as a list of texts in JSON or Python."""
+    listed = parse_cell(text)
+    return same_text(text if listed is None else text_of(listed) or text)
+
+
+def same_chunks(chunks: Sequence[str]) -> list[str]:
+    r"""Return what lists of chunks have in common that hold the same text, sorted.
+
+    Their order, repetitions, and how they are joined do not count.
+
+    >>> same_chunks(["Rome is old. It is big.", "A"]) == same_chunks(["a\nIt is big. Rome is old"])
+    True
+    """
+    parts = (
+        same_text(part).strip(" .")
+        for chunk in chunks
+        for text in chunks_of(chunk, cells=True) or (chunk,)
+        for part in _JOINT.split(text)
+    )
+    return sorted(set(filter(None, parts)))
 
 
 def name_of(value: object) -> str | None:

@@ -96,9 +96,9 @@ def _look_at_marks(
         return None
     kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
     keep = (*_further_columns(looked), *cells_of_sentences(looked.head, marked.sentences))
-    needs = Needs(
-        tuple(dict.fromkeys(keep)), require, allow_none=True, by_sentence=True, any_length=True
-    )
+    keep = tuple(dict.fromkeys(keep))
+    needs = Needs(keep, require, allow_none=True, by_sentence=True, any_length=True)
+    needs = replace(needs, distinct=True)
     opened = read_needed(source, how, needs)
     survey = profile.MarkSurvey(opened, how.span_share, keep)
     supports: tuple[Support, ...] = ()
@@ -209,7 +209,8 @@ def diagnose(
     keep = _further_columns(first)
     require = ("response",) if "response" in present else ()
     has_labels = "label" in present or (marks is not None and marks.gives_labels)
-    opened = read(source, how, keep=keep, require=require, labelled=has_labels, allow_none=True)
+    needs = Needs(keep, require, has_labels, allow_none=True, distinct=True)
+    opened = read_needed(source, how, needs)
     first_answers: dict[int, list[Example]] = {0: [], 1: []}
     kinds = {name: np.zeros((2, 2), np.int64) for name in keep if names_kinds(name)}
 

@@ -61,6 +61,8 @@ def open_source(
         labelled=labelled,
         allow_none=allow_none,
         by_sentence=by_sentence,
+        # Without labels rows are given as they come, each with its place.
+        distinct=labelled,
     )
 
 
@@ -89,6 +91,7 @@ def open_for(
         labelled=labelled,
         allow_none=not labelled,
         by_sentence=by_sentence,
+        distinct=labelled,
     )
 
 
@@ -98,10 +101,10 @@ def source_columns(scores: Iterable[Score]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Yield `BLOCK` items at a time."""
+def batches(items: Iterable[_Item], size: int = BLOCK) -> Iterator[list[_Item]]:
+    """Yield so many items at a time."""
     rest = (item for item in items)
-    while batch := list(islice(rest, BLOCK)):
+    while batch := list(islice(rest, size)):
         yield batch
 
 
