@@ -284,6 +284,8 @@ def test_demands_are_what_is_asked() -> None:
         {"template": OWN},
         {"served": "m-1", "mode": "logprob"},
         {"temperature": 0.0},
+        {"scale": "1-5", "faithful": 5},
+        {"scale": "yes/no", "faithful": "yes", "mode": "rated"},
     ],
 )
 def test_params_build_an_equal_score(params: dict[str, Any]) -> None:
@@ -332,7 +334,13 @@ def test_no_key_is_in_what_is_kept(monkeypatch: pytest.MonkeyPatch, cache: Path)
         ({"temperature": "1"}, "temperature must"),
         ({"mode": "votes", "temperature": 0.0}, "votes at temperature 0"),
         ({"max_tokens": 0}, "max_tokens must be"),
-        ({"served": 5}, "served must be"),
+        ({"mode": "rated"}, "scale belong together"),
+        ({"faithful": 5}, "scale belong together"),
+        ({"scale": "1-5", "mode": "votes"}, "scale belong together"),
+        ({"scale": "1-5"}, "faithful must say which end of scale=1-5"),
+        ({"scale": "1-5", "faithful": 3}, "faithful must say which end of scale=1-5"),
+        ({"scale": "5", "faithful": 5}, "scale must be a range or a list"),
+        ({"scale": "1-5", "faithful": 5, "template": OWN}, "must ask for one of ('5', '1')"),
         ({"base_url": "http://u:p@h/v1"}, "base_url must hold"),
         ({"template": "none.txt"}, "neither built in"),
         ({"template": "{response}"}, "contexts"),

@@ -23,16 +23,8 @@ from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
 from calibrail.models.llm.chat import RemoteModel, Usage
 from calibrail.models.loading import LocalModel
-from calibrail.scores.base import (
-    Demand,
-    Demanding,
-    GivenUpFailure,
-    Score,
-    Scores,
-    SharedModel,
-    prepare,
-    try_out,
-)
+from calibrail.scores import base
+from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
 from calibrail.scores.registry import ColumnScore, key_of, scale_of
 from calibrail.scores.table import Calls, Cost, ScoreTable
 
@@ -210,12 +202,12 @@ def score_here(
     for model in ledger.models:
         if forget or not isinstance(model, RemoteModel):
             model.forget()
-    n, given_up = 0, dict[str, GivenUpFailure]()
+    n, given_up = 0, dict[str, base.GivenUpFailure]()
     for batch in blocks(examples, characters, block, BLOCK_CHARACTERS):
         within = share_of(progress, n, len(batch))
         for key, score in zip(keys, scores, strict=True):
             with ledger.scoring(key):
-                why = given_up.get(key) or try_out(score, batch)
+                why = given_up.get(key) or base.try_out(score, batch)
             given_up |= {} if why is None else {key: why}
         if len(given_up) == len(keys) > 0:
             raise ModelError(f"{keys[0]}: {given_up[keys[0]]}")

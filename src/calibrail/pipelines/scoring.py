@@ -16,6 +16,7 @@ from calibrail.data.reading import Reading, RowOrder, RowPlace
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.tables import number_array, string_array
 from calibrail.engine import score_examples, score_parts
+from calibrail.engine.distributed import say_once
 from calibrail.engine.local import concat_tables, table_of_columns
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.scored_answers import Sample
@@ -37,6 +38,7 @@ from calibrail.scores.base import (
     Score,
     learns,
     require_sentences,
+    try_out,
 )
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.registry import BASELINES, ColumnScore, ScoreSpec, build, key_of, parse_specs
@@ -500,7 +502,15 @@ def score_by_parts(
         order.answers(), detectors, lambda part: take(part, order.of(len(part))), progress=progress
     )
     take(made, order.of(0))
+    _say_given_up(detectors)
     return made, examples
+
+
+def _say_given_up(detectors: Iterable[Score]) -> None:
+    """Say which judges were given up."""
+    for score in detectors:
+        if (why := try_out(score, ())) is not None:
+            say_once(f"{key_of(score)}: {why}")
 
 
 #: Columns that say which sentence a row is: its number, from 1, and its characters in the answer.
@@ -619,6 +629,7 @@ def score_sentences_by_parts(
     made = score_parts(sentences(), detectors, placed, progress=told)
     # Where there is no row, the columns are known all the same.
     take(made, [], columns_of_places([]))
+    _say_given_up(detectors)
     return made, examples
 
 

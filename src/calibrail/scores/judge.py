@@ -23,6 +23,7 @@ from calibrail.models.llm import chat
 from calibrail.options.fields import one_of, whole
 from calibrail.scores import base, judge_replies
 from calibrail.scores.judge_replies import FAITHFUL, HALLUCINATION, RatingScale
+from calibrail.text.words import patterns
 
 #: What the judge is to give: one of two words, a number between 0 and 1, or a grade of a scale.
 Reply = Literal["word", "grade", "rating"]
@@ -50,26 +51,13 @@ SENTENCE_DEFAULT: Final = "calibrail-sentence/1"
 _FIELDS: Final = ("contexts", "question", "response")
 _BEFORE: Final = "before"
 
-# Possessive, so that a run of spaces is read once and not once from each of its places.
-_TAG: Final = re.compile(
-    r"<\s*+/?+\s*+(?:document|question|answer)(?:-(\d{1,9}))?\b", re.IGNORECASE
-)
-_SENTENCE_TAG: Final = re.compile(
-    r"<\s*+/?+\s*+(?:document|question|answer|sentence)(?:-(\d{1,9}))?\b", re.IGNORECASE
-)
+_WORDING: Final = patterns("prompts")
+_TAG: Final = re.compile(_WORDING["tag"], re.IGNORECASE)
+_SENTENCE_TAG: Final = re.compile(_WORDING["sentence_tag"], re.IGNORECASE)
 
 #: Marks by which chat templates tell roles apart. Servers turn them into control tokens wherever
 #: they stand, also within a document. (A bar that some models use is a full-width one.)
-_CONTROL: Final = re.compile(
-    r"<(?=[|\uff5c])"
-    r"|<(?=/?(?:s|bos|eos|pad|unk|think|start_of_turn|end_of_turn|start_of_image)>)"
-    r"|<(?=</?SYS>>)"
-    r"|<(?=[a-z_]+_token>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
-    r"|\[(?=\|)"
-    r"|\](?=[~!][a-z]\[|~[a-z]\])",
-    re.IGNORECASE,
-)
+_CONTROL: Final = re.compile(_WORDING["control"], re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +231,7 @@ MAX_TOKENS: Final[dict[Reply, int]] = {"word": 10, "grade": 32, "rating": 10}
 #: Replies that are looked at before others are paid for: where none can be read, none will be.
 TRIED: Final = 5
 #: Ratings that judges are asked for, as replies that cannot be read may be some.
-_USUAL_SCALES: Final = (
-    *("0/1", "1-5", "0-1", "1-10", "0-10", "1-100", "0-100", "A-E", "yes/no", "true/false"),
-    *("pass/fail", "supported/unsupported", "correct/incorrect", "consistent/inconsistent"),
-)
+_USUAL_SCALES: Final = _WORDING["scales"].split("|")
 
 
 class Judge(base.ModelScore):
@@ -321,8 +306,6 @@ class Judge(base.ModelScore):
             raise InputError("votes at temperature 0 are one vote; leave temperature out, or set 1")
         if self.max_tokens is not None:
             whole(self.max_tokens, "max_tokens", least=1)
-        if self.served is not None and not isinstance(self.served, str):
-            raise InputError(f"served must be the name of a model; got {self.served!r}")
         self.rating: RatingScale | None = None
         if self.scale is not None or self.faithful is not None or self.mode == "rated":
             if self.mode not in ("auto", "rated") or self.scale is None:

@@ -69,16 +69,10 @@ def quoted(text: str) -> str:
 
 
 _WORDING: Final = patterns("replies")
-_TAG: Final = re.compile(_WORDING["thought"], re.IGNORECASE)
-_MARKUP: Final = re.compile(r"</?\w{1,20}>")
-_FOLLOWED: Final = re.compile(_WORDING["followed"])
+_SAYS: Final = {name: re.compile(text, re.IGNORECASE) for name, text in _WORDING.items()}
+_MARKUP: Final = re.compile(r"</\w{1,20}>")
 _SENTENCE_END: Final = re.compile(r"[!?\n\u3002\uff01\uff1f]|\.(?!\d)")
 _CLAUSE_END: Final = re.compile(r"[.,;:!?\n]")
-_KEYED: Final = re.compile(_WORDING["keyed"], re.IGNORECASE)
-_VALUED: Final = re.compile(_WORDING["valued"], re.IGNORECASE)
-_HEDGED: Final = re.compile(_WORDING["hedged"], re.IGNORECASE)
-_MENTION: Final = re.compile(_WORDING["mention"], re.IGNORECASE)
-_DENIED: Final = re.compile(_WORDING["denied"], re.IGNORECASE)
 _OBJECT: Final = re.compile(r"[\s`\[]*(?:json\s*)?\{", re.IGNORECASE)
 #: Characters before a mention in which it may be denied.
 _BEFORE: Final = 100
@@ -112,7 +106,7 @@ def spoken(text: str) -> str:
     # How many characters from the first on are thoughts, what was said since, and up to where.
     thought, said, done = 0, list[str](), 0
     begun: int | None = None
-    for tag in _TAG.finditer(text):
+    for tag in _SAYS["thought"].finditer(text):
         if tag["open"]:
             begun = tag.start() if begun is None else begun
         elif begun is None:
@@ -271,7 +265,9 @@ def read_rating(answer: ChatAnswer, scale: RatingScale) -> float | str:
         numbering = scale.numeric and not match["noun"] and re.match(r"\.[ \t]+\S", rest)
         again = _AGAIN.match(rest)
         beside = opening.match(rest, again.end()) if again else None
-        if numbering or (again and beside and (again[1] or _FOLLOWED.match(rest, beside.end()))):
+        if numbering or (
+            again and beside and (again[1] or _SAYS["followed"].match(rest, beside.end()))
+        ):
             return unread(NO_RATING, answer.text.strip())
         later = map(opening.match, re.split(r"\n|[.!]\s", rest)[1:])
         values |= {scale.value(other["word"]) for other in later if other and other["noun"]}
@@ -296,9 +292,9 @@ def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
     else:
         contradicted = False
     last = 0
-    for mention in _MENTION.finditer(rest):
+    for mention in _SAYS["mention"].finditer(rest):
         before = _CLAUSE_END.split(rest[max(last, mention.start() - _BEFORE) : mention.start()])[-1]
-        denied = bool(_DENIED.search(before)) ^ bool(mention["un"] or mention["free"])
+        denied = bool(_SAYS["denied"].search(before)) ^ bool(mention["un"] or mention["free"])
         contradicted |= (_is_hallucination(mention["word"]) ^ denied) != verdict
         last = mention.end()
     return unread(UNREADABLE, answer.text.strip()) if contradicted else match
@@ -330,7 +326,7 @@ def _chosen(
 def _stands_alone(rest: str, in_words: bool) -> bool:
     """Return whether nothing stands behind a choice but plain punctuation and an explanation."""
     rest = _MARKUP.sub(" ", rest)
-    mark = _FOLLOWED.match(rest)
+    mark = _SAYS["followed"].match(rest)
     end = _SENTENCE_END.search(rest)
     if mark is None or (end is not None and end[0] in "?\uff1f"):
         return False
@@ -339,9 +335,9 @@ def _stands_alone(rest: str, in_words: bool) -> bool:
         return True
     if mark["mark"] in (":", "\uff1a", "|"):
         few = len(_SENTENCE_END.split(tail.strip(), maxsplit=1)[0].split()) <= _FEW_WORDS
-        return not (few or _KEYED.match(tail))
+        return not (few or _SAYS["keyed"].match(tail))
     hedged = in_words and mark["mark"] in (",", "(", "[", "-", "\u2013", "\u2014")
-    return not ((hedged and _HEDGED.match(tail)) or _VALUED.match(tail))
+    return not ((hedged and _SAYS["hedged"].match(tail)) or _SAYS["valued"].match(tail))
 
 
 def _is_hallucination(word: str) -> bool:
