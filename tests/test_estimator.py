@@ -41,6 +41,7 @@ class OnFirstColumn(ConformalThresholdClassifier):
 NOT_FOR_IT = {
     "check_fit1d": "one score per answer is what it is for",
     "check_fit2d_predict1d": "one score per answer is what it is for",
+    "check_classifiers_classes": "words that say neither class are refused",
     "check_fit2d_1sample": "the error says how many hallucinated answers the promise needs",
     "check_classifiers_one_label": "hallucinated answers alone set the threshold; it stays one",
 }
@@ -142,6 +143,41 @@ def test_text_labels_and_columns_of_a_table_are_kept() -> None:
     assert detector.n_features_in_ == 1
 
 
+@pytest.mark.parametrize(
+    ("faithful", "hallucinated"),
+    [
+        ("PASS", "FAIL"),
+        ("entailment", "contradiction"),
+        ("supported", "not_supported"),
+        ("not hallucinated", "Hallucinated"),
+        ("truthful", "fabricated"),
+        (False, True),
+        (-1, 1),
+        (1, 2),
+    ],
+)
+def test_what_classes_mean_is_said_by_their_words_and_never_by_the_alphabet(
+    faithful: Any, hallucinated: Any
+) -> None:
+    plain = ConformalThresholdClassifier(0.1).fit(SCORES, LABELS)
+    named = ConformalThresholdClassifier(0.1).fit(SCORES, np.where(LABELS, hallucinated, faithful))
+    assert named.threshold_ == plain.threshold_
+    assert named.classes_.tolist() == [faithful, hallucinated]
+    order = pd.Categorical.from_codes(1 - LABELS, [str(hallucinated), str(faithful)])
+    if isinstance(faithful, str):
+        told = ConformalThresholdClassifier(0.1).fit(SCORES, pd.Series(order))
+        assert told.threshold_ == plain.threshold_
+
+
+def test_the_name_of_a_series_says_what_its_labels_mean() -> None:
+    plain = ConformalThresholdClassifier(0.1).fit(SCORES, LABELS)
+    for labels in (1 - LABELS, LABELS == 0):
+        named = pd.Series(labels, name="is_faithful")
+        assert ConformalThresholdClassifier(0.1).fit(SCORES, named).threshold_ == plain.threshold_
+    with pytest.raises(InputError, match="thumbs_up: which of 0 and 1"):
+        ConformalThresholdClassifier(0.1).fit(SCORES, pd.Series(LABELS, name="thumbs_up"))
+
+
 def test_with_too_few_answers_it_fails_or_flags_everything_as_told() -> None:
     few = SCORES[:5], LABELS[:5]
     with pytest.raises(TooFewExamplesError, match="at least 19"):
@@ -160,7 +196,12 @@ def test_with_too_few_answers_it_fails_or_flags_everything_as_told() -> None:
         ({"higher": "x"}, SCORES, LABELS, "higher must be one of"),
         ({}, np.stack([SCORES, SCORES], axis=1), LABELS, "one score per answer"),
         ({}, SCORES, np.zeros(300), "hallucinated"),
-        ({}, SCORES, np.where(LABELS == 1, "hallucinated", "ok"), "the last in order would count"),
+        (
+            {},
+            SCORES,
+            np.where(LABELS == 1, "hallucinated", "ok"),
+            "which of 'hallucinated' and 'ok'",
+        ),
         ({}, SCORES, np.arange(300) % 3, "Only binary classification"),
         ({}, np.where(SCORES > 3, np.inf, SCORES), LABELS, "infinity"),
     ],

@@ -1,5 +1,6 @@
 """ConformalThresholdClassifier for arrays."""
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -9,9 +10,12 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from calibrail.conformal import fit_rule
+from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
 from calibrail.data.values import native
 from calibrail.errors import InputError
+from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
 
@@ -91,7 +95,9 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         X : array-like of float, shape (n,) or (n, 1)
             Scores; NaN where undefined.
         y : array-like, shape (n,)
-            1 = hallucinated, 0 = faithful. Of two other labels the last in order is hallucinated.
+            1 = hallucinated, 0 = faithful (of two other numbers the larger is hallucinated); or
+            words of which one says each, such as ``FAIL`` and ``PASS``. A series whose name says
+            what 1 means, such as ``is_faithful``, is read by it.
         groups : array-like, shape (n,), optional
             What answers share (a question, a source). Each counts once, since answers are alike
             within one; ``paper`` takes none. Answers with None or NaN stand alone.
@@ -111,9 +117,11 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             self.allow_flag_all,
             clustered=groups is not None,
         )
+        name = str(getattr(y, "name", None) or "y")
+        name = name if is_turned(name) else "y"
         checked, y = validate_data(self, _as_column(X), y, **_CHECKS)
         scores = self._one_column(checked)
-        self.classes_, labels = _encoded(y)
+        self.classes_, labels = _encoded(y, name)
         clusters = None
         if groups is not None:
             check_consistent_length(scores, groups)
@@ -204,8 +212,8 @@ def _numbered(groups: Any) -> NDArray[np.int64]:
         ) from error
 
 
-def _encoded(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int8]]:
-    """Return both labels, and 1 = hallucinated, 0 = faithful for each answer."""
+def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:
+    """Return both labels, faithful first, and 1 = hallucinated, 0 = faithful for each answer."""
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind != "binary":
@@ -213,15 +221,22 @@ def _encoded(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int8]]:
             f"Only binary classification is supported. The type of the target is {kind}."
         )
     classes, labels = np.unique(np.asarray(y), return_inverse=True)
-    if len(classes) == 1 and classes[0] == 1:
+    reader = LabelReader(ReadOptions(), name)
+    means: Sequence[int | None] = [reader.of_one(value) for value in classes.tolist()]
+    if classes.dtype.kind in "iuf" and reader.named is None and not {0, 1} >= {*classes.tolist()}:
+        # As scikit-learn has it, of two other numbers the larger one is the positive class.
+        means = (FAITHFUL, HALLUCINATED)[-len(classes) :]
+    if len(classes) == 1 and means[0] == HALLUCINATED and classes[0] == 1:
         return np.array([0, 1]), np.ones(len(labels), dtype=np.int8)
     if len(classes) == 1:
         raise InputError(
             f"y must hold hallucinated answers (1); got one class alone, {classes[0]!r}"
         )
-    if classes[0] == "hallucinated" or classes[1] == "faithful":
+    if set(means) != {FAITHFUL, HALLUCINATED}:
+        one, other = classes.tolist()
         raise InputError(
-            f"y: of {classes[0]!r} and {classes[1]!r} the last in order would count as "
-            "hallucinated; give 1 = hallucinated and 0 = faithful"
+            f"{name}: which of {one!r} and {other!r} means hallucinated? Their words do not say; "
+            f"give 1 = hallucinated and 0 = faithful, e.g. np.asarray(y) == {other!r} if that is it"
         )
-    return classes, labels.astype(np.int8)
+    classes = classes if means[0] == FAITHFUL else classes[::-1]
+    return classes, np.asarray(means, dtype=np.int8)[labels]

@@ -6,6 +6,8 @@ import csv
 import json
 import math
 import tempfile
+import unicodedata
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -105,6 +107,141 @@ def test_every_source_gives_the_same_answers(rows: Rows) -> None:
                 strict=True,
             )
         ] == [item[:4] for item in expected]
+
+
+ROW = {
+    "id": "a",
+    "question": "Where is the caf\u00e9?",
+    "contexts": ["The caf\u00e9 is in Rome. It's big.", "Rome \u2014 a city", "It is old."],
+    "response": "In \u201cRome\u201d.",
+    "label": 1,
+}
+
+RESPELT: dict[str, Callable[[str], str]] = {
+    "ends of lines": lambda text: f"{text}\r\n",
+    "a space around": lambda text: f" {text} ",
+    "decomposed characters": lambda text: unicodedata.normalize("NFD", text),
+    "spaces that do not break": lambda text: text.replace(" ", "\u00a0"),
+    "two spaces": lambda text: text.replace(" ", "  "),
+    "letter case": str.upper,
+    "straight quotation marks and dashes": lambda text: text.translate(
+        {0x201C: '"', 0x201D: '"', 0x2014: "-"}
+    ),
+    "a typographic apostrophe": lambda text: text.replace("'", "\u2019"),
+    "a byte order mark": lambda text: f"\ufeff{text}",
+    "a soft hyphen": lambda text: text.replace("Rome", "Ro\u00adme"),
+}
+
+REARRANGED: dict[str, Callable[[list[str]], Any]] = {
+    "another order": lambda chunks: chunks[::-1],
+    "a chunk twice": lambda chunks: [*chunks, chunks[0]],
+    "lines": "\n".join,
+    "paragraphs": "\r\n\r\n".join,
+    "JSON in a text": json.dumps,
+    "Python in a text": repr,
+    "objects": lambda chunks: [{"text": chunk} for chunk in chunks],
+    "sentences": lambda chunks: [" ".join(chunks[::2]), chunks[1]],
+}
+
+
+def respelt(row: dict[str, Any], how: str) -> dict[str, Any]:
+    """Return a row with the same content in another spelling."""
+    if how in REARRANGED:
+        return {**row, "contexts": REARRANGED[how](row["contexts"])}
+    spell = RESPELT[how]
+    texts = {name: spell(row[name]) for name in ("question", "response")}
+    return {**row, **texts, "contexts": [spell(chunk) for chunk in row["contexts"]]}
+
+
+@pytest.mark.parametrize("how", [*RESPELT, *REARRANGED])
+def test_the_same_content_is_the_same_answer_however_it_is_spelt(how: str) -> None:
+    row = respelt(ROW, how)
+    one, other = read([ROW, {**row, "id": "b"}])
+    assert one.digest() == other.digest()
+    # What a score is given to read stays as it is; the same row again is dropped.
+    if isinstance(row["contexts"], list) and isinstance(row["contexts"][0], str):
+        assert other.contexts == tuple(row["contexts"])
+    reading = read([ROW, row], distinct=True)
+    assert len(list(reading)) == 1 and reading.reasons == {("id", "duplicate"): 1}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("response", "In Rome."),
+        ("response", "In \u201cRome\u201d; in Rome."),
+        ("response", "In \u201cRome\u201d?"),
+        ("question", "Where is the old caf\u00e9?"),
+        (
+            "contexts",
+            ["The caf\u00e9 is in Rome. It's big.", "Rome \u2014 a city", "It is not old."],
+        ),
+        ("contexts", []),
+    ],
+)
+def test_other_content_is_another_answer(field: str, value: Any) -> None:
+    one, other = read([ROW, {**ROW, "id": "b", field: value}], require=())
+    assert one.digest() != other.digest()
+
+
+def test_earlier_versions_knew_answers_by_these_digests() -> None:
+    plain = Example("Who?", ("Two.", "One."), "Ada.", id="1")
+    spelt = Example("Who?", ("Two.", "One. "), "Ada.\n", id="1")
+    assert spelt.digest("spelt") == "c58d31ff194d6686"
+    assert plain.digest("plain") == spelt.digest("plain") == "cf35a6c90b77e142"
+    assert plain.digest() == spelt.digest() != "cf35a6c90b77e142"
+    part = Example("q", response="r", before="b")
+    assert part.digest("plain") == part.digest("spelt") == "6d2e618199e3ccbf"
+    assert {Example(id=id).digest() for id in ("7", "7.0", " 7 ")} == {"44450993ae46c678"}
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Rows:
+    """Return answers of which several may have one id."""
+    names, chunks = st.integers(0, 3), st.lists(TEXT, min_size=1, max_size=3)
+    fields = {"id": names, "question": TEXT, "contexts": chunks, "response": TEXT}
+    row = st.fixed_dictionaries({**fields, "label": st.integers(0, 1)})
+    return draw(st.lists(row, min_size=1, max_size=8))
+
+
+@settings(max_examples=15, deadline=None)
+@given(answers(), st.randoms(use_true_random=False))
+def test_several_answers_of_one_id_are_told_apart_by_content(rows: Rows, random: Any) -> None:
+    def known(source: Any) -> list[tuple[Any, ...]]:
+        return sorted((e.id, e.group or "", e.digest()) for e in read(source, distinct=True))
+
+    expected = known(rows)
+    assert len({id for id, _, _ in expected}) == len(expected)
+    assert {id.partition("/")[0] for id, _, _ in expected} == {str(row["id"]) for row in rows}
+    assert all(group == id.partition("/")[0] * ("/" in id) for id, group, _ in expected)
+    shuffled = random.sample(rows, len(rows))
+    frame = pd.DataFrame(shuffled).astype({"id": float})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        frame.to_csv(folder / "a.csv", index=False)
+        frame.to_parquet(folder / "a.parquet")
+        frame.to_json(folder / "a.json", orient="records")
+        written = [folder / f"a.{kind}" for kind in ("csv", "parquet", "json")]
+        sources = [*written, frame, pa.Table.from_pandas(frame)]
+        for source in (*sources, [Example(**{**row, "id": str(row["id"])}) for row in shuffled]):
+            assert known(source) == expected, type(source)
+
+
+SCORES = [{"id": f"q{i // 2}", "model": "ab"[i % 2], "score": i % 3, "label": 1} for i in range(6)]
+
+
+def test_scores_of_one_id_are_told_apart_by_their_rows(tmp_path: Path) -> None:
+    frame = pd.DataFrame(SCORES[::-1])
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    made = [
+        sorted(
+            (e.id, e.group, e.digest()) for e in read(source, require=(), keep=keep, distinct=True)
+        )
+        for source in (SCORES, frame, tmp_path / "a.parquet", tmp_path / "a.csv")
+        for keep in (("score",), ("model", "score"))
+    ]
+    assert len(made[0]) == 6 and all(item == made[0] for item in made)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from calibrail.data import read
 from calibrail.data.aliases import PRESETS
 from calibrail.data.columns import resolve_columns
 from calibrail.errors import DataError, InputError
-from tests.rows import Write
+from tests.rows import Write, good
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -39,8 +39,8 @@ def test_mapping_overrides_single_fields(write: Write) -> None:
 
 def test_what_cannot_be_guessed_is_named_alone_with_the_columns(write: Write) -> None:
     said = r"cannot tell which columns hold question, contexts \(found: response in 'answer'\)"
-    with pytest.raises(DataError, match=rf"{said}\. Columns seen: prompt, answer\..*ragas"):
-        read(write({"prompt": "q", "answer": "r"}))
+    with pytest.raises(DataError, match=rf"{said}\. Columns seen: ask, answer\..*ragas"):
+        read(write({"ask": "q", "answer": "r"}))
     said = r"cannot tell which column holds response \(found: question in 'q', contexts in 'doc'\)"
     with pytest.raises(DataError, match=said):
         read(write({"q": "q", "doc": "c", "mine": "r"}), mapping={"question": "q"})
@@ -109,3 +109,23 @@ def test_the_same_name_in_two_objects_is_not_chosen_between(write: Write) -> Non
     row = {"input": {"context": "c"}, "output": {"context": "d", "text": "r"}, "label": 1}
     with pytest.raises(DataError, match="cannot tell which column holds contexts"):
         read(write(row), require=("contexts",))
+
+
+@pytest.mark.parametrize(
+    "name", ["prediction", "Predicted Answer", "llm_response", "model_response"]
+)
+def test_an_answer_beside_a_prediction_is_not_taken_in_silence(name: str) -> None:
+    rows = [
+        good(id=i, response=..., answer="the right one", **{name: "Rome, said it"}) for i in (1, 2)
+    ]
+    with pytest.raises(DataError, match=f"response may be in '{name}', beside which 'answer' may"):
+        list(read(rows))
+    for column in (name, "answer"):
+        read_as = [e.response for e in read(rows, mapping={"response": column})]
+        assert read_as == [rows[0][column]] * 2
+    # What a detector predicted is no answer, and a response is one whatever stands beside it.
+    for value in (1, 0.3, "0.3", "faithful", "yes", None):
+        judged = [{**row, name: value} for row in rows]
+        assert [e.response for e in read(judged)] == ["the right one"] * 2
+    beside = [{**row, "response": "what was said"} for row in rows]
+    assert [e.response for e in read(beside)] == ["what was said"] * 2

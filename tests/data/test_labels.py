@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from calibrail.data import read
-from calibrail.data.labels import LabelReader, TieError, parse_label
+from calibrail.data.labels import LabelReader, TieError, label_key, parse_label
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from tests.rows import Write, good
@@ -57,6 +59,11 @@ def test_the_zero_below_zero_of_floating_point_numbers_is_zero(
         ("no hallucination", "hallucination"),
         ("accurate", "major_inaccurate"),
         ("attributable", "Not attributable"),
+        ("Not hallucinated.", "Contains hallucination"),
+        ("The answer is faithful", "isn't faithful"),
+        ("hallucination-free", "factual error"),
+        ("fully supported", "not fully supported"),
+        ("no factual inconsistencies", "fabricated"),
     ],
 )
 def test_words_of_one_meaning(faithful: str, hallucinated: str) -> None:
@@ -64,7 +71,19 @@ def test_words_of_one_meaning(faithful: str, hallucinated: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["yes", "no", "positive", "neutral", "Benign", "unknown", "-1", -1, 0.5, 2, "01", ""]
+    "value",
+    [
+        *["yes", "no", "positive", "neutral", "Benign", "unknown", "-1", -1, 0.5, 2, "01", ""],
+        *["partially supported", "mostly correct", "faithful or not", "hallucinated? no", "error"],
+        *[
+            "not enough info",
+            "faithful to style",
+            "not completely fabricated",
+            "hallucinated: 0",
+            "No, faithful",
+            "no - correct",
+        ],
+    ],
 )
 def test_words_of_no_one_meaning(value: object) -> None:
     assert parse_label(value) is None
@@ -91,11 +110,66 @@ def test_a_column_that_is_named_after_faithfulness_is_read_the_other_way(
     assert labels(write, values, column, positive=values[0]) == [1, 0]
 
 
-@pytest.mark.parametrize(
-    "column", ["factual_errors", "n_consistent", "unsure", "faithful_to_style"]
-)
-def test_a_name_that_only_resembles_one_says_nothing(write: Write, column: str) -> None:
-    assert labels(write, [1, 0], column) == [1, 0]
+EITHER = """
+n_consistent unsure faithful_to_style thumbs_up partially_supported faithful_or_not helpful
+any_supported quality
+"""
+
+
+@pytest.mark.parametrize("column", EITHER.split())
+def test_a_name_that_may_mean_either_is_asked_about(write: Write, column: str) -> None:
+    for values in ([1, 0], [True, False], ["yes", "no"]):
+        with pytest.raises(DataError, match="can mean either class: positive="):
+            labels(write, values, column)
+        assert labels(write, values, column, positive=values[1]) == [0, 1]
+        named = label_key(values[0])
+        assert labels(write, values, column, label_map={named: 1, label_key(values[1]): 0}) == [
+            1,
+            0,
+        ]
+    assert labels(write, ["faithful", "hallucinated"], column) == [0, 1]
+
+
+def test_true_under_a_name_of_nothing_is_asked_about_and_1_is_the_convention(write: Write) -> None:
+    assert labels(write, [1, 0], "reply_7") == [1, 0]
+    with pytest.raises(DataError, match="True in a column 'reply_7' can mean either class"):
+        labels(write, [True, False], "reply_7")
+    for column in ("label", "y_true", "human_2", "gold", "annotator1.label", "flagged"):
+        assert labels(write, [True, False, 1], column) == [1, 0, 1]
+
+
+FAITHFUL = """
+no_hallucination not_hallucinated hallucination_free fully_supported passed is_valid truthful
+correct grounded verified error_free NoHallucination isFaithful nothallucinated without_errors
+is_true all_claims_supported faithfulness_check_passed contains_no_hallucination not_unfaithful
+is_ok approved factually_correct supported_by_the_context faithful.value eval.passed.score
+free_of_hallucinations no_factual_errors
+"""
+HALLUCINATED = """
+is_not_faithful unfaithful error incorrect isUnfaithful not_supported contains_errors factual_error
+not_grounded is_not_true has_hallucinations not_fully_supported hallucination_gpt4 nonfactual
+failed_faithfulness_check un_supported ungrounded_claims faithfulness_violation invalid fabricated
+hallucination.score
+"""
+
+
+@pytest.mark.parametrize("kind", ["rows", "csv"])
+def test_the_name_of_a_column_says_what_true_means(write: Write, tmp_path: Path, kind: str) -> None:
+    names = {**dict.fromkeys(FAITHFUL.split(), 0), **dict.fromkeys(HALLUCINATED.split(), 1)}
+    for name, meaning in names.items():
+        for yes, no in ((1, 0), (True, False), ("yes", "no"), ("1.0", "0")):
+            reader = LabelReader(ReadOptions(), name)
+            assert (name, reader(yes), reader(no)) == (name, meaning, 1 - meaning)
+            assert reader([yes, yes, no]) == meaning and reader({str(no): 2}) == 1 - meaning
+            # What values say by themselves needs no name.
+            assert (reader("PASS"), reader("not grounded")) == (0, 1)
+    # Doctor, the frames of Python and the columns of scores read as `read` does.
+    rows = [good(id=i, label=..., no_hallucination=i % 2 == 0) for i in range(4)]
+    source: Any = rows if kind == "rows" else tmp_path / "rows.csv"
+    if kind == "csv":
+        pandas.DataFrame(rows).to_csv(source, index=False)
+    read_as = [e.label for e in read(source, label_column="no_hallucination", require=())]
+    assert read_as == [0, 1, 0, 1]
 
 
 def test_a_map_says_what_values_mean_and_the_others_are_set_aside(write: Write) -> None:
@@ -167,3 +241,163 @@ def test_votes_are_counted() -> None:
     assert words({"hallucinated": 10**12, "faithful": 0}) == 1
     assert [words({"hallucinated": 0.5}), words({"hallucinated": -1}), words({})] == [None] * 3
     assert words({"hallucinated": float("nan")}) is None
+
+
+MISSING = ["nan", "NaN", "null", "N/A", "n.a.", "-", "?", " ", "<NA>", None, float("nan")]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_spellings_of_missing_are_no_class_for_anybody(tmp_path: Path, kind: str) -> None:
+    values = ["hallucinated", "faithful", *MISSING, "none", "unsure"]
+    rows = pandas.DataFrame([good(id=i, label=value) for i, value in enumerate(values)])
+    path = tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        rows.to_csv(path, index=False, na_rep="nan")
+    else:
+        rows.to_json(path, orient="records", lines=True)
+    for how in (
+        {},
+        {"positive": "hallucinated"},
+        {"label_map": {"hallucinated": 1, "faithful": 0}},
+    ):
+        reading = read(path, **how)  # type: ignore[arg-type]
+        assert [example.label for example in reading] == [1, 0]
+        assert reading.reasons == {("label", "missing"): 11, ("label", "not 0 or 1"): 2}
+    # Who says that one is a class is believed.
+    assert LabelReader(ReadOptions(label_map={"-": 1, "+": 0}), "label")("-") == 1
+    with pytest.raises(InputError, match=r"'-' stands for no label.*label_map=\{'-': 1"):
+        LabelReader(ReadOptions(positive="-"), "label")
+
+
+@pytest.mark.parametrize(
+    ("positive", "faithful", "unread"),
+    [
+        ("hallucinated", ["faithful", "PASS", "clean"], ["FAIL", "not supported", "wrong"]),
+        ("FAIL", ["PASS", "skipped"], ["hallucinated", "unknown", "none"]),
+        ("pass", ["FAIL", "fail"], ["correct", "faithful"]),
+        ("intrinsic", ["extrinsic", "faithful"], ["hallucinated"]),
+        ("0", ["1", True, 1.0, "yes"], ["no"]),
+        (True, [0, "0", False, "no"], ["yes"]),
+    ],
+)
+def test_what_means_the_same_as_the_positive_value_is_not_its_opposite(
+    positive: Any, faithful: list[Any], unread: list[Any]
+) -> None:
+    reader = LabelReader(ReadOptions(positive=positive), "label")
+    assert reader(positive) == 1
+    assert [reader(value) for value in faithful] == [0] * len(faithful)
+    assert [reader(value) for value in unread] == [None] * len(unread)
+
+
+def test_a_positive_value_beside_its_like_is_refused_with_a_map(write: Write) -> None:
+    rows = [good(id=i, label=["hallucinated", "faithful", "FAIL"][i % 3]) for i in range(30)]
+    with pytest.raises(DataError, match=r"holds fail \(10\), beside .*label_map=.*'fail': '\?'"):
+        list(read(write(*rows), positive="hallucinated"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"label": 1, "Label": 0},
+            r"label may be in any of the columns label, Label.*label_column=",
+        ),
+        ({"LABEL": 1, "Label": 1}, "label may be in any of the columns (LABEL|Label)"),
+        ({"label": 1, "hallucinated": "no"}, "'label' says hallucinated, and 'hallucinated' holds"),
+        ({"label": "FAIL", "is_faithful": True}, "'label' and 'is_faithful' contradict each other"),
+        ({"label": 0, "labels": 1}, "'label' and 'labels' contradict"),
+        ({"label": 1, "no_hallucination": True}, "'label' and 'no_hallucination' contradict"),
+        ({"label": 1, "meta": {"unfaithful": 0}}, "'label' and 'meta.unfaithful' contradict"),
+        ({"hallucinated": 1, "not_faithful": 0}, "'hallucinated' and 'not_faithful' contradict"),
+    ],
+)
+def test_two_columns_that_say_what_the_label_is(columns: dict[str, Any], message: str) -> None:
+    first, second = columns
+    for names in ((first, second), (second, first)):
+        # Wherever they begin to contradict each other, and in whatever order they stand.
+        rows = [
+            good(id=i, **{"label": ..., **{name: columns[name] for name in names}})
+            for i in range(160)
+        ]
+        for row in rows[:150]:
+            row[second] = {"unfaithful": None} if second == "meta" else None
+        with pytest.raises(DataError, match=message):
+            list(read(rows))
+        chosen = [e.label for e in read(rows, label_column=first)]
+        assert len(set(chosen)) == 1 and len(chosen) == 160
+
+
+def test_columns_that_agree_or_are_about_something_else_are_left_alone(write: Write) -> None:
+    more = {"hallucinated": "yes", "is_faithful": None, "judge_hallucinated": 0, "passed": True}
+    rows = [
+        good(id=0, label=1, **more),
+        good(id=1, label=0, hallucinated="no", adherence_score=0.31, labels=[1, 1], faithfulness=0),
+    ]
+    assert [example.label for example in read(write(*rows))] == [1, 0]
+    # What is asked for as a score is none, whatever it is called.
+    scored = [{**row, "hallucinated": 0} for row in rows]
+    assert [example.label for example in read(scored, keep=("hallucinated",))] == [1, 0]
+
+
+def test_an_object_that_says_two_things_under_one_name_is_set_aside(tmp_path: Path) -> None:
+    row = json.dumps(good(id=1, label=1))
+    lines = [
+        row[:-1] + ', "label": 0}',
+        row[:-1] + ', "label": 1}',
+        json.dumps(good(id=2, label=0)),
+    ]
+    (path := tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    reading = read(path)
+    assert [example.label for example in reading] == [1, 0]
+    assert reading.reasons == {("row", "an object that names 'label' twice, with two values"): 1}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "saved", "table", "votes", "struct"])
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["hallucinated", "faithful"], [1, 0]),
+        (["faithful", "hallucinated"], [0, 1]),
+        (["FAIL", "PASS"], [1, 0]),
+        (["contradiction", "entailment"], [1, 0]),
+        (["not_supported", "supported"], [1, 0]),
+        (["yes", "no"], None),
+        (["A", "B"], None),
+    ],
+)
+def test_classes_that_a_file_numbers_are_read_by_their_names(
+    tmp_path: Path, kind: str, names: list[str], expected: list[int] | None
+) -> None:
+    feature: Any = {"names": names, "_type": "ClassLabel"}
+    numbers: list[Any] = [0, 1, -1, None]
+    how: dict[str, Any] = {}
+    if kind == "votes":
+        feature = {"feature": feature, "_type": "Sequence"}
+        numbers = [[n, n, -1] for n in (0, 1)] + [[-1], None]
+    if kind == "struct":
+        feature, numbers = {"kind": feature}, [{"kind": n} for n in numbers]
+        how["label_column"] = "label.kind"
+    said = json.dumps({"info": {"features": {"label": feature}}})
+    rows = [good(id=i, label=number) for i, number in enumerate(numbers)]
+    table = pyarrow.Table.from_pylist(rows).replace_schema_metadata({"huggingface": said})
+    source: Any = tmp_path / "rows.parquet"
+    if kind in ("parquet", "votes", "struct"):
+        pyarrow.parquet.write_table(table, source)
+    elif kind == "table":
+        source = table
+    else:
+        (source := tmp_path / "saved").mkdir()
+        (source / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
+        with pyarrow.ipc.new_stream(source / "data.arrow", table.schema) as stream:
+            stream.write_table(table)
+    if expected is None:
+        got = "not 0 or 1" if kind == "votes" else rf"got '{names[0]}'.*(positive|label_map)="
+        with pytest.raises(DataError, match=got):
+            list(read(source, **how))
+        expected, how["positive"] = [1, 0], names[0]
+    reading = read(source, **how)
+    assert [example.label for example in reading] == expected
+    assert {value for value, _ in reading.columns.labels.seen} == set(names)
+    # Who knows the numbers may say what these mean.
+    how = {name: value for name, value in how.items() if name == "label_column"}
+    assert [example.label for example in read(source, positive=1, **how)] == [0, 1]

@@ -318,7 +318,7 @@ def test_rows_that_are_called_by_their_numbers_are_not_remembered(tmp_path: Path
 
 def test_numbers_of_rows_do_not_hide_ids_of_another_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("label,score\n0,1\n1,2\n", encoding="utf-8")
-    (tmp_path / "b.csv").write_text("id,label,score\na,0,1\na,1,2\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("id,label,score\na,0,1\na,0,1\n", encoding="utf-8")
     examples, reading = read_all([tmp_path / "a.csv", tmp_path / "b.csv"], require=())
     assert [example.id for example in examples] == ["a.csv:row-2", "a.csv:row-3", "a"]
     assert reading.reasons == {("id", "duplicate"): 1}

@@ -57,7 +57,7 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 def frozen(alpha: float = 0.2) -> Guardrail:
     """Return a guardrail on the column ``suspicion``, made from other answers."""
     rows = [
-        {**row, "id": f"c{i}", "response": f"Other text {i}, {row['response']}", "label": i % 2}
+        {**row, "id": f"c{i}", "response": f"Nothing is said of record {i}.", "label": i % 2}
         for i, row in enumerate(traces(200))
     ]
     for i, row in enumerate(rows):

@@ -124,7 +124,7 @@ def test_answers_that_set_the_threshold_are_passed_over(tmp_path: Path) -> None:
     rows = [{**row, "label": i % 2} for i, row in enumerate(traces(200))]
     run = calibrail.calibrate(rows, "column:column=suspicion,higher=hallucinated", alpha=0.2)
     guardrail = run.freeze()
-    fresh = [{**row, "response": f"New: {row['response']}"} for row in traces(100)]
+    fresh = [{**row, "response": f"Nobody says, {row['id']}."} for row in traces(100)]
     with calibrail.label(rows[:60] + fresh, tmp_path, guardrail=guardrail, max_fpr=0.3) as session:
         seen = session.plan.traces.n_seen_before
     known = set(guardrail.config.data.calibration_examples)

@@ -312,3 +312,39 @@ def test_a_threshold_that_is_named_in_part_is_refused(fields: Any, reason: str) 
 def test_a_guardrail_and_a_column_are_one_too_many(answers: Path, guardrail: Guardrail) -> None:
     with pytest.raises(InputError, match="not both"):
         agree(answers, **COLUMNS, guardrail=guardrail, **SCORES)
+
+
+@pytest.mark.parametrize(
+    ("judged", "how"),
+    [
+        (("faithful", "hallucinated"), {"positive": "yes"}),
+        (("no", "yes"), {"positive": "yes"}),
+        (("PASS", "FAIL"), {"label_map": {"yes": 1, "no": 0}}),
+        ((0, 1), {"positive": "yes"}),
+        (("grounded", "n/a"), {"positive": "yes"}),
+    ],
+)
+def test_what_people_meant_by_a_word_is_not_what_the_judge_means(
+    judged: tuple[Any, Any], how: dict[str, Any]
+) -> None:
+    rows = [
+        Example(id=str(i), columns={"human": ["no", "yes"][i % 2], "judge": judged[i % 2]})
+        for i in range(40)
+    ]
+    result = agree(rows, human="human", judge="judge", reading=ReadOptions(**how))
+    n_called = 0 if judged[1] == "n/a" else 20
+    assert result.counts.n_human == 40 and result.counts.n_judge == 20 + n_called
+    assert result.agreement.agreement.estimate == 1.0
+    itself = any("read by its own name and words" in warning for warning in result.warnings)
+    assert itself == (judged != ("no", "yes"))
+
+
+def test_the_name_of_the_judges_column_says_what_its_yes_means() -> None:
+    rows = [
+        Example(
+            id=str(i), columns={"bad": ["no", "yes"][i % 2], "judge_faithful": ["yes", "no"][i % 2]}
+        )
+        for i in range(40)
+    ]
+    result = agree(rows, human="bad", judge="judge_faithful", reading=ReadOptions(positive="yes"))
+    assert result.agreement.agreement.estimate == 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrail
+from calibrail import read
 from calibrail.data import Example
 from calibrail.guardrail import Guardrail
-from calibrail.pipelines.calibration_overlap import KnownBy
+from calibrail.pipelines import data_reuse
+from calibrail.pipelines.calibration_overlap import Fresh, KnownBy
 from calibrail.pipelines.certify_labels import Certification
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
@@ -233,7 +236,7 @@ def test_the_command_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0 and "because --fresh says so" in " ".join(done.stdout.split())
 
 
-def test_a_row_without_a_name_takes_a_byte_and_those_alike_are_counted() -> None:
+def test_a_row_without_a_name_takes_few_bytes_and_those_alike_are_counted() -> None:
     known, n = KnownBy(), 10_000
     contents = [i // 2 if i < 30 else i for i in range(n)]
 
@@ -241,11 +244,119 @@ def test_a_row_without_a_name_takes_a_byte_and_those_alike_are_counted() -> None
         for i in contents:
             known.add(Example(id=f"row-{i}", label=0, content=str(i)))
 
-    assert peak_bytes(add) < 5 * n
-    assert known.counts(np.array(contents, np.uint64)) == {
+    assert peak_bytes(add) < 20 * n
+    assert known.counts() == {
         "texts": 0,
         "id": 0,
         "content": n,
         "nothing": 0,
         "alike": 30,
     }
+
+
+def textual(n: int = 60) -> Rows:
+    """Return answers with texts, of which every second one is hallucinated."""
+    rng = np.random.default_rng(4)
+    words = [f"{name}{i}" for i in range(40) for name in ("caf\u00e9", "river", "\u201cdoor\u201d")]
+
+    def text() -> str:
+        return f"{' '.join(rng.choice(words, 9))}."
+
+    rows: Rows = []
+    for i in range(n):
+        contexts = [text(), f"{text()} {text()}", text()]
+        response = text() if i % 2 else contexts[0]
+        row = {"id": i, "group": i // 2, "question": text(), "contexts": contexts}
+        rows.append({**row, "response": response, "label": i % 2})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def of_texts() -> Guardrail:
+    return calibrail.calibrate(textual(), "rouge_l", alpha=0.2, baselines=False).freeze()
+
+
+def each_text(spell: Callable[[str], str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return what spells all texts of a row."""
+
+    def respelt(row: dict[str, Any]) -> dict[str, Any]:
+        texts = {name: spell(row[name]) for name in ("question", "response")}
+        return {**row, **texts, "contexts": [spell(chunk) for chunk in row["contexts"]]}
+
+    return respelt
+
+
+#: What happens to rows between two programs: first what leaves the content as it is.
+EXACT: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "as they were": dict,
+    "a merge": lambda row: {**row, "id": float(row["id"]), "group": float(row["group"])},
+    "other ids": lambda row: {**row, "id": f"x{row['id']}"},
+    "lines of Windows": each_text(lambda text: f"{text}\r\n"),
+    "decomposed": each_text(lambda text: unicodedata.normalize("NFD", text)),
+    "joined": lambda row: {**row, "contexts": "\n".join(row["contexts"])},
+    "ordered": lambda row: {**row, "contexts": sorted(row["contexts"])},
+    "as text": lambda row: {**row, "contexts": json.dumps(row["contexts"])},
+    "entities": each_text(lambda text: text.replace("\u00e9", "&eacute;")),
+    "straight": each_text(lambda text: text.replace("\u201c", '"').replace("\u201d", '"')),
+}
+NEARLY: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "numbered": lambda row: {
+        **row,
+        "contexts": [f"[{i}] {chunk}" for i, chunk in enumerate(row["contexts"])],
+    },
+    "wrapped": each_text(lambda text: text.replace(" ", "\n", 3)),
+    "a word more": lambda row: {**row, "response": f"{row['response'][:-1]} indeed."},
+}
+
+
+@pytest.mark.parametrize("how", [*EXACT, *NEARLY])
+def test_answers_that_set_the_threshold_are_known_in_another_spelling(
+    of_texts: Guardrail, how: str
+) -> None:
+    rows = list(map((EXACT | NEARLY)[how], textual()))
+    n, seen = len(of_texts.config.data.calibration_examples), Fresh(of_texts)
+    fresh = list(seen.admitted(read(rows[::-1])))
+    assert n > 10 and seen.n_seen_before == n == len(rows) - len(fresh)
+    assert seen.n_near_copies == n * (how in NEARLY)
+    assert seen.freshness(None) == "calibration data"
+    # One by one, as a service asks.
+    alone = Fresh(of_texts)
+    assert sum(map(alone.admits, read(rows))) == len(fresh)
+
+
+def test_other_answers_to_the_same_questions_are_new(of_texts: Guardrail) -> None:
+    rows = [{**row, "response": f"Nothing is known of {row['id']}."} for row in textual()]
+    seen = Fresh(of_texts)
+    assert len(list(seen.admitted(read(rows)))) == 60 and seen.freshness(None) == "new"
+
+
+def test_guardrails_and_looks_of_earlier_versions_know_their_answers(of_texts: Guardrail) -> None:
+    # They held digests of texts as these were spelt, and no sketches.
+    content = of_texts.config.model_dump(by_alias=True)
+    known = set(content["data"]["calibration_examples"])
+    spelt = {item.digest(): item.digest("spelt") for item in read(textual())}
+    content["data"]["calibration_examples"] = sorted(spelt[digest] for digest in known)
+    content["data"].pop("sketches")
+    older = Guardrail(type(of_texts.config).model_validate(content), of_texts.score)
+    assert b"sketches" not in older.config.to_bytes()
+    for how in ("as they were", "a merge", "lines of Windows", "decomposed"):
+        seen = Fresh(older)
+        rows = list(map(EXACT[how], textual()))
+        assert len(list(seen.admitted(read(rows)))) == 60 - len(known)
+
+    def look(rows: Rows) -> data_reuse.DataUse:
+        looked = data_reuse.TestSetFingerprint()
+        for item in read(rows):
+            looked.add(item, 0.5)
+        return looked.look(assumed=False)
+
+    now = look(textual())
+    names = ("answers", "answers_split")
+    then = data_reuse.DataUse.from_dict({k: v for k, v in now.to_dict().items() if k not in names})
+    assert (
+        now.same(then) and then.same(now) and data_reuse.overlapping_uses(now, [then])[0][1] == 1.0
+    )
+    again = look(list(map(EXACT["ordered"], map(EXACT["lines of Windows"], textual()))))
+    assert again.content != now.content and again.same(now)
+    half = look(list(map(EXACT["joined"], textual()[:30])))
+    assert data_reuse.overlapping_uses(half, [now])[0][1] == 1.0

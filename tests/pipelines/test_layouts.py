@@ -119,7 +119,11 @@ def test_inverted_labels_are_suspected_aloud_and_never_turned(
     (finding,) = [f for f in diagnosis.warnings if f.code == "labels_look_inverted"]
     assert f"--positive {faithful} reads them the other way round" in finding.message
     assert "Nothing was turned around" in finding.message
-    found = run(next_step(diagnosis))
+    # Two ways on, and the documentation of the data chooses: never these scores.
+    as_read, turned = document(diagnosis.to_dict()).steps_and_commands()
+    assert "documentation" in as_read[0] and "--positive" not in as_read[1]
+    assert as_read[1].startswith("calibrail calibrate")
+    found = run(turned[1])
     assert found["inverted"] is None
     assert found["n_hallucinated"] == diagnosis.n_faithful
 

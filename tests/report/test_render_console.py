@@ -140,13 +140,17 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
         "scores": [{"name": "sgi", "requires": ["response"], "n": 1000}],
         "numeric_columns": [
             {"name": name, "n": 9, "missing": 3, "distinct": 9, "auroc": area, "tells_label": leaks}
-            for name, area, leaks in (("dae", 0.2, False), ("grade", 1.0, True))
+            | {"higher": "faithful" if name == "factual_dae" else None}
+            for name, area, leaks in (("factual_dae", 0.2, False), ("grade", 1.0, True))
         ],
         "inputs": ["x.jsonl"],
         "reading": {"options": ["--positive", "no"], "labels": None, "turned": []},
         "layout": [],
         "suggested": [],
         "inverted": None,
+        "answers": [],
+        "because": "",
+        "unread": [],
         "warnings": [{"code": "length_separates", "message": "length alone separates"}],
     }
     text = words(shown(doctor.document, value))
@@ -154,7 +158,7 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
         "400 hallucinated, 600 faithful",
         "1 x label: not 0 or 1",
         "too few",
-        "AUROC 0.800 with --higher faithful",
+        "AUROC 0.800 with --higher faithful, as its name says",
         "length alone separates",
         "calibrail calibrate x.jsonl --positive no --score sgi",
     ):
@@ -165,8 +169,13 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
     # A column that was made from the label is never what to calibrate next.
     assert "Column grade no detector's score: AUROC 1, probably made from the label" in text
     columns_alone = words(shown(doctor.document, {**value, "scores": []}))
-    assert "--score-column dae --higher faithful" in columns_alone
+    assert "--score-column factual_dae --higher faithful" in columns_alone
     assert "--score-column grade" not in columns_alone
+    unnamed = [{**value["numeric_columns"][0], "name": "dae", "higher": None}]
+    both = words(shown(doctor.document, {**value, "scores": [], "numeric_columns": unnamed}))
+    for part in ("circular", "(AUROC 0.200)", "--higher hallucinated", "(AUROC 0.800)"):
+        assert part in both
+    assert both.count("calibrail calibrate x.jsonl --positive no --score-column dae") == 2
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

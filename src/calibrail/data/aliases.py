@@ -48,18 +48,19 @@ def aliases_of(
 
     >>> aliases_of("response", ["doc", "summary"]), aliases_of("contexts", ["doc", "article"])
     (['summary'], ['doc'])
-    >>> aliases_of("response", ["answer", "summary"])
-    ['answer', 'summary']
+    >>> aliases_of("response", ["answer", "summary"]), aliases_of("label", ["label", "Label"])
+    (['answer', 'summary'], ['label', 'Label'])
     """
-    by_lower = {
-        nested.get(column, column).strip().lower().replace(" ", "_"): column for column in columns
-    }
+    by_lower: dict[str, list[str]] = {}
+    for column in dict.fromkeys(columns):
+        name = nested.get(column, column).strip().lower().replace(" ", "_")
+        by_lower.setdefault(name, []).append(column)
     for tier in NAMES["fields"][field]:
-        if found := [by_lower[name] for name in tier.split() if name in by_lower]:
+        if found := [column for name in tier.split() for column in by_lower.get(name, ())]:
             return found
     for together in NAMES["together"]:
         if field in together["stands_for"] and {*together["names"].split()} <= by_lower.keys():
-            return [by_lower[together["stands_for"][field]]]
+            return by_lower[together["stands_for"][field]]
     return []
 
 

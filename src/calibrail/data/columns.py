@@ -1,5 +1,6 @@
 """Column resolution: texts, labels, spans."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,12 +17,30 @@ from calibrail.data.aliases import (
     tools_named,
 )
 from calibrail.data.example import FIELDS, TEXT_FIELDS
-from calibrail.data.labels import LabelReader, beside_labels, is_of_truth, meaning_of_one
+from calibrail.data.labels import (
+    LabelReader,
+    beside_labels,
+    is_of_truth,
+    is_plain_name,
+    label_key,
+    meaning_of_one,
+    side_of,
+)
+from calibrail.data.row_types import SourceRow
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked
 from calibrail.data.traces._tool_export import ANNOTATION, SCORE
-from calibrail.data.values import ABSENT, nested_names, number_in, parse_cell, value_at
+from calibrail.data.values import (
+    ABSENT,
+    chunks_of,
+    column_value,
+    nested_names,
+    number_in,
+    parse_cell,
+    text_of,
+    value_at,
+)
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import cli_or_python, spell_option
@@ -193,7 +212,41 @@ def label_columns_of(
         marked = (reading.mapping or {}).get("spans")
         spans = [marked] if marked in seen else aliases_of("spans", seen.names)
         found = [name for name in spans if name and any(map(looks_marked, seen.values(name)))]
+    if len(found) > 1 and needed:
+        raise DataError(
+            f"{source}: the label may be in any of the columns {listing(found)}; choose one with "
+            f"{spell_option(ReadOptions, 'label_column', found[0])}"
+        )
     return (found[0],) if len(found) == 1 else ("label",)
+
+
+def _rivals(
+    seen: Seen,
+    opened: Opened,
+    reading: ReadOptions,
+    label_columns: Sequence[str],
+    keep: Sequence[str],
+) -> tuple[LabelReader, ...]:
+    """Return what reads the other columns that a label's name says are labels, of single values.
+
+    None where the user chose a column, of scores, and of a tool's export, where a person's counts.
+    """
+    chosen = reading.label_column or (reading.mapping or {}).get("label")
+    if chosen or not opened.table or opened.export is not None or label_columns[0] not in seen:
+        return ()
+    inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
+    paths = dict.fromkeys((*seen.names, *inside))
+    readers = []
+    for name in paths:
+        own = name.rpartition(".")[2]
+        named = is_plain_name(own) or (own == name and aliases_of("label", (own,)))
+        if name in (*label_columns, *keep) or not named:
+            continue
+        reader = LabelReader(ReadOptions(), name, names=opened.class_names.get(name, ()))
+        held = [value for value in seen.values(name) if not reader.is_missing(value)]
+        if all(reader.of_one(value) is not None for value in held):
+            readers.append(reader)
+    return tuple(readers)
 
 
 def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str, ...]:
@@ -287,7 +340,7 @@ def mark_columns_of(
     found |= named
     if "sentences" in found and "sentence_labels" not in found:
         parallel = aliases_of("sentence_labels", names) or [
-            name for name in label_columns[:1] if _is_parallel(seen, name, found["sentences"])
+            name for name in label_columns[:1] if is_parallel(seen, name, found["sentences"])
         ]
         found |= {"sentence_labels": parallel[0]} if parallel else {}
     # Of JSON lines a later row can have a column that the first rows lack.
@@ -312,7 +365,7 @@ def _holds_sentences(value: object) -> bool:
     return bool(given_in(value, None))
 
 
-def _is_parallel(seen: Seen, name: str, sentences: str) -> bool:
+def is_parallel(seen: Seen, name: str, sentences: str) -> bool:
     """Say whether half of the rows or more list as many labels as sentences."""
     rows = [row for row in seen.rows[:_LOOKED_AT] if value_at(row, sentences) is not None]
     fitting = 0
@@ -351,6 +404,8 @@ class Needs:
         Whether a row whose id stood there before is of use, too.
     by_sentence : bool
         Whether marks are read; and, of labelled answers, whether every sentence needs a label.
+    distinct : bool
+        Whether several answers of one id get ids of their own, for which all are read first.
     any_length : bool
         Whether a column that is kept may list more or fewer numbers than an answer has sentences.
 
@@ -367,6 +422,7 @@ class Needs:
     expect: tuple[str, ...] = ()
     repeats: bool = False
     by_sentence: bool = False
+    distinct: bool = False
     any_length: bool = False
 
     def keeping(self, names: Collection[str], columns: "ColumnMapping") -> "Needs":
@@ -441,6 +497,11 @@ class ColumnMapping:
         Reads them, where they are needed.
     decimals : mapping of str to str
         Further columns whose texts are numbers that are parted by another mark than a point.
+    rivals : tuple of LabelReader
+        Read further columns that say what the label is, which may not contradict it.
+    template : str
+        A column by whose name a question may be in it, and that holds the contexts as well; or
+        nothing.
     """
 
     by_field: Mapping[str, str]
@@ -451,6 +512,13 @@ class ColumnMapping:
     marked: MarkColumns
     marks: MarkReader | None
     decimals: Mapping[str, str]
+    rivals: tuple[LabelReader, ...] = ()
+    template: str = ""
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether rows have answers: as a text, or spelt by their sentences."""
+        return not self.present.isdisjoint({"response", "sentences", "answer_id"})
 
     def named_as(self) -> list[str]:
         """Return the tools whose own names all text fields have, if they are all there."""
@@ -461,6 +529,26 @@ class ColumnMapping:
         if len(self.label_columns) == 1:
             return value_at(values, self.label_columns[0])
         return [value_at(values, column) for column in self.label_columns]
+
+    def require_agreement(self, label: int, row: SourceRow) -> None:
+        """Refuse a source in which another column of labels contradicts the one that is read.
+
+        Raises
+        ------
+        DataError
+            It says the other class.
+        """
+        for rival in self.rivals:
+            value = value_at(row.values, rival.column)
+            if rival.of_one(value) == 1 - label:
+                said = ("faithful", "hallucinated")
+                first, option = self.label_columns[0], partial(spell_option, ReadOptions)
+                raise DataError(
+                    f"{row.name}: the columns {first!r} and {rival.column!r} contradict each "
+                    f"other: {first!r} says {said[label]}, and {rival.column!r} holds "
+                    f"{rival.spelt(value)!r}, {said[1 - label]}. Choose one: "
+                    f"{option('label_column', first)} or {option('label_column', rival.column)}"
+                )
 
 
 def choose_columns(
@@ -500,6 +588,7 @@ def choose_columns(
     marked = mark_columns_of(seen, opened, reading, label_columns, by_sentence=needs.by_sentence)
     by_field = {field: field for field in FIELDS}
     listed: list[str] = []
+    template = ""
     # Answers to be checked need no marks, though a guardrail's own data had some.
     mapping = {
         field: column
@@ -538,6 +627,10 @@ def choose_columns(
             nested=nested,
         )
         by_field |= mapping
+        if "response" not in mapping and reading.preset is None:
+            _require_no_prediction(seen, by_field["response"], source)
+        if "question" not in mapping and _is_template(seen, by_field):
+            template, by_field["question"] = by_field["question"], "question"
     by_field |= {"label": ",".join(label_columns)} | named
     if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
@@ -567,9 +660,13 @@ def choose_columns(
     spans = len(label_columns) == 1 and (
         label_columns[0] == marked.spans or any(map(is_spans, seen.values(label_columns[0])))
     )
-    labels = LabelReader(reading, label_columns[0], spans)
+    numbered = [opened.class_names.get(name, ()) for name in label_columns]
+    if any(names != numbered[0] for names in numbered):
+        held = "; ".join(map(str, zip(label_columns, numbered, strict=True)))
+        raise DataError(f"{source}: the columns of labels number classes differently: {held}")
+    labels = LabelReader(reading, label_columns[0], spans, numbered[0])
     joins = marked.sentences is not None and "response" not in present
-    marks = _marks(seen, marked, labels, label_columns, reading, needs, needed=joins)
+    marks = _marks(seen, opened, marked, labels, label_columns, reading, needs, needed=joins)
     if marks is not None:
         by_field |= marked.by_field
         present |= {field for field, column in marked.by_field.items() if column in seen}
@@ -577,12 +674,63 @@ def choose_columns(
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
     decimals = decimal_marks(seen, reading, {*used, *label_columns, *marked.names})
+    rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
     kept = frozenset(present)
-    return ColumnMapping(by_field, kept, label_columns, labels, beside, marked, marks, decimals)
+    return ColumnMapping(
+        by_field,
+        kept,
+        label_columns,
+        labels,
+        beside,
+        marked,
+        marks,
+        decimals,
+        rivals,
+        template,
+    )
+
+
+def _require_no_prediction(seen: Seen, response: str, source: str) -> None:
+    """Refuse to take an ``answer``, which may be the right one, beside what a model answered."""
+    if response.strip().lower() not in NAMES["lists"]["right"].split():
+        return
+    for name in seen.names:
+        spelt = re.sub(r"\W+", "_", name.strip().lower())
+        if spelt not in NAMES["lists"]["predicted"].split():
+            continue
+        texts = (value for value in seen.values(name)[:_LOOKED_AT] if isinstance(value, str))
+        if any(isinstance(column_value(t), str) and side_of(label_key(t)) is None for t in texts):
+            option = partial(spell_option, ReadOptions, "mapping")
+            raise DataError(
+                f"{source}: the response may be in {name!r}, beside which {response!r} may be the "
+                f"right answer; choose one with {option()}, e.g. {option({'response': name})}"
+            )
+
+
+#: Of so many characters a prompt says more than it asks; so many of a chunk are looked for in it,
+#: and fewer would stand anywhere.
+_ASKS, _CHUNK, _SAYS = 1000, 60, 20
+_HEADING: Final = re.compile(NAMES["templates"]["heading"])
+
+
+def _is_template(seen: Seen, by_field: Mapping[str, str]) -> bool:
+    """Say whether the column of questions is a prompt that holds what is to be read, too."""
+    column, contexts = by_field["question"], by_field["contexts"]
+    if column not in NAMES["templates"]["names"].split() or column not in seen.names:
+        return False
+    prompts = seen.values(column)
+    held = 0
+    for prompt, value in zip(prompts, seen.values(contexts), strict=True):
+        text = text_of(prompt) or ""
+        chunks = [chunk.strip()[:_CHUNK] for chunk in chunks_of(value, cells=True) or ()]
+        holds = any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
+        held += holds or len(text) > _ASKS or _HEADING.search(text) is not None
+    return 2 * held > len(prompts)
 
 
 def _marks(
     seen: Seen,
+    opened: Opened,
     marked: MarkColumns,
     labels: LabelReader,
     label_columns: Sequence[str],
@@ -604,7 +752,8 @@ def _marks(
     if not of_rows:
         keys = map(label_key_of, seen.values(marked.sentences or ""))
         key = next((key for key in keys if key is not None), "label")
-        reader = LabelReader(reading, parallel or f"{marked.sentences}.{key}")
+        column = parallel or f"{marked.sentences}.{key}"
+        reader = LabelReader(reading, column, names=opened.class_names.get(column, ()))
     return MarkReader(
         marked,
         reader,

@@ -398,7 +398,7 @@ class ColumnReader:
     ) -> None:
         by_row = needs.require or needs.expect or needs.allow_none or columns.labels.spans
         by_row = by_row or len(columns.label_columns) > 1 or columns.marks is not None
-        by_row = by_row or bool(columns.decimals)
+        by_row = by_row or bool(columns.decimals or columns.rivals)
         if by_row or {ALL_COLUMNS, CHARACTERS} & {*needs.keep}:
             raise NotPlainError
         self._columns, self._needs, self._interpreter = columns, needs, interpreter

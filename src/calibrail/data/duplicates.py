@@ -6,10 +6,12 @@ shingles (HaluEval's QA answers, one core): 15 microseconds and 136 bytes per an
 function for every shingle.
 """
 
+import base64
 import re
+import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final
@@ -21,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import Groups, group_numbers
-from calibrail.data.values import number_in
+from calibrail.data.values import number_in, same_text
 from calibrail.errors import InputError
 from calibrail.serialization import Record
 
@@ -81,6 +83,34 @@ class Sketches:
         """Return the number of examples."""
         return len(self.exact)
 
+    def of_rows(self, rows: NDArray[np.intp]) -> "Sketches":
+        """Return those of some examples."""
+        return Sketches(*(getattr(self, item.name)[rows] for item in fields(self)))
+
+    def shortened(self) -> "Sketches":
+        """Return the same with the low bytes of all MinHash values."""
+        low = np.uint16(0xFF)
+        return replace(self, minhash=self.minhash & low, parts=self.parts & low)
+
+    def to_text(self) -> str:
+        """Return them in base64, shortened: 208 bytes each, from which no text can be read."""
+        n, whole = len(self), np.dtype("<u8")
+        hashes = (item.astype(whole).view(np.uint8) for item in (self.exact, self.anchors))
+        values = (item.astype(np.uint8) for item in (self.minhash, self.parts, self.contexts))
+        rows = np.hstack([item.reshape(n, -1) for item in (*hashes, *values)])
+        return base64.b64encode(rows.tobytes()).decode("ascii")
+
+    @classmethod
+    def from_text(cls, text: str) -> "Sketches":
+        """Return shortened sketches from what `to_text` returns."""
+        rows = np.frombuffer(base64.b64decode(text), np.uint8).reshape(-1, 16 + 3 * N_HASHES)
+        ends = 8 + np.cumsum([0, 8, N_HASHES, 2 * N_OF_PART])
+        exact, anchors, minhash, parts, contexts = np.split(rows, ends, axis=1)
+        whole = (np.ascontiguousarray(item).view("<u8")[:, 0] for item in (exact, anchors))
+        both = parts.reshape(-1, 2, N_OF_PART).astype(np.uint16)
+        first, anchor = (item.astype(np.uint64) for item in whole)
+        return cls(first, minhash.astype(np.uint16), both, anchor, contexts)
+
 
 def normalise(text: str) -> str:
     """Return the words of a text, case folded, with single spaces between.
@@ -88,7 +118,7 @@ def normalise(text: str) -> str:
     >>> normalise("The  Rhine's source, (Switzerland)!")
     'the rhine s source switzerland'
     """
-    return " ".join(_WORD.findall(text.casefold()))
+    return " ".join(_WORD.findall(unicodedata.normalize("NFC", text).casefold()))
 
 
 class Sketcher:
@@ -113,7 +143,7 @@ class Sketcher:
         """Remember the texts of one example."""
         question, response = _encoded(example.question), _encoded(example.response)
         # Contexts are long: splitting at spaces takes a tenth of the time of finding words.
-        chunks = sorted(filter(None, (" ".join(c.casefold().split()) for c in example.contexts)))
+        chunks = sorted(filter(None, map(same_text, example.contexts)))
         contexts = "\n".join(chunks).encode("utf-8", "surrogatepass")
         self._texts.append((question, response, contexts))
         self._anchors.append(_anchor(question, response, contexts))
@@ -138,6 +168,14 @@ class Sketcher:
         minhash, parts = _kept(values.min(axis=1)), _kept(values[:, :, :N_OF_PART])
         self._batches.append((exact, minhash, parts, _binned([texts[2] for texts in self._texts])))
         self._texts, self._held = [], 0
+
+
+def sketched(examples: Iterable[Example]) -> Sketches:
+    """Return the sketches of examples, in order."""
+    sketcher = Sketcher()
+    for example in examples:
+        sketcher.add(example)
+    return sketcher.finish()
 
 
 def _encoded(text: str) -> bytes:
@@ -687,7 +725,7 @@ def copies_by_scores(
     return CopyGroups(groups, int(np.count_nonzero(groups >= 0)))
 
 
-def find_copies(sketches: Sketches) -> NDArray[np.int64]:
+def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
     """Find the groups of examples that are copies of one another, word for word or nearly.
 
     Copies have the same contexts, questions and responses, or nearly so: of the word pairs of all
@@ -700,6 +738,8 @@ def find_copies(sketches: Sketches) -> NDArray[np.int64]:
     ----------
     sketches : Sketches of n examples
         From a `Sketcher`.
+    sides : ndarray of uint8, shape (n,), optional
+        1 or 2. Near copies are looked for across sides alone.
 
     Returns
     -------
@@ -724,7 +764,9 @@ def find_copies(sketches: Sketches) -> NDArray[np.int64]:
     keys = sketches.exact[able] * _ODD + sketches.anchors[able]
     _, first, member = np.unique(keys, return_index=True, return_inverse=True)
     holder = able[first]
-    everywhere = np.full(len(holder), 3, dtype=np.uint8)
+    everywhere = np.full(len(holder), 3 if sides is None else 0, dtype=np.uint8)
+    if sides is not None:
+        np.bitwise_or.at(everywhere, member, sides[able])
     edges = [np.zeros((2, 0), dtype=np.intp)]
     beside = _beside(sketches, holder)
     for pair in similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD, beside):
@@ -738,6 +780,26 @@ def find_copies(sketches: Sketches) -> NDArray[np.int64]:
     several = size > 1
     found[able] = np.where(several, np.cumsum(several) - 1, -1)[component]
     return found
+
+
+def copies_of(known: Sketches, fresh: Sketches) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which examples are copies of known ones, as `find_copies` has it, and of which.
+
+    Parameters
+    ----------
+    known : Sketches
+        Shortened.
+    fresh : Sketches of n examples
+        Those that are asked about.
+    """
+    both = (known, fresh.shortened())
+    names = [item.name for item in fields(Sketches)]
+    joined = Sketches(*(np.concatenate([getattr(it, name) for it in both]) for name in names))
+    # A copy of a copy is none here: whether an answer is one depends on no other.
+    sides = np.repeat(np.array([1, 2], np.uint8), [len(known), len(fresh)])
+    earlier, later = np.split(find_copies(joined, sides), [len(known)])
+    met = np.intersect1d(earlier, later)
+    return np.isin(later, met[met >= 0]), np.isin(earlier, met[met >= 0])
 
 
 def _beside(sketches: Sketches, rows: NDArray[np.intp]) -> NDArray[np.uint64]:

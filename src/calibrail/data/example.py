@@ -10,7 +10,14 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.values import column_value, native
+from calibrail.data.values import (
+    canonical_text,
+    column_value,
+    name_of,
+    native,
+    same_cell,
+    same_chunks,
+)
 from calibrail.errors import InputError
 from calibrail.options import fields
 
@@ -23,6 +30,10 @@ TEXT_FIELDS: Final = ("question", "contexts", "response")
 #: All fields that a column may hold.
 FIELDS: Final = (*TEXT_FIELDS, "label", "group", "id", "samples")
 
+
+#: What a digest is of: what the texts say; or the texts in their order, as they are spelt, by which
+#: lots are drawn and older files know answers, or in plain spelling.
+DigestForm = Literal["content", "plain", "spelt"]
 
 #: What an example is recognised by.
 KnownBy = Literal["texts", "id", "content", "nothing"]
@@ -143,22 +154,29 @@ class Example:
         """What tells this example from another with the same texts; empty where nothing does."""
         return self.id if self.content is None else self.content
 
-    def digest(self) -> str:
+    def digest(self, form: DigestForm = "content") -> str:
         """Return 16 hexadecimal digits that identify the texts (question, contexts, response).
 
-        Two examples with the same texts have the same digest, whatever their id and label. An
+        Two examples with the same texts have the same digest, whatever their id and label, and
+        however they are spelt: see `same_text` and `same_chunks` of `calibrail.data.values`. An
         example without a response (scores only, a question and a score) is identified by its own
         id; without one, by what its row holds beside the label. By the texts that it has, or its
         place in the file, only where nothing else is known.
         """
         parts: tuple[str, ...] = (self.question, *self.contexts, self.response)
-        if self.before is not None:
-            parts = (*parts, "after", self.before)
         known_by = self.known_by
         if known_by == "content":
             parts = ("content", self.content or "")
-        elif known_by == "id" or not any(parts):
-            parts = ("id", self.id)
+        elif known_by == "id" or (self.before is None and not any(parts)):
+            parts = ("id", self.id if form == "spelt" else name_of(self.id) or "")
+        elif form == "content":
+            texts = map(same_cell, (self.question, self.response, self.before or ""))
+            kind = "says" if self.before is None else "says after"
+            parts = (kind, *texts, *same_chunks(self.contexts))
+        else:
+            if self.before is not None:
+                parts = (*parts, "after", self.before)
+            parts = parts if form == "spelt" else tuple(map(canonical_text, parts))
         hasher = hashlib.sha256()
         for part in parts:
             encoded = part.encode("utf-8", "surrogatepass")
@@ -236,20 +254,35 @@ def _hash(text: str) -> int:
 
 
 class SourceIds:
-    """The ids so far; one that another file has, too, is told apart by the name of its file."""
+    """The ids so far; one that another file has, too, is told apart by the name of its file.
+
+    Attributes
+    ----------
+    repeated : dict of str to int
+        How many answers have each id that stands for several.
+    """
 
     def __init__(self) -> None:
         self._all: set[str] = set()
-        self._by_file: set[tuple[str, str]] = set()
+        self._first: dict[tuple[str, str], tuple[str, int]] = {}
+        self._further: set[tuple[str, int]] = set()
+        self.repeated: dict[str, int] = {}
 
-    def unique(self, id: str, file: str) -> str | None:
-        """Return the id that a row is given, or None where its own file has the id already."""
-        if file:
-            if (file, id) in self._by_file:
+    def name(self, id: str, file: str, content: int) -> str | None:
+        """Return the id that a row is given, or None where its file has this very row already.
+
+        Several answers of one id are given the same: see `told_apart`.
+        """
+        if (first := self._first.get((file, id))) is not None:
+            name, before = first
+            if content == before or (name, content) in self._further:
                 return None
-            self._by_file.add((file, id))
+            self._further.add((name, content))
+            self.repeated[name] = self.repeated.get(name, 1) + 1
+            return name
         names = (id, f"{file}:{id}") if file else (id,)
         unique = next((name for name in names if name not in self._all), None)
         if unique is not None:
             self._all.add(unique)
+            self._first[file, id] = unique, content
         return unique

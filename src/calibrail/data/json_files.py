@@ -310,7 +310,7 @@ def _parse_cells(names: Sequence[str], number: int, raw: bytes) -> TableItem:
     return SourceRow(number, dict(zip(names, cells, strict=True)))
 
 
-_WITHIN: Final = "leave that field out, or write it as a text"
+_WITHIN: Final = "leave that field out, or write it once, as a text"
 _ONE_OBJECT: Final = "write one JSON object on each line"
 
 

@@ -1,9 +1,9 @@
 """What a label means; votes."""
 
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from calibrail.data.aliases import NAMES, aliases_of
@@ -11,22 +11,28 @@ from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.row_types import FieldError
 from calibrail.data.traces._tool_export import ANNOTATION
 from calibrail.data.values import parse_cell, value_at
+from calibrail.errors import InputError
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
 from calibrail.options.fields import spell_option
 
-YES, NO, PLAIN = (frozenset(NAMES["labels"][kind].split()) for kind in ("yes", "no", "plain"))
-_HALLUCINATED, _FAITHFUL, _OF_ANYTHING = (
-    frozenset(word.replace("_", " ") for word in NAMES["labels"][kind].split())
-    for kind in ("hallucinated", "faithful", "of_anything")
+_WORDS: Final = {kind: frozenset(words.split()) for kind, words in NAMES["labels"].items()}
+YES, NO, PLAIN = (_WORDS[kind] for kind in ("yes", "no", "plain"))
+_CLASSES, _NAMED = (
+    dict.fromkeys(_WORDS[f"{of}faithful"], FAITHFUL)
+    | dict.fromkeys(_WORDS[f"{of}hallucinated"], HALLUCINATED)
+    for of in ("", "named_")
 )
-_NAMED_FAITHFUL, _NAMED_HALLUCINATED = (
-    re.compile(
-        r"(?:(?:is|has|label|gold|human|sent|sentence|answer|response|summary|overall)_)*"
-        rf"(?:{'|'.join(NAMES['labels'][kind].split())})(?:_(?:label|gold|human|score|flag))?"
-    )
-    for kind in ("named_faithful", "named_hallucinated")
-)
+_NAMED |= _CLASSES
+#: What people write who cannot tell.
+UNDECIDED: Final = frozenset(word.replace("_", " ") for word in _WORDS["undecided"])
+#: Why a 0 or 1 is no label: its column's name may mean either.
+EITHER: Final = "may mean either class"
+#: A text that speaks of faithfulness, and may mean either class.
+UNCLEAR: Final = -1
+_ANSWERS: Final = re.compile(r"\d|\b(?:true|false|no\s*[^\w\s-]|no\s+-)", re.IGNORECASE)
+# A longer value is a text, and no label.
+_LONG: Final = 80
 
 
 def label_key(value: object) -> str:
@@ -45,6 +51,80 @@ def label_key(value: object) -> str:
     return "0" if text in ("-0", "+0") else text
 
 
+def _parts(token: str) -> list[str]:
+    """Return a word with what is written together with it parted: ``notfaithful``, ``gpt4``.
+
+    >>> _parts("nothallucinated"), _parts("isfaithful"), _parts("errorfree"), _parts("human2")
+    (['not', 'hallucinated'], ['is', 'faithful'], ['error', 'free'], ['human'])
+    """
+    if token in _NAMED:
+        return [token]
+    for before in ("is", "has", "not", "non", "no", "un"):
+        rest = _parts(token.removeprefix(before)) if token.startswith(before) else []
+        if rest and rest[-1] in _NAMED:
+            return [before, *rest]
+    if token.endswith("free") and token[:-4] in _NAMED:
+        return [token[:-4], "free"]
+    return [bare] if (bare := token.rstrip("0123456789")) else []
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a value or a name, in lower case."""
+    spelt = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower()
+    spelt = re.sub(r"n['\u2019]t\b", " not", spelt)
+    spelt = re.sub(r"ground[\W_]*truth", "gold", spelt)
+    # Of a label, true may also mean the real one.
+    spelt = re.sub(r"\bis[\W_]+(not[\W_]+)?true(?![^\W_])", r"\1truthful", spelt)
+    return [part for token in re.split(r"[\W_]+", spelt) for part in _parts(token)]
+
+
+@lru_cache(maxsize=4096)
+def said_by(text: str, name: bool = False) -> int | None:
+    """Return the class that a value, or a true under a name, has by its words; or `UNCLEAR`.
+
+    None where no word speaks of faithfulness.
+
+    >>> said_by("Not hallucinated."), said_by("is_not_faithful", True), said_by("factual error")
+    (0, 1, 1)
+    >>> said_by("partially supported"), said_by("faithful_to_style", True), said_by("label", True)
+    (-1, -1, None)
+    """
+    if len(text) > _LONG:
+        return None
+    tokens, classes = _words(text), _NAMED if name else _CLASSES
+    # Of every word of either class: it, and whether it is denied.
+    units: list[tuple[str, int, bool]] = []
+    denied = strange = False
+    for token in tokens:
+        known = classes.get(token)
+        if token in _WORDS["mistakes"] and units and not denied:
+            # A factual error is no fact.
+            units[-1] = (units[-1][0], HALLUCINATED, units[-1][2])
+        elif known is not None:
+            units.append((token, known, denied))
+            denied = False
+        elif token in _WORDS["behind"] and units:
+            units[-1] = (*units[-1][:2], not units[-1][2])
+        elif token in _WORDS["negations"] | _WORDS["behind"]:
+            denied = not denied
+        else:
+            strange |= token not in _WORDS["fillers"] | _WORDS["some"] | _WORDS["whole"]
+    # A number, and a no that answers, say something else than the words beside them.
+    strange |= not name and bool(_ANSWERS.search(text))
+    units = [unit for unit in units if unit[0] in _WORDS["of_checks"]] or units
+    said = {kind ^ negated for _, kind, negated in units}
+    if not said:
+        return None
+    some, whole, doubt = (bool(_WORDS[of] & {*tokens}) for of in ("some", "whole", "doubts"))
+    negated = {kind for _, kind, negated in units if negated}
+    # Of a name with a word more, a hallucination is one.
+    strange &= not (name and said == {HALLUCINATED} and not negated)
+    some &= said == {FAITHFUL} and HALLUCINATED not in negated
+    whole &= HALLUCINATED in negated
+    unclear = len(said) > 1 or denied or doubt or strange or some or whole
+    return UNCLEAR if unclear else said.pop()
+
+
 def parse_label(value: object) -> int | None:
     """Return 0 (faithful), 1 (hallucinated), or None where the value says neither.
 
@@ -58,10 +138,16 @@ def parse_label(value: object) -> int | None:
     key = label_key(value)
     if key in PLAIN:
         return plain(key, HALLUCINATED)
-    word = re.sub(r"[\s_-]+", " ", key)
-    if word in _HALLUCINATED:
-        return HALLUCINATED
-    return FAITHFUL if word in _FAITHFUL else None
+    said = said_by(str(value)) if isinstance(value, str) else None
+    return None if said == UNCLEAR else said
+
+
+def _own_name(column: str) -> str:
+    """Return the last name of a path, with the one before it where it says nothing by itself."""
+    rest, _, own = column.rpartition(".")
+    parent = rest.rpartition(".")[2]
+    bare = all(token in _WORDS["fillers"] for token in _words(own))
+    return f"{parent} {own}" if parent and bare else own
 
 
 def meaning_of_one(column: str) -> int | None:
@@ -70,11 +156,54 @@ def meaning_of_one(column: str) -> int | None:
     >>> meaning_of_one("is_faithful"), meaning_of_one("meta.hallucinated"), meaning_of_one("label")
     (0, 1, None)
     """
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column.rpartition(".")[2])
-    name = re.sub(r"[\W_]+", "_", name).strip("_").lower()
-    if _NAMED_FAITHFUL.fullmatch(name):
-        return FAITHFUL
-    return HALLUCINATED if _NAMED_HALLUCINATED.fullmatch(name) else None
+    said = said_by(_own_name(column), True)
+    return None if said == UNCLEAR else said
+
+
+_OF_SCORES: Final = ("ness", "ity", "cy", "nce")
+
+
+def is_plain_name(name: str) -> bool:
+    """Say whether a name says no more than what a label means, as ``no_hallucination`` does.
+
+    What is called faithfulness is as likely a detector's score.
+
+    >>> [is_plain_name(name) for name in ("is_unfaithful", "judge_faithful", "passed", "adherence")]
+    [True, False, False, False]
+    """
+    words = {*_words(name)} - _WORDS["negations"] - _WORDS["behind"] - {"is", "has", "fully"}
+    labels = _CLASSES.keys() - _WORDS["of_anything"]
+    return bool(words) and all(w in labels and not w.endswith(_OF_SCORES) for w in words)
+
+
+def unsaid_by(column: str) -> frozenset[str]:
+    """Return which of 0, 1, true and false mean either class, by a column's name.
+
+    By convention 1 is hallucinated, unless the name is of something else. What is true is said by a
+    name alone: in a column ``verdict`` of labels it is that a label is there.
+
+    >>> sorted(unsaid_by("thumbs_up")), sorted(unsaid_by("reply_7")), sorted(unsaid_by("y_true"))
+    (['0', '1', 'false', 'true'], ['false', 'true'], [])
+    """
+    name = _own_name(column)
+    said, tokens = said_by(name, True), set(_words(name))
+    if said in (FAITHFUL, HALLUCINATED):
+        return frozenset()
+    # What people were asked may be whether an answer is good: of a thumb up 1 says nothing.
+    own = column.rpartition(".")[2]
+    unknown = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
+    if said == UNCLEAR or unknown or tokens & _WORDS["of_others"]:
+        return PLAIN
+    return PLAIN & {"true", "false"} if tokens - _WORDS["fillers"] else frozenset()
+
+
+def is_turned(name: str) -> bool:
+    """Say whether a 1 under a name is faithful, or may be either.
+
+    >>> [is_turned(name) for name in ("is_faithful", "thumbs_up", "bad", "reply_7")]
+    [True, True, False, False]
+    """
+    return meaning_of_one(name) == FAITHFUL or "1" in unsaid_by(name)
 
 
 #: Names of a label that say nothing about what it is about: the one label that there is.
@@ -96,8 +225,12 @@ def is_of_truth(column: str, values: Iterable[object]) -> bool:
     if meaning_of_one(column) is not None or _ANY_LABEL.fullmatch(name):
         return True
     words = (v for given in values for v in (given if isinstance(given, list | tuple) else [given]))
-    telling = (_HALLUCINATED | _FAITHFUL) - _OF_ANYTHING
-    return any(re.sub(r"[\s_-]+", " ", str(word)).strip().lower() in telling for word in words)
+    return any(
+        label_key(word) not in PLAIN
+        and parse_label(word) is not None
+        and _WORDS["of_anything"].isdisjoint(_words(str(word)))
+        for word in words
+    )
 
 
 def plain(key: str, meaning_of_one: int) -> int:
@@ -108,7 +241,14 @@ def plain(key: str, meaning_of_one: int) -> int:
 #: A class, the mark of a label that is left out on request, or None where a value says neither.
 Meaning: TypeAlias = int | str | None
 
-_OTHER: Final = {"yes": "no", "no": "yes", "y": "n", "n": "y", "t": "f", "f": "t"}
+_OTHER: Final = dict(
+    pair
+    for one, other in (("yes", "no"), ("y", "n"), ("t", "f"), ("true", "false"), ("1", "0"))
+    for pair in ((one, other), (other, one))
+)
+
+#: How numbers are spelt that are true and false elsewhere.
+_SAME: Final = {"true": "1", "1": "true", "false": "0", "0": "false"}
 
 # So many different values are counted; a column with more is no column of labels.
 _COUNTED: Final = 50
@@ -125,6 +265,11 @@ class LabelReader:
         Where the labels are; its name may say what a 1 means.
     spans : bool
         Whether a label is a list of marked spans: hallucinated when there is any.
+    names : sequence of str
+        What the file calls the classes that it numbers from 0 on.
+    beside : collection, optional
+        The first values of this column where the options were given for another: they count here
+        only if these hold the value that is named, and the column's name says nothing.
 
     Attributes
     ----------
@@ -136,23 +281,39 @@ class LabelReader:
         Rows with such a value.
     n_several, n_divided : int
         Rows with labels of several annotators, and those on which these disagree.
+    n_own : int
+        Values that options of another column did not read.
     """
 
-    def __init__(self, reading: ReadOptions, column: str, spans: bool = False) -> None:
+    def __init__(
+        self,
+        reading: ReadOptions,
+        column: str,
+        spans: bool = False,
+        names: Sequence[str] = (),
+        beside: Collection[object] | None = None,
+    ) -> None:
         self.column, self.spans = column, spans
         self.annotators = reading.annotators or "majority"
         self.named = meaning_of_one(column)
-        # What people were asked may be whether an answer is good: of a thumb up 1 says nothing.
-        own = column.rpartition(".")[2]
-        self._unsaid = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
+        self._names, self._unsaid = names, unsaid_by(column)
         self.seen: Counter[tuple[str, Any]] = Counter()
         self.others: Counter[str] = Counter()
-        self.n_several = self.n_divided = self.n_others = 0
+        self.n_several = self.n_divided = self.n_others = self.n_own = 0
         self.is_explicit = reading.label_map is not None or reading.positive is not None
-        self._positive = None if reading.positive is None else label_key(reading.positive)
-        self._map: Mapping[str, Meaning] | None = None
+        #: The key of the one value that means hallucinated.
+        self.positive = None if reading.positive is None else label_key(reading.positive)
+        if self.positive is not None and (not self.positive or self.positive in _WORDS["missing"]):
+            named = spell_option(ReadOptions, "label_map", {self.positive: 1, "VALUE": 0})
+            raise InputError(
+                f"positive must be a value that means hallucinated; {reading.positive!r} stands "
+                f"for no label. If it is one, say what each value means: {named}"
+            )
+        self._map: Mapping[str, Meaning] = {}
         if reading.label_map is not None:
             self._map = {label_key(k): v for k, v in reading.label_classes().items()}
+        self._apart = beside is not None
+        self._shared = self.positive in {label_key(self.spelt(value)) for value in beside or ()}
 
     def __call__(self, value: object) -> Meaning:
         """Return a class, `SKIP`, or None where the value says neither; lists are combined.
@@ -166,7 +327,7 @@ class LabelReader:
             return self._count(f"{'some' if value else 'no'} marked spans", int(bool(value)))
         if (votes := votes_in(value)) is not None:
             return self._combine(votes)
-        if isinstance(value, (list, tuple)) and (value or "[]" not in (self._map or {})):
+        if isinstance(value, (list, tuple)) and (value or "[]" not in self._map):
             return self._combine([(self._of_one_person(item), 1) for item in value])
         label = None if value != [] and self.is_missing(value) else self._one(value)
         return self._count(value, label) if isinstance(label, int) else label
@@ -189,24 +350,38 @@ class LabelReader:
         """Return the label that counts of all that one person chose: one that is hallucinated."""
         if not isinstance(value, (list, tuple)):
             return value
-        chosen = list(_annotation(value))
+        # Of a kind with its finer kinds, the kind alone.
+        chosen = [item for item in value if "." not in str(item)] or value
         meant = {self._one(item): item for item in reversed(chosen) if not self.is_missing(item)}
         # What cannot be read may be either.
         return meant.get(HALLUCINATED, meant.get(None, next(iter(meant.values()), None)))
 
     def is_missing(self, value: object) -> bool:
-        """Return whether there is no label at all."""
+        """Return whether there is no label at all, or a spelling of that which nobody explained."""
         if isinstance(value, (list, tuple)):
             return all(map(self.is_missing, value))
-        blank = isinstance(value, str) and not value.strip()
-        return value is None or blank or (isinstance(value, float) and math.isnan(value))
+        if (value := self.spelt(value)) is None or value != value:
+            return True
+        key = label_key(value)
+        return (not key or key in _WORDS["missing"]) and key not in self._map
+
+    def spelt(self, value: object) -> object:
+        """Return the name of a class that the file numbers; any other value as it is."""
+        numbered = bool(self._names) and isinstance(value, int | float) and type(value) is not bool
+        place = label_key(value) if numbered else ""
+        if place == "-1" and place not in self._map:
+            return None
+        by_number = place in self._map or (self.positive or "").isdecimal()
+        if by_number or not place.isdecimal():
+            return value
+        return dict(enumerate(self._names)).get(int(place), value)
 
     def set_aside(self, value: object) -> None:
         """Count the label of a row that says neither class."""
         self.n_others += 1
         given = value if isinstance(value, (list, tuple)) and not self.spans else (value,)
         for item in given:
-            key = label_key(item)[:40]
+            key = label_key(self.spelt(item))[:40]
             if self.is_missing(item) or self._one(item) is not None:
                 continue
             if key in self.others or len(self.others) < _COUNTED:
@@ -240,16 +415,50 @@ class LabelReader:
         turned = (f"{value}={1 - label}" for value, label in classes.items())
         return "--label-map", ",".join(turned)
 
+    def of_one(self, value: object) -> int | None:
+        """Return the class of a single value, which is not counted; None of what is no such."""
+        if isinstance(value, (list, tuple, Mapping)) or self.is_missing(value):
+            return None
+        return label if isinstance(label := self._one(value), int) else None
+
     def _one(self, value: object) -> Meaning:
+        value = self.spelt(value)
         key = label_key(value)
-        if self._positive is not None:
-            return HALLUCINATED if key == self._positive else FAITHFUL
-        if self._map is not None:
+        if self._apart and not self._is_meant(key):
+            self.n_own += 1
+            return self._own(key, value)
+        if self.positive is not None:
+            return self._by_positive(key, value)
+        if self._map:
             # Of a finer kind, such as Unwanted.Intrinsic, the kind is known.
-            return self._map.get(key, self._map.get(key.partition(".")[0]))
+            keys = (key, _SAME.get(key, key), key.partition(".")[0])
+            return next((self._map[key] for key in keys if key in self._map), None)
+        return self._own(key, value)
+
+    def _is_meant(self, key: str) -> bool:
+        """Return whether options that were given for another column say what a value means here."""
+        if self.named is not None and key in YES | NO:
+            return False
+        alike = {key, _OTHER.get(key, key), _SAME.get(key, key)}
+        return self._shared or self.positive in alike or not self._map.keys().isdisjoint(alike)
+
+    def _own(self, key: str, value: object) -> int | None:
+        """Return what a value means by the column's name, or by its words."""
         if self.named is not None and key in YES | NO:
             return plain(key, self.named)
-        return None if self._unsaid and key in PLAIN else parse_label(value)
+        return None if key in self._unsaid else parse_label(value)
+
+    def _by_positive(self, key: str, value: object) -> int | None:
+        """Return the class beside the one value that means hallucinated.
+
+        None of what means the same as that by its words, or hallucinated, or nothing.
+        """
+        chosen = self.positive or ""
+        if chosen in (key, _SAME.get(key)):
+            return HALLUCINATED
+        side, of_chosen = side_of(key), side_of(chosen)
+        alike = side is not None and side == (HALLUCINATED if of_chosen is None else of_chosen)
+        return None if alike or key in UNDECIDED else FAITHFUL
 
     def _combine(self, values: Sequence[tuple[object, int]]) -> Meaning:
         """Return the class that labels come to, each with its number; those missing do not count.
@@ -278,10 +487,18 @@ class LabelReader:
         return int(2 * hallucinated > total)
 
     def _count(self, value: object, label: int, n: int = 1) -> int:
-        key = (str(value).strip()[:40], label)
+        key = (str(self.spelt(value)).strip()[:40], label)
         if key in self.seen or len(self.seen) < _COUNTED:
             self.seen[key] += n
         return label
+
+
+def side_of(key: str) -> int | str | None:
+    """Return the class of a word, or which of yes and no it is; None of any other."""
+    said = said_by(key)
+    if said is not None and said != UNCLEAR:
+        return said
+    return "yes" if key in YES else "no" if key in NO else None
 
 
 class TieError(Exception):
@@ -309,14 +526,6 @@ def votes_in(value: object) -> list[tuple[object, int]] | None:
     return votes
 
 
-def _annotation(value: object) -> Iterable[object]:
-    """Return an annotation's labels: of a kind with its finer kinds, the kind alone."""
-    if not isinstance(value, (list, tuple)):
-        return (value,)
-    first = [item for item in value if "." not in str(item)]
-    return first or value
-
-
 def label_remedy(value: object, reader: LabelReader | None = None) -> str:
     """Say how a value that is not read as a label can be turned into one.
 
@@ -325,12 +534,19 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
     """
     key = label_key(value)
     start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
+    if reader is not None and reader.positive is not None:
+        classes = spell_option(ReadOptions, "label_map", {reader.positive: 1, key[:40]: "?"})
+        return (
+            f"{start!r} is not {reader.positive!r}, and does not say faithful: say what each value "
+            f"means, {classes} and so on, with 1 (hallucinated), 0 (faithful) or skip"
+        )
     if reader is not None and reader.is_explicit:
         class_of = spell_option(ReadOptions, "label_map", {key: 1})
         return f"give {start!r} a class, too: {class_of} (hallucinated), 0, or skip"
     if key in _OTHER:
         yes, no = (spell_option(ReadOptions, "positive", word) for word in (key, _OTHER[key]))
-        return f"{start!r} can mean either class: {yes} if it means hallucinated, else {no}"
+        where = f" in a column {reader.column!r}" if reader and key in PLAIN else ""
+        return f"{start!r}{where} can mean either class: {yes} if it means hallucinated, else {no}"
     if isinstance(value, (int, float)) and 0 < value < 1:
         return "a graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
     if isinstance(value, (int, str)) and key and len(key) < 40:
@@ -379,7 +595,9 @@ def read_label(
         remedy = f"decide ties with {spell_option(ReadOptions, 'annotators', 'any')} or all ({tie})"
         raise FieldError("label", "annotators tie", value, remedy, row) from tie
     if label is None and needed:
-        reason, remedy = "not 0 or 1", label_remedy(value, labels)
+        value = labels.spelt(value)
+        reason = EITHER if label_key(value) in PLAIN else "not 0 or 1"
+        remedy = label_remedy(value, labels)
         if labels.is_missing(value):
             reason, remedy = "missing", f"give every row a {column!r} of 0 or 1"
         else:

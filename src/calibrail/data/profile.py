@@ -1,7 +1,11 @@
 """Profile of a file for doctor: what it holds and supports, and what is wrong with it."""
 
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -10,6 +14,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
 from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example, GivenSentence
+from calibrail.data.labels import EITHER
 from calibrail.data.reading import holds_others, what_is_held
 from calibrail.data.sentences import (
     NumberLook,
@@ -21,10 +26,11 @@ from calibrail.data.sentences import (
 )
 from calibrail.data.spans import MarkLook, Support, WideMarks
 from calibrail.data.splits import group_numbers
-from calibrail.data.suggested_options import ColumnLook
+from calibrail.data.suggested_options import AnswerColumn, ColumnLook, UnreadText
 from calibrail.data.values import ABSENT, number_in
 from calibrail.formatting import Shown
 from calibrail.serialization import Record
+from calibrail.text.words import patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,9 @@ class NumericColumn(Record):
         the column is higher for faithful ones. None without both classes.
     tells_label : bool
         Whether it separates the classes without a mistake, as a detector's score hardly does.
+    higher : str or None
+        The class that a higher value means by the column's name, never by the labels; None where
+        the name says none.
     """
 
     name: str
@@ -114,6 +123,33 @@ class NumericColumn(Record):
     distinct: int
     auroc: float | None
     tells_label: bool = False
+    higher: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact(Record):
+    """What answers look like apart from what they say, and how well that gives their label away.
+
+    Parameters
+    ----------
+    code : str
+        Of what is seen, e.g. ``trailing_space``.
+    text : str
+        The words of an opening; else empty.
+    auroc, lower, upper : float
+        Probability that a hallucinated answer has more of it, with an interval whose level counts
+        everything that was looked for.
+    hallucinated, faithful : float
+        Its mean in each class: of what an answer has or has not, the share that has it.
+    """
+
+    code: str
+    text: str
+    auroc: float
+    lower: float
+    upper: float
+    hallucinated: float
+    faithful: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +228,14 @@ class Diagnosis(Shown, Record):
         What to know first.
     marks : MarkLook or None
         What people marked, sentence by sentence; None where the source holds no marks.
+    because, about : str
+        Code of what a person must check of ``suggested``, and what it speaks of.
+    answers : tuple of AnswerColumn
+        The answers of a row that holds several in columns of their own; no options read them.
+    unread : tuple of UnreadText
+        Columns of texts that are no field.
+    artefacts : tuple of Artefact
+        What of the look of answers gives their labels away, beyond chance.
     """
 
     shown_as = "doctor"
@@ -233,6 +277,28 @@ class Diagnosis(Shown, Record):
     context_holds_answer: Mapping[str, int]
     warnings: tuple[DataFinding, ...]
     marks: MarkLook | None = None
+    because: str = ""
+    about: str = ""
+    answers: tuple[AnswerColumn, ...] = ()
+    unread: tuple[UnreadText, ...] = ()
+    artefacts: tuple[Artefact, ...] = ()
+
+
+#: What an answer may have apart from what it says, by a pattern; and what else is looked at.
+_LOOKS: Final = {code: re.compile(pattern) for code, pattern in patterns("look").items()}
+_OF_LETTERS: Final = ("lower_case_start", "capitals")
+
+
+def _appearance(text: str) -> Iterator[float]:
+    """Yield what an answer looks like, in the order of `_LOOKS` and `_OF_LETTERS`."""
+    letters = [letter for letter in text if letter.isalpha()]
+    yield from (pattern.search(text) is not None for pattern in _LOOKS.values())
+    yield bool(letters) and letters[0].islower()
+    yield sum(map(str.isupper, letters)) / max(1, len(letters))
+
+
+#: So many openings of answers, the most frequent ones, are looked at, of so many words.
+_OPENINGS, _OPENING_WORDS, _CHARACTERS = 5, 2, 40
 
 
 UNLABELLED: Final = -1
@@ -243,7 +309,7 @@ _COPY: Final = 2
 
 
 class Survey:
-    """The memory of one pass over n examples: about 250 bytes each, and no text.
+    """The memory of one pass over n examples: about 400 bytes each, and of texts two words.
 
     Parameters
     ----------
@@ -270,6 +336,10 @@ class Survey:
         Further columns that hold only numbers; NaN without a value.
     empty_columns : tuple of str
         Further columns without any value.
+    appearance : ndarray of float32, shape (n, k)
+        What answers look like, as `Artefact` has it.
+    openings : list of str, length n
+        Their first words.
     copies, quotes : ndarray of bool, shape (n,)
         Answers that are one of their own contexts, and that stand word for word in them.
     sketches : Sketches
@@ -279,8 +349,11 @@ class Survey:
     def __init__(self, examples: Iterable[Example], columns: Sequence[str]) -> None:
         self.groups: list[str | None] = []
         self.ids: list[str] = []
-        labels, sizes, digests, places = list[int](), list[list[int]](), list[int](), list[int]()
+        labels, sizes, places = list[int](), list[list[int]](), list[int]()
+        digests, texts_held = list[int](), list[int]()
         cells: dict[str, list[Any]] = {name: [] for name in columns}
+        appearance = array("f")
+        self.openings: list[str] = []
         sketcher = Sketcher()
         for example in examples:
             labels.append(UNLABELLED if example.label is None else example.label)
@@ -291,7 +364,11 @@ class Survey:
             chars = (sum(map(len, parts)) for parts in texts)
             sizes.append([*chars, *words, len(example.contexts)])
             places.append(_copied(example))
-            digests.append(int(example.digest(), 16))
+            appearance.extend(_appearance(example.response))
+            opening = example.response[:_CHARACTERS].casefold().split()[:_OPENING_WORDS]
+            self.openings.append(sys.intern(" ".join(opening)))
+            digests.append(int(example.digest("spelt"), 16))
+            texts_held.append(int(example.digest(), 16))
             for name, values in cells.items():
                 values.append(example.columns.get(name))
             sketcher.add(example)
@@ -299,8 +376,11 @@ class Survey:
         self.copies, self.quotes = where == _COPY, where > 0
         table = np.array(sizes, np.int64).reshape(-1, 7)
         self.chars, self.words, self.chunks = table[:, :3], table[:, 3:6], table[:, 6]
-        self.digests = np.array(digests, np.uint64)
-        self.texts = np.where((self.chars > 0).any(axis=1), self.digests, np.uint64(0))
+        self.appearance = np.array(appearance, np.float32).reshape(
+            -1, len(_LOOKS) + len(_OF_LETTERS)
+        )
+        self.digests, held = np.array(digests, np.uint64), np.array(texts_held, np.uint64)
+        self.texts = np.where((self.chars > 0).any(axis=1), held, np.uint64(0))
         numbers = {name: list(map(_number, values)) for name, values in cells.items()}
         self.columns = {
             name: np.array(values, np.float64)
@@ -428,6 +508,42 @@ def _is_touched(example: Example, item: GivenSentence, marked: int) -> bool:
     return True
 
 
+def artefacts(
+    survey: Survey,
+    groups: NDArray[np.int64],
+    area_of: Callable[..., tuple[float, float, float]],
+) -> tuple[Artefact, ...]:
+    """Return what of the look of answers tells their labels beyond chance, the most telling first.
+
+    Parameters
+    ----------
+    survey : Survey
+        The answers.
+    groups : ndarray of int64, shape (n,)
+        What answers hang together with.
+    area_of : callable
+        Returns the AUROC with its interval: of values, labels, groups and a level.
+    """
+    used = (survey.labels >= 0) & (survey.chars[:, TEXT_FIELDS.index("response")] > 0)
+    labels, groups = survey.labels[used], groups[used]
+    if len(np.unique(labels)) < 2:
+        return ()
+    codes = (*_LOOKS, *_OF_LETTERS)
+    looked = {(code, ""): survey.appearance[used, i] for i, code in enumerate(codes)}
+    openings = np.array(survey.openings)[used]
+    common = Counter(openings.tolist()).most_common(_OPENINGS)
+    looked |= {("opening", text): openings == text for text, n in common if n >= _FEW}
+    made = []
+    for (code, text), column in looked.items():
+        values = np.asarray(column, np.float64)
+        area, lower, upper = area_of(values, labels, groups, 1.0 - _CHANCE / len(looked))
+        # The words of a topic begin an answer here and there, and give little away.
+        if (lower > 0.5 or upper < 0.5) and not (text and abs(area - 0.5) < _TOPICAL):
+            means = (float(values[labels == label].mean()) for label in (1, 0))
+            made.append(Artefact(code, text, area, lower, upper, *means))
+    return tuple(sorted(made, key=lambda item: -abs(item.auroc - 0.5)))
+
+
 class MarkSurvey:
     """The memory of one pass over n answers; no text.
 
@@ -476,7 +592,7 @@ class MarkSurvey:
             self.numbers.add(example)
             n_sentences.append(len(labels))
             n_unsupported.append(sum(label == 1 for label in labels))
-            digests.append(int(read.digest(), 16))
+            digests.append(int(read.digest("spelt"), 16))
             self.groups.append(example.group)
             marked, _ = marked_characters(example, 0, len(example.response))
             self.marked += marked
@@ -501,6 +617,10 @@ class MarkSurvey:
 # (its standard error is then about 0.04).
 _SEPARATES: Final = 0.1
 
+# Of all that is looked for in the look of answers, one or more are found by accident so often.
+_CHANCE: Final = 0.05
+_TOPICAL: Final = 0.02
+
 # Answers that are their own context happen; where so many are, the column is a wrong one.
 _MANY_COPIES: Final = 0.2
 _FEW: Final = 10
@@ -521,6 +641,8 @@ def findings(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "nothing_usable", {}
     if facts.quarantined:
         yield "quarantined", {}
+    if any((field, reason) == ("label", EITHER) for field, reason, _ in facts.reasons):
+        yield "label_means_either", {}
     yield from _of_labels(facts)
     if facts.usable:
         yield from _of_classes(facts)
@@ -578,6 +700,8 @@ def _of_texts(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
     value = facts.length_auroc
     if value is not None and abs(value - 0.5) >= _SEPARATES:
         yield "length_separates", {"value": value}
+    for artefact in facts.artefacts:
+        yield "artefact", {"artefact": artefact}
 
 
 def _of_copies(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -588,6 +712,8 @@ def _of_copies(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "context_holds_answer", {"quoted": quoted["hallucinated"]}
     if facts.contradictory:
         yield "contradictory_labels", {}
+    if facts.reading["repeated_ids"]:
+        yield "repeated_ids", facts.reading["repeated_ids"]
     if facts.repeated:
         yield "repeated", {}
     if facts.copies["n"]:

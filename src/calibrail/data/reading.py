@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, replace
 from functools import cached_property, partial
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from calibrail.data.columns import CHARACTERS, Needs, choose_columns
-from calibrail.data.dataset import ROWS, Block, ColumnReader, NotPlainError
+from calibrail.data.dataset import ROWS, Block, ColumnReader, Dataset, NotPlainError
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
 from calibrail.data.files import count_rows
 from calibrail.data.labels import another_column
@@ -40,7 +40,7 @@ from calibrail.data.sources import (
 )
 from calibrail.data.tables import batch_rows
 from calibrail.data.traces._tool_export import ANNOTATION
-from calibrail.data.values import value_at
+from calibrail.data.values import name_of, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 from calibrail.options.data import Annotators
@@ -64,7 +64,7 @@ class Subsample:
         The group of a row, None where it has none.
     """
 
-    def __init__(self, reading: ReadOptions, group_of: Callable[[SourceRow], object]) -> None:
+    def __init__(self, reading: ReadOptions, group_of: Callable[[SourceRow], str | None]) -> None:
         self._reading, self._group_of = reading, group_of
         self.n_passed = self.n_taken = 0
         #: How many rows the lot has drawn; None before it is drawn.
@@ -132,7 +132,7 @@ class Subsample:
             self.n_passed += 1
             groups = (self._group_of(item) for item in row if isinstance(item, SourceRow))
             group = next(groups, None)
-            unit = ("row", *_place(row[0])) if group in (None, "") else ("group", group)
+            unit = ("row", *_place(row[0])) if group is None else ("group", group)
             self.grouped |= unit[0] == "group"
             drawn = f"sample\x1f{self._reading.sample_seed}\x1f{unit!r}".encode("utf-8", "replace")
             lot = int.from_bytes(blake2b(drawn, digest_size=8).digest(), "big") / 2.0**64
@@ -299,6 +299,7 @@ class Reading:
         self.filtered: Counter[str] = Counter()
         self._codes: set[str] = set()
         self.origin, self.export = opened.origin, opened.export
+        self.class_names = opened.class_names
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._opened, self._reading = opened, reading
         needs = needs.keeping(fields, self.columns)
@@ -312,16 +313,18 @@ class Reading:
         self._names: set[str] | None = None
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if narrow is not None:
-            names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
+            labels = (*self.columns.label_columns, *(item.column for item in self.columns.rivals))
+            names = (*self.columns.by_field.values(), *labels, *needs.keep)
             self._names = {*names} - {CHARACTERS}
-            items = batch_rows(narrow(columns=self._names))
+            # Rows of scores with one id are told apart by all that they hold.
+            whole = needs.distinct and "response" not in self.columns.present
+            items = batch_rows(narrow(columns=None if whole else self._names))
         self._gatherer: Gatherer | None = None
         if self.columns.marked.answer_id is not None:
             self._gatherer = Gatherer(self.columns.by_field, self.columns.label_columns)
             items = self._gatherer(items)
-        self._part = Subsample(
-            reading, lambda row: value_at(row.values, self.columns.by_field["group"])
-        )
+        self._part = Subsample(reading, self._group_of)
+        self._ids = SourceIds()
         self._stream = self._run(self._part(items))
         #: File and row of the example that was given last; who is told of each row that is none.
         self.place: tuple[str, int] = ("", 0)
@@ -379,6 +382,11 @@ class Reading:
         """Return which part of the source was read, JSON-able; None where none was left out."""
         return self._part.to_dict()
 
+    def repeated_ids(self) -> dict[str, int] | None:
+        """Return how many ids stand for several answers, and these; None where none does."""
+        sizes = self._ids.repeated.values()
+        return {"n_ids": len(sizes), "n_answers": sum(sizes)} if sizes else None
+
     def to_dict(self) -> dict[str, object]:
         """Return source, format, digest and counts, JSON-able."""
         return {
@@ -409,13 +417,46 @@ class Reading:
             "labels": self.columns.labels.described() if self.columns.labels.seen else None,
             "turned": list(self.columns.labels.turned()),
             "part": self.part(),
+            "repeated_ids": self.repeated_ids(),
             "origin": None if self.origin is None else asdict(self.origin),
             "export": None if self.export is None else self.export.to_dict(),
             "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 
     def _run(self, items: Iterator[ParsedItem]) -> Iterator[Example]:
-        seen = SourceIds()
+        with closing(Quarantine(self._reading.quarantine)) as quarantine:
+            read = self._usable(items, quarantine)
+            if self._needs.distinct and self.has_ids:
+                yield from self._told_apart(read)
+            else:
+                yield from (example for example, _ in read)
+        self.end()
+
+    def _told_apart(self, read: Iterator[tuple[Example, int]]) -> Iterator[Example]:
+        """Yield answers once all are read: several of one id get ids of their own and a group.
+
+        Their ids are made of what they hold, in whichever order they come.
+        """
+        contents, grouped = list[int](), False
+
+        def noted() -> Iterator[Example]:
+            nonlocal grouped
+            for example, content in read:
+                contents.append(content)
+                grouped |= example.group is not None
+                yield example
+
+        for example, content in zip(Dataset(noted()), contents, strict=True):
+            if (id := example.id) in self._ids.repeated:
+                name, group = f"{id}/{content >> 32:08x}", example.group if grouped else id
+                yield replace(example, id=name, group=group)
+            else:
+                yield example
+
+    def _usable(
+        self, items: Iterator[ParsedItem], quarantine: Quarantine
+    ) -> Iterator[tuple[Example, int]]:
+        """Yield the usable answers, each with what tells it from others of its id."""
         rows = (
             row
             for item in items
@@ -425,24 +466,47 @@ class Reading:
                 else (item,)
             )
         )
-        with closing(Quarantine(self._reading.quarantine)) as quarantine:
-            for row in rows:
-                self.begun = True
-                self.n_rows += _place(row) != self.place
-                self.place = _place(row)
-                if self._gatherer is not None:
-                    self.n_rows = self._gatherer.n_rows
-                result = self._interpreter(row) if isinstance(row, SourceRow) else row
-                if isinstance(result, Example):
-                    known = self._needs.repeats or (self._numbered and not row.file)
-                    unique = result.id if known else seen.unique(result.id, row.file)
-                    if unique is not None:
-                        self.n_examples += 1
-                        yield result if unique == result.id else replace(result, id=unique)
-                        continue
-                    result = duplicate(self.place[1], result.id, row.file)
-                self._leave_out(result, quarantine)
-        self.end()
+        for row in rows:
+            self.begun = True
+            self.n_rows += _place(row) != self.place
+            self.place = _place(row)
+            if self._gatherer is not None:
+                self.n_rows = self._gatherer.n_rows
+            result = self._interpreter(row) if isinstance(row, SourceRow) else row
+            if isinstance(result, Example):
+                known = self._needs.repeats or (self._numbered and not row.file)
+                content = 0 if known else self._held(result, row)
+                unique = result.id if known else self._ids.name(result.id, row.file, content)
+                if unique is not None:
+                    self.n_examples += 1
+                    named = result if unique == result.id else replace(result, id=unique)
+                    yield named, content
+                    continue
+                result = duplicate(self.place[1], result.id, row.file)
+            self._leave_out(result, quarantine)
+
+    def _held(self, example: Example, row: ParsedItem) -> int:
+        """Return a number for what an answer says; without one, for all that its row holds."""
+        if not self._needs.distinct or not isinstance(row, SourceRow):
+            columns = () if example.response else tuple(example.columns.items())
+            return hash((example.question, example.contexts, example.response, columns))
+        if example.response:
+            return int(example.digest(), 16)
+        held = self._interpreter.content(row.values).encode("utf-8", "surrogatepass")
+        return int.from_bytes(blake2b(held, digest_size=8).digest(), "big")
+
+    def _group_of(self, row: SourceRow) -> str | None:
+        with suppress(ValueError):
+            return name_of(value_at(row.values, self.columns.by_field["group"]))
+        return None
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the rows left out, the most frequent first, with their numbers.
+
+        Final once the source has been read.
+        """
+        reasons = self.reasons.most_common(5)
+        return [f"{field}: {reason} ({n})" for (field, reason), n in reasons]
 
     def blocks(self, scores: Collection[str]) -> Iterator[Block]:
         """Yield the examples many at a time, as columns; `end` is to be called after the last.
@@ -580,8 +644,7 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
     """Say why no row of a source is of use, and how its columns are named."""
     if not read.n_rows:
         return f"{read.source} is empty: it holds no row"
-    reasons = sorted(read.reasons.items(), key=lambda item: -item[1])[:5]
-    kinds = [f"{field}: {reason} ({n})" for (field, reason), n in reasons]
+    kinds = read.problems()
     left_out = sorted(read.filtered.items(), key=lambda item: -item[1])[:3]
     kinds += [f"left out: {reason} ({n})" for reason, n in left_out]
     seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
@@ -630,6 +693,7 @@ def read(
     expect: Collection[str] = (),
     repeats: bool = False,
     by_sentence: bool = False,
+    distinct: bool = False,
     format: str | None = None,
     preset: str | None = None,
     mapping: Mapping[str, str] | None = None,
@@ -675,6 +739,9 @@ def read(
         Whether `Example.spans` and `Example.sentences` are read. Of labelled answers every sentence
         then needs a label, and the answer's is that of its sentences: 1 where one is unsupported.
         Rows that are sentences are gathered to their answers.
+    distinct : bool
+        Whether several answers of one id get ids of their own, made of what they hold, and the id
+        as their group where no answer has one. All rows are read before the first is given.
     format, preset, mapping, ...
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
@@ -713,9 +780,8 @@ def read(
     >>> [(example.id, example.question, example.label) for example in read(path)]
     [('row-1', 'q', 1)]
     """
-    needs = Needs(
-        tuple(keep), tuple(require), labelled, allow_none, tuple(expect), repeats, by_sentence
-    )
+    asked = labelled, allow_none, tuple(expect), repeats, by_sentence, distinct
+    needs = Needs(tuple(keep), tuple(require), *asked)
     reading = optional(reading, ReadOptions, "reading")
     return read_needed(source, reading, needs)
 

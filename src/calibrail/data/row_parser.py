@@ -1,6 +1,7 @@
 """Row -> Example or problem."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, TypeVar
@@ -68,6 +69,8 @@ class RowParser:
             labels, needed = self.columns.labels, self.needs.labelled and of_answer
             label = read_label(labels, stored, by_field["label"], needed=needed)
             sentences = None if marks is None else marks.sentences(given, response)
+            if isinstance(label, int):
+                self.columns.require_agreement(label, row)
             if isinstance(label, str) or sentences == SKIP:
                 return Filtered(row.number, f"label left out on request ({SKIP})", row.file)
             example = Example(
@@ -102,15 +105,17 @@ class RowParser:
 
     def _content(self, response: str, values: Mapping[str, object]) -> str:
         """Return what the row holds beside its label; a digest of it where its answer is known."""
-        if not self.whole:
-            return ""
-        passed_over = {*self.columns.label_columns, *NUMBERING}
-        held = (value for name, value in values.items() if name not in passed_over)
-        # Sorted and without names: columns in another order, or renamed, are the same row.
-        content = "\x1f".join(sorted(text for value in held if (text := spelling(value))))
-        if not response:
+        content = self.content(values) if self.whole else ""
+        if not (content and response):
             return content
         return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    def content(self, values: Mapping[str, object]) -> str:
+        """Return all that a row holds beside its label."""
+        passed_over = {*self.columns.label_columns, *NUMBERING}
+        held = (cell for name, cell in self._numbers(values).items() if name not in passed_over)
+        # Sorted and without names: columns in another order, or renamed, are the same row.
+        return "\x1f".join(sorted(text for cell in held if (text := spelling(cell))))
 
     def _text(self, field: str, value: object) -> str:
         if value is None:
@@ -314,15 +319,17 @@ class Gatherer:
 
     def __call__(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
         """Yield a row for every answer, in the order of their first sentences."""
-        answers: dict[tuple[str, object], list[SourceRow]] = {}
+        answers: dict[tuple[str, str], list[SourceRow]] = {}
         for item in items:
             self.n_rows += 1
             if not isinstance(item, SourceRow):
                 yield item
                 continue
-            name = value_at(item.values, self._by_field["answer_id"])
-            if isinstance(name, str | int | float) and str(name).strip() and name == name:
-                answers.setdefault((item.file, name), []).append(item)
+            name, known = value_at(item.values, self._by_field["answer_id"]), None
+            with suppress(ValueError):
+                known = name_of(name)
+            if known is not None:
+                answers.setdefault((item.file, known), []).append(item)
             else:
                 reason = "missing" if name is None or name == "" else "wrong type"
                 yield FieldError("answer_id", reason, name, _NAME).problem(item.number, item.file)
@@ -332,7 +339,7 @@ class Gatherer:
             except FieldError as bad:
                 yield bad.problem(rows[0].number, file)
 
-    def _answer(self, name: object, rows: Sequence[SourceRow]) -> SourceRow:
+    def _answer(self, name: str, rows: Sequence[SourceRow]) -> SourceRow:
         self._require_rows_once(rows)
         shared = {field: self._shared(field, rows) for field in _SHARED}
         names = dict.fromkeys(name for row in rows for name in row.values)

@@ -251,7 +251,7 @@ def _columns(
     }
 
 
-_TEXTS: Final = ("text", "sentence", "content", "claim")
+_TEXTS: Final = ("text", "sentence", "content", "claim", "sent")
 #: How a sentence calls its text and its place.
 NAMED: Final = (*_TEXTS, *STARTS, *ENDS)
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points
 from importlib.resources import files
@@ -76,6 +76,8 @@ class Opened:
         The rows of such an export as they are in the file, not begun.
     n_rows : int or None
         How many rows there are in memory; None where that is not known, or the files tell.
+    class_names : mapping of str to tuple of str
+        What the source calls the classes that a column numbers from 0 on.
     """
 
     format: str
@@ -90,6 +92,7 @@ class Opened:
     export: ExportNotes | None = None
     parts: Iterator[TableItem] | None = None
     n_rows: int | None = None
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def peek(
@@ -243,7 +246,9 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
             return _folder(folder, path, reading)
     opened = open_rows(open_table, files, table, reading, begun)
     if table in _COLUMNAR and opened.format == table:
-        return replace(opened, batches=partial(_batches_of, table, path, **fixed))
+        classes = tables.file_class_names(table, path, **fixed)
+        by_columns = partial(_batches_of, table, path, **fixed)
+        return replace(opened, batches=by_columns, class_names=classes)
     return opened
 
 
@@ -265,6 +270,12 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
         )
         raise DataError(f"files that are read together must have one format; got {names}")
 
+    for item in opened:
+        if item.class_names != opened[0].class_names:
+            raise DataError(
+                "files that are read together must number classes alike; their metadata says "
+                f"{opened[0].class_names} and {item.class_names}"
+            )
     read = tuple(file for item in opened for file in item.files)
     whole = next((export for export in EXPORTS if export.name == opened[0].format), None)
     if whole is not None:
@@ -435,7 +446,8 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
             # They have calibrail's names already.
             return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
         opened = open_rows(rows, (), rows.format, reading)
-        return replace(opened, digest=rows.digest, n_rows=rows.n)
+        classes = tables.class_names(source)
+        return replace(opened, digest=rows.digest, n_rows=rows.n, class_names=classes)
     if not isinstance(source, str | os.PathLike):
         if len(source) > 1:
             return open_files([_file(item) for item in source], reading)
@@ -445,9 +457,10 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
         table = _download(name.removeprefix(HUB))
         guessed = replace(reading, format=None) if reading.format == "hf" else reading
         cached = tuple(Path(str(item["filename"])) for item in table.cache_files)
-        return open_rows(
+        opened = open_rows(
             lambda: starmap(SourceRow, enumerate(table, start=1)), cached, "hf", guessed
         )
+        return replace(opened, class_names=tables.class_names(table))
     return open_path(_file(source), reading)
 
 

@@ -237,7 +237,7 @@ class SentenceColumn(Record):
         sentences.
     auroc : float or None
         As of `NumericColumn`, of unsupported sentences against supported ones.
-    tells_label : bool
+    tells_label, higher
         As of `NumericColumn`.
     """
 
@@ -247,6 +247,7 @@ class SentenceColumn(Record):
     set_aside: int
     auroc: float | None
     tells_label: bool = False
+    higher: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

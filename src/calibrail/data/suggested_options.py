@@ -1,13 +1,14 @@
-"""Which options would read an unknown file."""
+"""Which options would read an unknown file, and what its names say."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from calibrail.data.aliases import NAMES, aliases_of
-from calibrail.data.columns import ColumnMapping
+from calibrail.data.columns import ColumnMapping, Seen, is_parallel
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
-from calibrail.data.labels import label_key, parse_label, votes_in
+from calibrail.data.labels import NO, PLAIN, YES, label_key, parse_label, votes_in
 from calibrail.data.traces._tool_export import SCORE
 from calibrail.data.values import chunks_of, column_value, nested_names, parse_cell, value_at
 from calibrail.serialization import Record
@@ -27,6 +28,33 @@ _CELLS: Final = 300_000
 
 #: What names of columns speak of.
 _WORDS: Final = {field: words.split() for field, words in NAMES["parts_of_names"].items()}
+
+#: Who speaks in a chat, by the names that files have for them.
+_ROLES: Final[dict[str, str]] = {
+    word: role for role, words in NAMES["roles"].items() for word in words.split()
+}
+
+#: The classes of inference, where what does not follow counts as hallucinated.
+_INFERENCE: Final = {
+    word: label
+    for kind, label in (("faithful", FAITHFUL), ("neutral", 1), ("hallucinated", HALLUCINATED))
+    for word in NAMES["inference"][kind].split()
+}
+
+#: What a name says of a higher number, or of one of two answers, word by word.
+_DIRECTIONS, _PAIRS = (
+    {
+        word: label
+        for label, kind in ((FAITHFUL, "faithful"), (HALLUCINATED, "hallucinated"))
+        for word in NAMES[table][kind].split()
+    }
+    for table in ("directions", "pairs")
+)
+_TURNING: Final = frozenset(NAMES["directions"]["turning"].split())
+_KINDS: Final = re.compile(
+    rf"(?:.*_)?(?:{'|'.join(NAMES['pairs']['kinds'].split())})s?_"
+    rf"(?:{'|'.join(NAMES['pairs']['of_kinds'].split())})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +87,110 @@ class ColumnLook(Record):
     length: float
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerColumn(Record):
+    """One of several answers that a row holds in columns of their own.
+
+    Parameters
+    ----------
+    response : str
+        The column of the answer.
+    label : str or int
+        The column of its label, or the class that its name says.
+    key : str
+        How a label is called without what tells it from those of other answers.
+    """
+
+    response: str
+    label: str | int
+    key: str = "label"
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Options that would read what is not understood, and why.
+
+    Parameters
+    ----------
+    options : mapping of str to str
+        By their names in `ReadOptions`.
+    reason : str
+        Code of what a person must check of them; empty where nothing is a guess.
+    about : str
+        What it speaks of: a value, a column or a data set.
+    answers : tuple of AnswerColumn
+        A row's answers, where no options read them: each needs a row of its own.
+    """
+
+    options: Mapping[str, str]
+    reason: str = ""
+    about: str = ""
+    answers: tuple[AnswerColumn, ...] = ()
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column's name in lower case, numbers among them.
+
+    >>> words_of("scores.minicheckP_supported2")
+    ['scores', 'minicheck', 'p', 'supported', '2']
+    """
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", "_", name)
+    return [word for word in re.split(r"[\W_]+", parted.lower()) if word]
+
+
+def direction_of(column: str) -> str | None:
+    """Return the class that a higher number means by its column's name; None where it says none.
+
+    >>> direction_of("p_supported"), direction_of("hallucination_score"), direction_of("dae")
+    ('faithful', 'hallucinated', None)
+    >>> direction_of("not_supported"), direction_of("faithfulness_error")
+    (None, None)
+    """
+    words = words_of(column)
+    said = {_DIRECTIONS[word] for word in words if word in _DIRECTIONS}
+    if len(said) != 1 or not _TURNING.isdisjoint(words):
+        return None
+    return "faithful" if said == {FAITHFUL} else "hallucinated"
+
+
+def names_kinds(column: str) -> bool:
+    """Say whether a column tells what kind of error an answer holds, as ``edit_types`` does."""
+    return bool(_KINDS.fullmatch("_".join(words_of(column.rpartition(".")[2]))))
+
+
+def known_as(fields: Sequence[str]) -> Mapping[str, Any] | None:
+    """Return the public data set whose columns a file has, if its labels need options."""
+    names = {name.lower() for name in fields}
+    return next((s for s in NAMES["public"] if names.issuperset(s["columns"].split())), None)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadText(Record):
+    """A column of texts that is no field.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    template : bool
+        Whether it has the name of a question, and holds the contexts as well.
+    """
+
+    name: str
+    template: bool
+
+
+def unread_texts(layout: Sequence[ColumnLook], columns: ColumnMapping) -> tuple[UnreadText, ...]:
+    """Return the columns of texts that are no field."""
+    taken = {columns.by_field[field] for field in columns.present}
+    taken |= {*columns.label_columns, *columns.marked.names}
+    return tuple(
+        UnreadText(look.name, look.name == columns.template)
+        for look in layout
+        if _is_text(look) and _is_free(look.name, taken)
+    )
+
+
 def looks(rows: Sequence[Mapping[str, object]]) -> tuple[ColumnLook, ...]:
     """Return what is in each column of some rows, paths into objects among them."""
     width = max(map(len, rows), default=1) or 1
@@ -67,8 +199,12 @@ def looks(rows: Sequence[Mapping[str, object]]) -> tuple[ColumnLook, ...]:
     made = {name: [value_at(row, name) for row in rows] for name in names}
     counted = dict.fromkeys(name.rpartition(".")[0] for name in names if "." in name)
     for name in counted:
-        votes = [votes_in(value_at(row, name)) for row in rows]
-        if all(vote is not None for vote in votes) and name:
+        votes = [_votes(value_at(row, name), _is_named(name)) for row in rows]
+        own = [known.rpartition(".")[2] for known in made if known.rpartition(".")[0] == name][:1]
+        twins = [
+            other for other in counted if other != name and own and f"{other}.{own[0]}" in made
+        ]
+        if all(vote is not None for vote in votes) and name and not twins:
             # Votes are one column, not one for each of their labels.
             at = next(i for i, known in enumerate(made) if known.startswith(f"{name}."))
             items = [(k, v) for k, v in made.items() if not k.startswith(f"{name}.")]
@@ -77,11 +213,19 @@ def looks(rows: Sequence[Mapping[str, object]]) -> tuple[ColumnLook, ...]:
     return tuple(_look(name, values) for name, values in made.items())
 
 
+def _votes(value: object, named: bool) -> list[tuple[object, int]] | None:
+    """Return counted votes, also those of each item of a list that is named after labels."""
+    if not (named and isinstance(value, list) and value):
+        return votes_in(value)
+    each = [votes_in(item) for item in value]
+    return None if None in each else [vote for votes in each for vote in votes or ()]
+
+
 def _look(name: str, values: Sequence[object]) -> ColumnLook:
     there = [value for value in values if value is not None]
     kinds = {_kind(value) for value in there}
     kind = next(iter(kinds)) if len(kinds) == 1 else "mixed" if kinds else "empty"
-    flat = [item for value in there for item in (value if isinstance(value, list) else [value])]
+    flat = [item for value in there for item in _items(value)]
     simple = [item for item in flat if isinstance(item, str | int | float)]
     counts: dict[str, int] = {}
     for item in simple:
@@ -102,6 +246,15 @@ def _look(name: str, values: Sequence[object]) -> ColumnLook:
         tuple(often) if short else (),
         sum(sizes) / len(sizes) if sizes else 0.0,
     )
+
+
+def _items(value: object) -> Iterator[object]:
+    """Yield what a value holds, however deep its lists are."""
+    if not isinstance(value, list):
+        yield value
+        return
+    for item in value:
+        yield from _items(item)
 
 
 def _brief(text: str) -> str:
@@ -127,8 +280,8 @@ def suggest(
     columns: ColumnMapping,
     readable: bool,
     exported: bool = False,
-) -> dict[str, str]:
-    """Return options, by their names in `ReadOptions`, that would read what is not understood.
+) -> Suggestion:
+    """Return what would read what is not understood.
 
     Parameters
     ----------
@@ -153,11 +306,25 @@ def suggest(
         if field not in TEXT_FIELDS or _holds_text(rows, columns.by_field[field])
         for name in (columns.by_field[field],)
     }
-    mapping: dict[str, str] = _by_role(layout) if "response" not in read else {}
+    taken = set(read.values())
+    if not (readable and "response" in read) and not exported:
+        answers = _several_answers(layout, columns)
+        if answers:
+            return Suggestion({}, answers=answers)
+    mapping = {field: path for field, path in _by_role(rows, layout).items() if field not in read}
+    # Of a chat that is read nothing else is a text.
+    taken |= {path.partition(f".{word}.")[0] for path in mapping.values() for word in _ROLES}
+    judged = (
+        None if readable or "label" in columns.present else _judged_sentences(rows, layout, columns)
+    )
+    if judged is not None:
+        mapping |= {"sentences": judged[0], "sentence_labels": judged[1].name}
+    # Sentences are the answer where there is no other.
+    apart = {"response"} if judged is not None or "sentences" in columns.present else set[str]()
     for field in TEXT_FIELDS:
-        if field in read or field in mapping:
+        if field in read or field in mapping or (field == "question" and columns.template):
             continue
-        taken = {*read.values(), *mapping.values()}
+        taken |= {*mapping.values()}
         texts = [look.name for look in layout if _is_text(look) and _is_free(look.name, taken)]
         rivals = [
             name
@@ -165,31 +332,151 @@ def suggest(
             if _is_free(name, taken) and _holds_text(rows, name)
         ]
         # A column's own name goes before those of the objects around it.
-        for depth in (1, 2, _DEPTH):
+        for depth in (1, 2, _DEPTH) if field not in apart else ():
             rivals = rivals or [name for name in texts if _speaks_of(name, field, depth)]
         if rivals:
             mapping[field] = rivals[0]
-    mapping |= _by_length(layout, {*read, *mapping}, {*read.values(), *mapping.values()}, lengths)
+    taken |= {*mapping.values()}
+    mapping |= _by_length(layout, {*read, *mapping, *apart}, taken, lengths)
     # A question is asked for only where there is more to say.
     if mapping.keys() - {"question"}:
         options["mapping"] = ",".join(f"{field}={column}" for field, column in mapping.items())
-    taken = {*read.values(), *mapping.values()}
+    if judged is not None:
+        return _meanings(judged[1], options)
     if exported:
         layout = [
             look for look in layout if _is_named(look.name) and not look.name.startswith(SCORE)
         ]
-    return options | dict(_labels(layout, columns, readable, taken))
+    return Suggestion(options) if readable else _labels(layout, columns, options)
 
 
-def _by_role(layout: Sequence[ColumnLook]) -> dict[str, str]:
-    """Return the fields that messages hold, each of one speaker in all rows."""
-    fields = {"system": "contexts", "user": "question", "assistant": "response"}
-    found: dict[str, str] = {}
+def _by_role(rows: Sequence[Mapping[str, object]], layout: Sequence[ColumnLook]) -> dict[str, str]:
+    """Return where the last answer of a chat is, the turn before it, and what tools returned.
+
+    Instructions that are the same in all rows are no contexts. Without any, a long turn before the
+    answer holds them.
+    """
+    last: dict[str, str] = {}
+    every: dict[str, tuple[str, float]] = {}
     for look in layout:
-        path, _, own = look.name.rpartition(".")
-        if own == "role" and len(look.values) == 1 and look.values[0] in fields:
-            found[fields[look.values[0]]] = f"{path}.content"
+        path, _, what = look.name.rpartition(".")
+        chat, _, speaker = path.rpartition(".")
+        role = _ROLES.get(speaker) if chat and what in ("content", "value") else None
+        if role and (role != "assistant" or _is_answered(rows, chat)):
+            every.setdefault(role, (look.name, look.length))
+            last.setdefault(role, f"{path}.-1.{what}")
+        elif what == "role" and len(look.values) == 1:
+            # A message by itself.
+            last.setdefault(_ROLES.get(look.values[0], ""), f"{path}.content")
+    found = {
+        field: last[role]
+        for field, role in (("question", "user"), ("response", "assistant"))
+        if role in last
+    }
+    system, _ = every.get("system", ("", 0.0))
+    if "tool" in every:
+        found["contexts"] = every["tool"][0]
+    elif system and len({str(value_at(row, system)) for row in rows}) > 1:
+        found["contexts"] = last["system"]
+    elif "assistant" in last and every.get("user", ("", 0.0))[1] > _TEMPLATE:
+        found["contexts"] = found.pop("question")
     return found
+
+
+def _is_answered(rows: Sequence[Mapping[str, object]], chat: str) -> bool:
+    """Say whether an answer is what most chats end with."""
+    ends = [value_at(row, f"{chat}.-1.{who}") for row in rows for who in ("role", "from")]
+    return 2 * sum(_ROLES.get(str(who)) == "assistant" for who in ends) > len(rows)
+
+
+#: Characters from which on a turn of a chat holds more than a question.
+_TEMPLATE: Final = 500
+
+
+def _judged_sentences(
+    rows: Sequence[Mapping[str, object]], layout: Sequence[ColumnLook], columns: ColumnMapping
+) -> tuple[str, ColumnLook] | None:
+    """Return the column of an answer's sentences, and where each has its labels or votes."""
+    seen, named = Seen(rows), [columns.marked.sentences] if columns.marked.sentences else []
+    lists = [look for look in layout if look.kind.startswith("list")]
+    named += [k.name for k in lists if "sentence" in k.name.lower() and "." not in k.name]
+    for name in named:
+        # Labels within the objects, or in a list beside the texts.
+        within = [look for look in layout if look.name.startswith(f"{name}.")]
+        beside = [look for look in lists if is_parallel(seen, look.name, name)]
+        for looked in (within, beside):
+            likely = [look for look in looked if look.name != name and _is_of_labels(look)]
+            likely.sort(key=lambda look: not _is_named(look.name))
+            if likely:
+                return name, likely[0]
+    return None
+
+
+def _is_of_labels(look: ColumnLook) -> bool:
+    """Say whether a column's values are classes by their words, or by its name."""
+    keys = {label_key(value) for value in look.values} - PLAIN
+    if not 0 < len(look.values) <= _CLASSES or words_of(look.name)[-1:] == ["id"]:
+        return False
+    return _is_named(look.name) or any(
+        key in YES | NO or parse_label(key) is not None or key in _INFERENCE for key in keys
+    )
+
+
+def _several_answers(
+    layout: Sequence[ColumnLook], columns: ColumnMapping
+) -> tuple[AnswerColumn, ...]:
+    """Return the answers of a row whose columns go by pairs, or by what their names say of them.
+
+    That is an answer and a label of each of several models; a right answer and a wrong one; or
+    what follows from a text and what contradicts it.
+    """
+    taken = {columns.by_field[field] for field in columns.present & {"question", "contexts"}}
+    free = [look for look in layout if _is_free(look.name, taken)]
+    texts = {look.name: _apart(look.name) for look in free if _is_text(look)}
+    labels = [look.name for look in free if look.values and not _is_text(look)]
+    by_model = {rest: name for name, rest in texts.items() if rest}
+    found = [
+        AnswerColumn(by_model[rest], name, _key(name, rest))
+        for name in labels
+        if (rest := _apart(name)) in by_model and _speaks_of(name, "label", _DEPTH)
+    ]
+    by_answer = {item.response for item in found}
+    if len(by_answer) > 1 and len(found) == len(by_answer):
+        return tuple(found)
+    if "label" in columns.present:
+        return ()
+    meant = {name: _class_named(name) for name in texts}
+    sides = {label for label in meant.values() if label is not None}
+    alone = [name for name in aliases_of("response", texts) if meant[name] is None]
+    if sides == {HALLUCINATED} and len(alone) == 1:
+        meant[alone[0]], sides = FAITHFUL, {FAITHFUL, HALLUCINATED}
+    if len(sides) < 2:
+        return ()
+    return tuple(AnswerColumn(n, label) for n, label in meant.items() if label is not None)
+
+
+def _key(name: str, rest: Sequence[str]) -> str:
+    own = [word for word in words_of(name.rpartition(".")[2]) if word not in rest]
+    return "_".join(own) or "label"
+
+
+def _apart(name: str) -> tuple[str, ...]:
+    """Return what tells a column from others that hold the same: a model's name, or a number."""
+    parts = (*_WORDS["response"], *_WORDS["no_model"])
+    return tuple(word for word in words_of(name) if not word.startswith(parts))
+
+
+def _class_named(name: str) -> int | None:
+    """Return the class of an answer by the name of its column."""
+    own = "_".join(words_of(name.rpartition(".")[2]))
+    if own not in PLAIN and (label := parse_label(own)) is not None:
+        return label
+    if len(own) > 1 and own in _INFERENCE:
+        return _INFERENCE[own]
+    parts = (*_WORDS["response"], "hypothes", "statement")
+    words = [word for word in words_of(name) if not word.startswith(parts)]
+    meant = {_PAIRS.get(word, _INFERENCE.get(word)) for word in words}
+    return meant.pop() if len(meant) == 1 else None
 
 
 def _by_length(
@@ -251,40 +538,65 @@ def _is_text(look: ColumnLook) -> bool:
 
 
 def _labels(
-    layout: Sequence[ColumnLook], columns: ColumnMapping, readable: bool, taken: set[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the options that name labels and say what their values mean."""
-    if readable:
-        return
+    layout: Sequence[ColumnLook], columns: ColumnMapping, options: dict[str, str]
+) -> Suggestion:
+    """Return the options that name labels and say what their values mean, beside others."""
     there = [look for look in layout if look.name in columns.label_columns]
     if "label" in columns.present and there:
-        chosen = there[0]
-    else:
-        used = {columns.by_field[field] for field in columns.present}
-        candidates = [
-            look for look in layout if 2 <= len(look.values) <= _CLASSES and look.name not in used
-        ]
-        named = [look for look in candidates if _is_named(look.name)]
-        if not (named or candidates):
-            return
-        chosen = (named or candidates)[0]
-        yield "label_column", chosen.name
+        return _meanings(there[0], options)
+    used = {columns.by_field[field] for field in columns.present}
+    few = [look for look in layout if len(look.values) > 0 and look.name not in used]
+    candidates = [look for look in few if len(look.values) > 1]
+    named = [look for look in candidates if _is_named(look.name)]
+    # The first rows of a sorted file may be of one class.
+    of_one = [k for k in few if _is_named(k.name) and parse_label(k.values[0]) is not None]
+    if not (named or of_one or candidates):
+        return Suggestion(options)
+    chosen = (named or of_one or candidates)[0]
+    return _meanings(chosen, options | {"label_column": chosen.name})
+
+
+def _meanings(chosen: ColumnLook, options: dict[str, str]) -> Suggestion:
+    """Return options with those that say what a label's values mean, where they do not say it."""
     classes = {value: parse_label(value) for value in chosen.values}
     if chosen.kind == "number" and len(classes) > 2:
         # Of a rating, its 0 and 1 are no labels.
         classes = dict.fromkeys(classes)
     unknown = [value for value, label in classes.items() if label is None]
     if not unknown or not chosen.values or {*classes.values()} == {FAITHFUL, HALLUCINATED}:
-        return
+        return Suggestion(options)
+    if (inferred := inferred_classes(list(classes))) is not None:
+        return Suggestion(options | {"label_map": inferred}, "inference")
     if len(classes) == 2 and len(unknown) == 2:
         likely = [value for value in unknown if label_key(value) in ("no", "n", "f", "negative")]
-        yield "positive", (likely or unknown)[0]
-        return
+        value = (likely or unknown)[0]
+        return Suggestion(options | {"positive": value}, "positive", value)
     if len(classes) == 2:
         # One of two is known, so the other one is the other class.
         known = next(label for label in classes.values() if label is not None)
         classes[unknown[0]] = 1 - known
-    yield "label_map", ",".join(f"{value}={_OF[label]}" for value, label in classes.items())
+    guessed = "" if None not in classes.values() else "classes"
+    return Suggestion(options | {"label_map": _spelt(classes)}, guessed)
+
+
+def inferred_classes(values: Sequence[str]) -> str | None:
+    """Return a label map of the words of inference; None where values are others, or of one class.
+
+    >>> inferred_classes(["e", "n", "c"]), inferred_classes(["Supports", "NOT ENOUGH INFO"])
+    ('e=0,n=1,c=1', 'Supports=0,NOT ENOUGH INFO=1')
+    >>> inferred_classes(["y", "n"]) is None
+    True
+    """
+    classes = {value: _INFERENCE.get(re.sub(r"[\s_-]+", "_", label_key(value))) for value in values}
+    # SNLI writes a dash where people did not agree.
+    meant = {value: label for value, label in classes.items() if value.strip() != "-"}
+    if {*meant.values()} != {FAITHFUL, HALLUCINATED}:
+        return None
+    return ",".join([_spelt(meant), *(f"{value}=skip" for value in classes if value not in meant)])
+
+
+def _spelt(classes: Mapping[str, int | None]) -> str:
+    return ",".join(f"{value}={_OF[label]}" for value, label in classes.items())
 
 
 def _is_named(column: str) -> bool:

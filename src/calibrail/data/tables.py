@@ -98,6 +98,65 @@ def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[st
     return chosen
 
 
+def class_names(described: Any) -> dict[str, tuple[str, ...]]:
+    """Return what a table calls the classes that a column numbers, by the path to it.
+
+    Parameters
+    ----------
+    described : pyarrow.Schema, datasets.Dataset, or anything else
+        What `datasets` wrote into the metadata of a schema is read; all else names no class.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> label = {"names": ["faithful", "hallucinated"], "_type": "ClassLabel"}
+    >>> said = json.dumps({"info": {"features": {"label": label}}})
+    >>> class_names(pa.schema([], metadata={"huggingface": said}))
+    {'label': ('faithful', 'hallucinated')}
+    """
+    # A frame may have a column of that name.
+    features: Any = None
+    if hasattr(described, "column_names"):
+        features = getattr(described, "features", None)
+    if hasattr(features, "to_dict"):
+        return dict(_named_classes(features.to_dict(), ""))
+    metadata = getattr(getattr(described, "schema", described), "metadata", None)
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return {}
+    return dict(_named_classes(features, ""))
+
+
+def _named_classes(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if isinstance(feature, list):
+        feature = feature[0] if feature else None
+    if not isinstance(feature, dict):
+        return
+    kind = feature.get("_type")
+    if kind == "ClassLabel":
+        yield path, tuple(map(str, feature.get("names") or ()))
+    elif isinstance(kind, str):
+        yield from _named_classes(feature.get("feature"), path)
+    else:
+        for name, inner in feature.items():
+            yield from _named_classes(inner, f"{path}.{name}" if path else name)
+
+
+def file_class_names(table: str, path: Path, split: object = None) -> dict[str, tuple[str, ...]]:
+    """Return the same of a Parquet file, or of a folder that ``datasets`` wrote."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if table == "parquet":
+        with seekable(path) as source:
+            return class_names(pq.read_schema(source))
+    for file in saved_files(path, split)[:1]:
+        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+            return class_names(reader.schema)
+    return {}
+
+
 def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
     """Return the Arrow files of a folder that ``datasets`` wrote with ``save_to_disk``.
 

@@ -1,6 +1,7 @@
 """What a cell holds: JSON text, nested paths, texts, chunks."""
 
 import ast
+import html
 import json
 import math
 import re
@@ -37,14 +38,14 @@ def load_json(text: str) -> object:
     ValueError
         It is not JSON.
     JsonLimitError
-        It holds a number of more digits than Python will parse, or is nested more than `DEPTH`
-        deep.
+        It holds a number of more digits than Python will parse, or two values under one name, or is
+        nested more than `DEPTH` deep.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_object)
     except RecursionError as error:
         raise JsonLimitError(_TOO_DEEP) from error
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, JsonLimitError):
         raise
     except ValueError as error:
         digits = sys.get_int_max_str_digits()
@@ -54,6 +55,16 @@ def load_json(text: str) -> object:
         escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
         return json.loads(escaped.decode("utf-16", "replace"))
     return value
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object; refuse one that says two things under one name."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        for name, value in pairs:
+            if made[name] != value:
+                raise JsonLimitError(f"an object that names {name!r:.60} twice, with two values")
+    return made
 
 
 def load_literal(text: str) -> object:
@@ -88,24 +99,30 @@ def _require_shallow(text: str, value: object) -> None:
     raise JsonLimitError(_TOO_DEEP)
 
 
-# Names are listed this deep, and this many of one row: tables may be wide; and so many messages.
+# Names are listed this deep, and this many of one row: tables may be wide.
 _DEPTH: Final = 5
 _LISTED: Final = 1000
-_MESSAGES: Final = 6
+
+#: Names of who speaks in a message, and of what is said, as OpenAI and ShareGPT have them.
+_SPEECH: Final = (("role", "content"), ("from", "value"))
 
 
 def value_at(values: Mapping[str, object], column: str) -> object:
     """Return what a row holds under a column, which may be a path of names and positions.
 
     A column of that very name wins. On the way down, a name is looked up in every element of a
-    list, a number is a position in it, and a cell of JSON text is what it spells. A name may hold
-    points itself. What is not there is None.
+    list, a number is a position in it, from its end where it is negative, and a cell of JSON text
+    is what it spells. Of messages the name of a speaker is a list of theirs. A name may hold points
+    itself. What is not there is None.
 
     >>> row = {"meta": {"label": 1}, "annotations": [{"label": "good"}, {"label": "bad"}]}
     >>> value_at(row, "meta.label"), value_at(row, "annotations.label"), value_at(row, "a.b")
     (1, ['good', 'bad'], None)
     >>> value_at({"attributes": {"input.value": "q"}}, "attributes.input.value")
     'q'
+    >>> chat = [{"role": "user", "content": "q"}, {"role": "tool", "content": "c"}]
+    >>> [value_at({"turns": chat}, f"turns.{path}") for path in ("user.-1.content", "-1.role")]
+    ['q', 'tool']
     """
     if column in values or "." not in column:
         return values.get(column)
@@ -125,13 +142,30 @@ def _down(value: object, parts: list[str]) -> object:
                 if (name := ".".join(parts[position:end])) in value:
                     return _down(value[name], parts[end:])
             return None
-        if isinstance(value, list) and part.isdecimal():
-            value = value[int(part)] if int(part) < len(value) else None
+        if isinstance(value, list) and part.removeprefix("-").isdecimal():
+            place = int(part)
+            value = value[place] if -len(value) <= place < len(value) else None
+        elif isinstance(value, list) and (speaker := _speaker_key(value)) and part not in value[0]:
+            value = [item for item in value if item.get(speaker) == part] or None
         elif isinstance(value, list):
             return [_down(item, parts[position:]) for item in value]
         else:
             return None
     return value
+
+
+def _speaker_key(items: list[Any]) -> str | None:
+    """Return the name of who speaks in each of some messages; None where they are none."""
+    return next(
+        (
+            who
+            for who, what in _SPEECH
+            if items
+            and all(isinstance(item, Mapping) and who in item for item in items)
+            and any(what in item for item in items)
+        ),
+        None,
+    )
 
 
 def _parsed(cell: str) -> object:
@@ -168,11 +202,12 @@ def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[st
             yield path
         if not below or not isinstance(inner, Mapping):
             continue
-        if isinstance(opened, list) and {"role", "content"} <= inner.keys():
-            # Of messages each has its place.
-            for place, item in enumerate(opened[:_MESSAGES]):
-                if isinstance(item, Mapping):
-                    yield from _names(item, f"{path}.{place}.", 1)
+        if isinstance(opened, list) and (speaker := _speaker_key(opened)):
+            # Of messages each speaker's are together.
+            yield from (
+                f"{path}.{who}.{dict(_SPEECH)[speaker]}"
+                for who in dict.fromkeys(str(item[speaker]) for item in opened)
+            )
             continue
         yield from _names(inner, f"{path}.", depth - 1)
 
@@ -360,6 +395,56 @@ def canonical_text(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     return _SPACES.sub(lambda match: "\n" if match[0][0] == "\r" else " ", text).strip()
+
+
+#: Signs that programs put in place of others, and those that nobody sees.
+_SIGNS: Final = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")
+    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
+    | {"\u2026": "..."}
+)
+#: Where chunks may have been joined: ends of lines, and of sentences.
+_JOINT: Final = re.compile(r"[\r\n\v\f\u2028\u2029]+|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+
+
+def same_text(text: str) -> str:
+    r"""Return what texts have in common that are spelt differently: for identity, not for reading.
+
+    Forms of characters, entities of HTML, letter case, quotation marks, dashes and white space do
+    not count.
+
+    >>> same_text("\u201cCafe\u0301\u201d\u00a0 NOIR\r\n") == same_text('"caf\u00e9" noir')
+    True
+    """
+    text = html.unescape(text) if "&" in text else text
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text).translate(_SIGNS)
+    return " ".join(text.casefold().split())
+
+
+def same_cell(text: str) -> str:
+    """Return the same of a text which may be spelt as a list of texts in JSON or Python."""
+    listed = parse_cell(text)
+    return same_text(text if listed is None else text_of(listed) or text)
+
+
+def same_chunks(chunks: Sequence[str]) -> list[str]:
+    r"""Return what lists of chunks have in common that hold the same text, sorted.
+
+    Their order, repetitions, and how they are joined do not count.
+
+    >>> same_chunks(["Rome is old. It is big.", "A"]) == same_chunks(["a\nIt is big. Rome is old"])
+    True
+    """
+    parts = (
+        same_text(part).strip(" .")
+        for chunk in chunks
+        for text in chunks_of(chunk, cells=True) or (chunk,)
+        for part in _JOINT.split(text)
+    )
+    return sorted(set(filter(None, parts)))
 
 
 def name_of(value: object) -> str | None:

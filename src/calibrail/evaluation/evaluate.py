@@ -73,6 +73,7 @@ def findings(
     offered: Mapping[str, Any] | None,
     inverted: Mapping[str, Measure] | None = None,
     near_duplicates: Mapping[str, Any] | None = None,
+    repeated_ids: Mapping[str, Any] | None = None,
 ) -> tuple[ReportWarning, ...]:
     """Return every warning that applies, the gravest first.
 
@@ -88,6 +89,8 @@ def findings(
         From ``stats.inverted``.
     near_duplicates : mapping or None
         Texts that are on both sides of the split, or nearly so.
+    repeated_ids : mapping or None
+        How many ids stand for several answers, and these.
     """
     calibration, fpr = rule.calibration, tested.fpr.estimate
     # What a warning says about the one threshold and its rank applies only where it decides.
@@ -115,6 +118,7 @@ def findings(
         and expected_misses > calibration.alpha + 1e-12,
         "few_distinct_scores": {} if offered is None else _ties(calibration),
         "too_few_examples": _too_few(tested, calibration.rank if alone else 0),
+        "repeated_ids": dict(repeated_ids or {}),
         "clustered": set_aside if sample.n_set_aside else {},
         "assumed_independent": sharing if sample.independent and sharing["n_sharing"] else {},
         "undefined_scores": bool(np.isnan(sample.values[used]).any()),
@@ -486,6 +490,7 @@ def evaluate(
             chapters.get("attainable"),
             inverted,
             origin.data.get("near_duplicates"),
+            (origin.data.get("reading") or {}).get("repeated_ids"),
         ),
         data=origin.data,
         reproduce=origin.reproduce,

@@ -150,7 +150,8 @@ class DataRecord(_Frozen):
     (see ``calibrail.data.example.KnownBy``), and under ``alike`` those that their content does not
     tell apart; None in a guardrail that was frozen before this was kept. ``looked_at`` is the look
     of its report at the answers that tested it (``calibrail.pipelines.data_reuse.DataUse``),
-    likewise.
+    likewise. ``sketches`` are those of ``calibration_examples``
+    (``calibrail.data.duplicates.Sketches``); None without texts, and likewise.
     """
 
     source: str
@@ -164,6 +165,9 @@ class DataRecord(_Frozen):
     reading: dict[str, Any] | None = None
     known_by: dict[str, int] | None = None
     looked_at: dict[str, Any] | None = None
+    sketches: str | None = None
+
+    _later = ("sketches",)
 
 
 class Headline(_Frozen):

@@ -41,9 +41,11 @@ from calibrail.scores.base import (
     with_state,
 )
 from calibrail.scores.custom import find_source
+from calibrail.scores.lexical import frozen_first
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build, members_of
 from calibrail.text.removal import TRIMMING_VERSION
 from calibrail.text.sentences import answer_sentences_version
+from calibrail.text.words import FIRST_NUMBERS_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +433,11 @@ def frozen_detector(
     if score is None:
         spec = ScoreSpec(frozen.name, frozen.params)
         _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
-        score = build(spec)
+        token = frozen_first.set(FIRST_NUMBERS_VERSION in json.dumps(frozen.fingerprint))
+        try:
+            score = build(spec)
+        finally:
+            frozen_first.reset(token)
     if learns(score):
         try:
             score = with_state(score, frozen.state_bytes())

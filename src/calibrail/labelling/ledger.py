@@ -47,7 +47,7 @@ class Order:
         """
         if example.group is not None:
             return self._hash("group", example.group)
-        return self.alone(digest or example.digest())
+        return self.alone(digest or example.digest("spelt"))
 
     def alone(self, digest: str) -> str:
         """Return the place of what is drawn by itself, likewise."""

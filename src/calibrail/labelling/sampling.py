@@ -123,11 +123,11 @@ def first_units(
     latest: list[tuple[int, str]] = []
     last = ""
     for example in examples:
-        digest = example.digest() if example.group is None else None
+        digest = example.digest("spelt") if example.group is None else None
         unit = order.unit(example, digest)
         if unit <= after or (last and unit > last):
             continue
-        waiting = PooledAnswer(unit, digest or example.digest(), example)
+        waiting = PooledAnswer(unit, digest or example.digest("spelt"), example)
         if unit not in units:
             units[unit] = {}
             heapq.heappush(latest, (-int(unit, 16), unit))

@@ -1,7 +1,7 @@
 """Agree()."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Final
@@ -10,9 +10,10 @@ import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader, TieError, another_column, label_remedy
+from calibrail.data.reading import Reading
 from calibrail.data.row_types import shorten
 from calibrail.data.sources import Source, spoken
-from calibrail.data.values import parse_cell
+from calibrail.data.values import parse_cell, value_at
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, Agreement, LabelCounts, Rate, RateName
@@ -68,9 +69,13 @@ def _flagging(
 class _LabelPairs:
     """Reads two labels of each row; sets rows aside whose label is neither 0, 1 nor blank."""
 
-    def __init__(self, source: str, reading: ReadOptions, human: str, judge: str) -> None:
+    def __init__(self, source: str, reading: ReadOptions, human: str, judge: str, rows: Reading):
         self._source, self._reading = source, reading
-        self._readers = [LabelReader(reading, column) for column in (human, judge)]
+        first = [value_at(row, judge) for row in rows.head]
+        self._readers = [
+            LabelReader(reading, column, names=rows.class_names.get(column, ()), beside=beside)
+            for column, beside in ((human, None), (judge, first))
+        ]
         self._entries: list[str] = []
         self.first: str | None = None
 
@@ -78,6 +83,11 @@ class _LabelPairs:
     def n(self) -> int:
         """Rows that were set aside."""
         return len(self._entries)
+
+    def warnings(self) -> Iterator[str]:
+        """Yield that options which say what labels mean were not used for the judge."""
+        if self._readers[1].is_explicit and self._readers[1].n_own:
+            yield say("agree.judge_by_itself", column=repr(self._readers[1].column))
 
     def read(self, example: Example) -> tuple[int, int] | None:
         """Return both labels as places in the counts; None where one cannot be read."""
@@ -275,7 +285,7 @@ def agree(
     name = spoken(source)
     fresh, pairs, cells = (
         Fresh(guardrail),
-        _LabelPairs(name, reading, human, judge),
+        _LabelPairs(name, reading, human, judge, examples),
         np.zeros((3, 3, 2), np.int64),
     )
     groups, n, n_sharing, n_undefined, n_errors = set[str](), 0, 0, 0, 0
@@ -328,7 +338,7 @@ def agree(
         key: replace(item, reason=words.trust(item.reason, content["rates"][key], doubt))
         for key, item in result.trust.items()
     }
-    return replace(result, trust=trust, warnings=tuple(words.warnings(content)))
+    return replace(result, trust=trust, warnings=(*words.warnings(content), *pairs.warnings()))
 
 
 def _in_words(name: RateName, rate: Rate) -> Rate:

@@ -161,7 +161,7 @@ def _leaks(
         for place, what in enumerate(("question", "answer"))
     }
     if sketches is not None and sketches.exact.any():
-        digests["whole"] = table.digests
+        digests["whole"] = scored.known_by.digests
     sides = {
         "label": table.labels.astype(np.int64),
         "group": groups,

@@ -26,6 +26,7 @@ from calibrail.conformal.group_thresholds import (
 from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
 from calibrail.conformal.threshold_rule import Rule, fit_rule
 from calibrail.data.columns import CHARACTERS
+from calibrail.data.dataset import hex_digests
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_labels, sentences_of
 from calibrail.data.sources import Source
@@ -46,7 +47,7 @@ from calibrail.pipelines import data_reuse, scoring
 from calibrail.pipelines.examples import page_examples
 from calibrail.pipelines.independence import independent, settled_report
 from calibrail.pipelines.loading import Context, calibration_source, open_source
-from calibrail.pipelines.run import Run, calibration_digests, score_config
+from calibrail.pipelines.run import Run, calibration_rows, score_config
 from calibrail.pipelines.splitting import BySentence, by_sentence
 from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.documents.data import data_notes
@@ -216,7 +217,7 @@ def _marked(
         opened = open_source(source, how, scored.detectors, by_sentence=True, allow_none=True)
         for example in opened:
             row = rows.get(example.id)
-            if row is None or int(example.digest(), 16) != int(table.digests[row]):
+            if row is None or int(example.digest("spelt"), 16) != int(table.digests[row]):
                 continue
             answer = _by_its_text(example)
             labels = sentence_labels(answer, reading.span_share)
@@ -397,14 +398,16 @@ def calibrate(
     state = state_bytes(detector)
     # With a second class behind the thresholds, certify must know its examples, too.
     both = rule.upper is not None or rule.chosen is not None
+    digests, learnt = scored.known_by.digests, state is not None
+    rows = calibration_rows(scored.table.labels, scored.codes, digests, both=both, learnt=learnt)
+    sketches = None if scored.sketches is None else scored.sketches.of_rows(rows).to_text()
     return Run(
         report=add_messages(report),
         rule=rule,
         spec=score_config(detector, promise.unit),
         data={**scored.data, "looked_at": tested.to_dict()},
-        calibration_examples=calibration_digests(
-            scored.table, scored.codes, both=both, learnt=state is not None
-        ),
+        calibration_examples=hex_digests(digests[rows]),
+        sketches=sketches,
         state=state,
         versions=installed_versions(),
         table=scored.table,

@@ -1,7 +1,8 @@
 """Answers that set the threshold, recognised among fresh ones."""
 
+from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -9,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Certificate, GroupVerdict
+from calibrail.data.duplicates import Sketches, copies_of, sketched
 from calibrail.data.example import FAITHFUL, Example, n_repeated
 from calibrail.evaluation import Report
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.pipelines.loading import batches
 from calibrail.report.documents.certify import withheld
 from calibrail.report.messages import say
 from calibrail.scores.registry import ColumnScore
@@ -25,6 +28,8 @@ Freshness = Literal["new", "calibration data", "unknown", "declared"]
 ALIKE: Final = 0.01
 #: Share of the answers that set the threshold from which data is the calibration data.
 _SAME: Final = 0.5
+#: Answers that are compared with those that set the threshold at a time.
+_AT_ONCE: Final = 1024
 #: Significant digits to which scores of two files are compared: files round them.
 _DIGITS: Final = (12, 6, 5, 4, 3)
 #: To as many an answer with the id of another is that one: a float32 holds them.
@@ -39,41 +44,54 @@ class KnownBy:
 
     def __init__(self) -> None:
         self._by: Counter[str] = Counter()
-        # One byte a row.
-        self._by_content = bytearray()
+        # One byte a row, and two numbers.
+        self._by_content, self._digests, self._spelt = bytearray(), array("Q"), array("Q")
 
-    def add(self, example: Example) -> None:
-        """Count one answer."""
+    def add(self, example: Example) -> str:
+        """Count one answer; return its digest."""
         kind = example.known_by
         self._by[kind] += 1
         self._by_content.append(kind == "content")
+        self._digests.append(int(digest := example.digest(), 16))
+        self._spelt.append(int(example.digest("spelt"), 16))
+        return digest
 
-    def add_many(self, by_content: NDArray[np.bool_], n_nothing: int) -> None:
+    def add_many(
+        self, digests: NDArray[np.uint64], by_content: NDArray[np.bool_], n_nothing: int
+    ) -> None:
         """Count answers without texts: those known by content, by nothing, all others by id."""
+        for numbers in (self._digests, self._spelt):
+            numbers.frombytes(digests.tobytes())
         n_content = int(np.count_nonzero(by_content))
         counts = {"content": n_content, "nothing": n_nothing}
         self._by.update(counts | {"id": len(by_content) - n_content - n_nothing})
         self._by_content += by_content.tobytes()
 
     @property
+    def digests(self) -> NDArray[np.uint64]:
+        """``Example.digest`` of every answer as a number, shape (n,)."""
+        return np.array(self._digests, np.uint64)
+
+    @property
+    def spelt(self) -> NDArray[np.uint64]:
+        """The same of the texts as they are spelt."""
+        return np.array(self._spelt, np.uint64)
+
+    @property
     def kinds(self) -> set[str]:
         """What tells any of the answers from others."""
         return {kind for kind, n in self._by.items() if n}
 
-    def counts(
-        self, digests: NDArray[np.uint64], copies: NDArray[np.int64] | None = None
-    ) -> dict[str, int]:
+    def counts(self, copies: NDArray[np.int64] | None = None) -> dict[str, int]:
         """Return the counts, and under ``alike`` how many share their content with another.
 
         Parameters
         ----------
-        digests : ndarray of uint64, shape (n,)
-            ``Example.digest`` of every answer, as a number.
         copies : ndarray of int64, shape (n,), optional
             Groups of copies, -1 for an answer without one. Copies are told from what is alike.
         """
         by_content = np.frombuffer(self._by_content, np.bool_)
-        contents = digests[by_content if copies is None else by_content & (copies < 0)]
+        contents = self.digests[by_content if copies is None else by_content & (copies < 0)]
         counts = {kind: self._by[kind] for kind in ("texts", "id", "content", "nothing")}
         return counts | {"alike": n_repeated(contents)}
 
@@ -91,7 +109,12 @@ class Fresh:
         self._data = None if guardrail is None else guardrail.config.data
         self._known = set(self._data.calibration_examples if self._data else ())
         self._then = self._data.known_by if self._data else None
-        self._now, self._digests_now = KnownBy(), list[int]()
+        #: Without sketches it may be that of an older version, which digested texts as spelt.
+        self._older = self._data is None or self._data.sketches is None
+        sketches = None if self._data is None else self._data.sketches
+        self._sketches = None if sketches is None else Sketches.from_text(sketches)
+        self._met = np.zeros(0 if self._sketches is None else len(self._sketches), np.bool_)
+        self._now = KnownBy()
         score = None if guardrail is None else guardrail.score
         self._score = score if isinstance(score, ColumnScore) else None
         scores = np.array(guardrail.rule.calibration.scores if guardrail else (), np.float64)
@@ -99,18 +122,38 @@ class Fresh:
         self._exact_then = set(_rounded(self._scores_then, _EXACT).tolist())
         self._scores_now: list[float] = []
         self._n_ids_again = 0
-        self.n_seen_before = 0
+        #: Answers that set the threshold, and those of them that nearly do, word for word.
+        self.n_seen_before = self.n_near_copies = 0
+
+    def admitted(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Yield the answers without which the threshold was found, some at a time."""
+        for batch in batches(examples, _AT_ONCE):
+            near = self._near(batch)
+            yield from (it for it, copy in zip(batch, near, strict=True) if self._new(it, copy))
 
     def admits(self, example: Example) -> bool:
         """Return whether the threshold was found without this answer."""
+        return any(True for _ in self.admitted([example]))
+
+    def _near(self, batch: Sequence[Example]) -> Sequence[bool]:
+        if self._sketches is None:
+            return [False] * len(batch)
+        # An answer that is not there is no copy of one.
+        fresh = sketched(item if item.known_by == "texts" else Example() for item in batch)
+        near, met = copies_of(self._sketches, fresh)
+        self._met |= met
+        return [bool(item) for item in near]
+
+    def _new(self, example: Example, near: bool) -> bool:
         if not self._known:
             return True
-        self._now.add(example)
-        kind, score, digest = example.known_by, self._value(example), example.digest()
-        self._digests_now.append(int(digest, 16))
+        digests = {self._now.add(example)}
+        kind, score = example.known_by, self._value(example)
+        if self._older:
+            digests |= {example.digest("plain"), example.digest("spelt")}
         if score is not None and example.label != FAITHFUL:
             self._scores_now.append(score)
-        known = kind != "nothing" and digest in self._known
+        known = kind != "nothing" and not digests.isdisjoint(self._known)
         if kind == "content":
             # Where many rows are alike, an equal one is no sign of the same.
             known = known and told_apart(self._then)
@@ -118,8 +161,9 @@ class Fresh:
             # Rows of a new batch may be numbered from 0 again; their scores are others.
             self._n_ids_again += 1
             known = _rounded(np.array([score]), _EXACT).item() in self._exact_then
-        self.n_seen_before += known
-        return not known
+        self.n_near_copies += near and not known
+        self.n_seen_before += known or near
+        return not (known or near)
 
     def _value(self, example: Example) -> float | None:
         value = None if self._score is None else self._score.value(example)
@@ -152,7 +196,8 @@ class Fresh:
         """
         same = self._data is not None and sha256 is not None and sha256 == self._data.sha256
         again = self._scores_again()
-        if same or again or self.n_seen_before > _SAME * len(self._known):
+        n_met = max(self.n_seen_before - self.n_near_copies, int(self._met.sum()))
+        if same or again or n_met > _SAME * len(self._known):
             return "calibration data"
         if self._comparable(scores_told=again is not None):
             return "new"
@@ -160,7 +205,7 @@ class Fresh:
 
     def _comparable(self, *, scores_told: bool) -> bool:
         """Return whether each answer would have been recognised."""
-        now = self._now.counts(np.array(self._digests_now, np.uint64))
+        now = self._now.counts()
         # A row that has gained a column, or lost digits of its score, holds something else.
         in_doubt = now["content"] or self._n_ids_again > _SAME * len(self._known)
         if self._score is not None and in_doubt and not scores_told:

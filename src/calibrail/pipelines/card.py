@@ -212,7 +212,8 @@ def _shortened(config: FrozenConfig) -> dict[str, Any]:
         for name in ("scores", "clusters", "weights"):
             calibration.pop(name, None)
     data["calibration_examples"] = len(data["calibration_examples"])
-    data.pop("looked_at", None)
+    for name in ("looked_at", "sketches"):
+        data.pop(name, None)
     state = config.score.state_bytes()
     score["state_bytes"] = None if score.pop("state") is None else len(state or b"")
     return content

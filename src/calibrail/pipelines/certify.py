@@ -128,12 +128,12 @@ class DecisionCounts:
         told_by, scores, labels, outcomes, groups, names = zip(*self._rows, strict=True)
         self.copies, self._labels = self._finder.finish(), np.array(labels, np.int8)
         self._lots = independence.tie_break_keys(
-            self.looked_at.digests, self._labels, told_by.__getitem__, [np.array(scores)]
+            self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [np.array(scores)]
         )
         self._outcomes = np.array(outcomes, np.int8)
         self._stopped = self._outcomes > 0
         self._groups = merge_groups(group_numbers(groups, self.n_answers), self.copies.groups)
-        known = self.looked_at.known_by.counts(self.looked_at.digests, self.copies.groups)
+        known = self.looked_at.known_by.counts(self.copies.groups)
         grouped = any(group is not None for group in groups)
         #: Rows of scores that are the same as another one, where groups do not say which are.
         self.n_alike = 0 if grouped or calibration_overlap.told_apart(known) else known["alike"]
@@ -314,7 +314,7 @@ def certify(
     tally = DecisionCounts(by, once=not independent, columns=columns, share=share)
     seen = calibration_overlap.Fresh(guardrail)
     # All is read before the first answer is scored: what refuses the source costs nothing.
-    admitted = tried_out(guardrail, filter(seen.admits, Dataset(examples)))
+    admitted = tried_out(guardrail, seen.admitted(Dataset(examples)))
     for batch in loading.batches(admitted):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
@@ -371,6 +371,7 @@ def certify(
         risks=measured,
         blocked=blocked,
         n_seen_before=seen.n_seen_before,
+        n_near_copies=seen.n_near_copies,
         n_set_aside=n_set_aside,
         assumed_independent=n_assumed,
         n_undefined=tally.n_undefined,

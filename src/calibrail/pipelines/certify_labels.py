@@ -54,6 +54,8 @@ class Certification(Shown):
         With a review: the share of faithful answers that were flagged, not merely reviewed.
     n_seen_before : int
         Hallucinated calibration examples found in the data and left out.
+    n_near_copies : int
+        Those of them that are nearly the same, word for word.
     n_set_aside : int
         Answers that did not count, since another one of their group and class did.
     assumed_independent : int
@@ -119,6 +121,7 @@ class Certification(Shown):
     delivered: Delivered | None = None
     failed: Bound | None = None
     n_undefined_sentences: int = 0
+    n_near_copies: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -135,7 +138,7 @@ class Certification(Shown):
         if self.delivered is not None:
             names = ("failed", "n_undefined_sentences")
             trimming = {"unit": "sentence", **self.delivered.to_dict(), **self._plain(*names)}
-        seen = ("n_seen_before", "n_set_aside", "assumed_independent")
+        seen = ("n_seen_before", "n_near_copies", "n_set_aside", "assumed_independent")
         counts = (*seen, "n_undefined", "n_errors", "n_quarantined")
         return {
             "schema": "calibrail.certificate/1",

@@ -93,7 +93,12 @@ class DataUse(Record):
         they were not. However far it goes on, it is one look.
     traces, folder : str
         Of such a session: the digest of what it draws from, and where its labels are.
+    answers, answers_split : tuple of str, str
+        As ``lowest`` and ``split``, however the answers are spelt; the others are of the texts as
+        they stand, which is all that looks have that were kept before.
     """
+
+    later = ("answers", "answers_split")
 
     n: int
     seed: int | None
@@ -109,17 +114,19 @@ class DataUse(Record):
     session: str = ""
     traces: str = ""
     folder: str = ""
+    answers: tuple[str, ...] = ()
+    answers_split: str = ""
 
     def __post_init__(self) -> None:
         texts = ["content", "verdict", "split", "detector", "question", "session"]
-        texts += ["traces", "folder"]
+        texts += ["traces", "folder", "answers_split"]
         types: dict[str, Any] = dict.fromkeys(texts, str)
         types |= {"n": int, "seed": int | None, "assumed": bool, "reported": bool}
         for name, kind in types.items():
             value = getattr(self, name)
             if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
                 raise TypeError(f"{name} of a look is {value!r:.40}")
-        for item in (*self.lowest, *self.valued):
+        for item in (*self.lowest, *self.valued, *self.answers):
             if not (isinstance(item, str) and re.fullmatch("[0-9a-f]{16}", item)):
                 raise ValueError(f"a digest of a look is {item!r:.40}")
 
@@ -135,36 +142,47 @@ class DataUse(Record):
         apart: bool = True,
         scores: NDArray[np.float64] | None = None,
         marks: NDArray[np.uint64] | None = None,
+        answers: NDArray[np.uint64] | None = None,
     ) -> "DataUse":
         """Return the look at answers with these digests, labels and parts of a split.
 
         ``apart`` says whether the digests tell the answers apart, ``scores`` are what the
         detector gave them, and ``marks`` stand for the labels of their sentences, where they count.
+        ``digests`` are of texts as they are spelt, ``answers`` of what they say.
         """
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
-        order = np.lexsort((*(() if marks is None else (marks,)), parts, labels, digests))
-        hasher = sha256(digests[order].astype("<u8").data)
-        content = hasher.hexdigest()
-        hasher.update(labels[order].astype(np.int8).data)
-        hasher.update(parts[order].data)
-        if marks is not None:
-            hasher.update(marks[order].astype("<u8").data)
+
+        def hashed(numbers: NDArray[np.uint64]) -> tuple[str, str]:
+            order = np.lexsort((*(() if marks is None else (marks,)), parts, labels, numbers))
+            hasher = sha256(numbers[order].astype("<u8").data)
+            content = hasher.hexdigest()
+            hasher.update(labels[order].astype(np.int8).data)
+            hasher.update(parts[order].data)
+            if marks is not None:
+                hasher.update(marks[order].astype("<u8").data)
+            return content, hasher.hexdigest()
+
+        content, split = hashed(digests)
         lowest = _lowest(digests) if apart else ()
         valued: tuple[str, ...] = ()
         if apart and scores is not None:
             # To about four digits: two computations of one value may differ in the last ones.
             bits = (scores + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)
             valued = _lowest(mix64(digests ^ mix64((bits + np.uint64(512)) >> np.uint64(10))))
-        split = hasher.hexdigest()
-        return cls(len(order), seed, content, lowest, split=split, assumed=assumed, valued=valued)
+        look = cls(len(digests), seed, content, lowest, split=split, assumed=assumed, valued=valued)
+        if answers is None:
+            return look
+        lowest = _lowest(answers) if apart else ()
+        return replace(look, answers=lowest, answers_split=hashed(answers)[1])
 
     def same(self, other: "DataUse") -> bool:
         """Return whether the same answers, with the same labels, were split and counted alike."""
         one, two = (
-            (look.content, look.split, look.seed, look.assumed, look.reported, look.session)
-            for look in (self, other)
+            (look.seed, look.assumed, look.reported, look.session) for look in (self, other)
         )
-        return one == two
+        spelt_alike = (self.content, self.split) == (other.content, other.split)
+        says = bool(self.answers_split) and self.answers_split == other.answers_split
+        return one == two and (spelt_alike or says)
 
     def goes_on_from(self, other: "DataUse") -> bool:
         """Return whether this is the other look again, or labels that went on since."""
@@ -191,9 +209,12 @@ class DataUse(Record):
         """Return which of a fair sample of these answers the other look has, and its size."""
         # Other lots from the same traces are another chance, whichever answers they fall on.
         alike = self.traces and self.traces == other.traces
+        mine, theirs = self.lowest, other.lowest
+        if self.answers and other.answers:
+            mine, theirs = self.answers, other.answers
         if alike or (self.n and self.content == other.content):
-            return set(self.lowest) or {self.content}, len(self.lowest) or 1
-        return _common(self.lowest, other.lowest)
+            return set(mine) or {self.content}, len(mine) or 1
+        return _common(mine, theirs)
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
@@ -433,7 +454,6 @@ class TestSetFingerprint:
 
     def __init__(self) -> None:
         self.known_by = KnownBy()
-        self._digests: list[int] = []
         self._scores: list[float] = []
         self._labels: list[int] = []
         self._marks: list[int] = []
@@ -441,7 +461,6 @@ class TestSetFingerprint:
     def add(self, example: Example, score: float | None) -> None:
         """Add one answer."""
         self.known_by.add(example)
-        self._digests.append(int(example.digest(), 16))
         self._labels.append(int(example.label or 0))
         self._scores.append(nan if score is None else score)
 
@@ -449,18 +468,16 @@ class TestSetFingerprint:
         """Note the labels of the sentences of the answer that was added last: they count, too."""
         self._marks.append(_of_marks(-1 if label is None else label for label in labels))
 
-    @property
-    def digests(self) -> NDArray[np.uint64]:
-        """What identifies every answer, shape (n,)."""
-        return np.array(self._digests, np.uint64)
-
     def look(self, *, assumed: bool) -> DataUse:
         """Return the look at all of them."""
         scores, kinds = np.array(self._scores, np.float64), self.known_by.kinds
-        digests, apart = _known_by(self.digests, scores, kinds)
+        digests, apart = _known_by(self.known_by.spelt, scores, kinds)
+        answers, _ = _known_by(self.known_by.digests, scores, kinds)
         labels = np.array(self._labels, np.int8)
         marks = np.array(self._marks, np.uint64) if self._marks else None
-        return DataUse.at(digests, labels, assumed=assumed, apart=apart, marks=marks)
+        return DataUse.at(
+            digests, labels, assumed=assumed, apart=apart, marks=marks, answers=answers
+        )
 
 
 def with_reuse_reported(scored: Scored, *, everyone: bool, verdict: str) -> DataUse:
@@ -485,15 +502,20 @@ def _look_at(
 ) -> DataUse:
     table, known = scored.table, {kind for kind, n in scored.data["known_by"].items() if n}
     scores = table.columns[key][rows]
-    digests, apart = _known_by(table.digests[rows], scores, known)
+    digests, apart = _known_by(scored.known_by.spelt[rows], scores, known)
+    answers, _ = _known_by(scored.known_by.digests[rows], scores, known)
     seed = scored.data["split"]["seed"]
     labels, codes = table.labels[rows], scored.codes[rows]
     marks = None
     if (sentences := scored.sentences) is not None:
         each = np.split(sentences.labels, sentences.first[1:-1])
         marks = np.array([_of_marks(part.tolist()) for part in each], np.uint64)[rows]
-    return DataUse.at(
-        digests, labels, codes, seed=seed, assumed=assumed, apart=apart, scores=scores, marks=marks
+    return replace(
+        DataUse.at(
+            digests, labels, codes, apart=apart, scores=scores, marks=marks, answers=answers
+        ),
+        seed=seed,
+        assumed=assumed,
     )
 
 

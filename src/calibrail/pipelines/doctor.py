@@ -3,22 +3,34 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from math import sqrt
 from os import PathLike
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from calibrail.data import duplicates, profile
 from calibrail.data.columns import Needs
 from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.labels import PLAIN, label_key
 from calibrail.data.reading import Reading, holds_others, map_to_fill, read, read_needed
 from calibrail.data.sentences import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.spans import MarkLook, SentenceColumn, Support
 from calibrail.data.splits import CALIBRATION, group_numbers, groups_to_add, split
-from calibrail.data.suggested_options import looks, suggest
-from calibrail.evaluation.stats.auroc import auroc
+from calibrail.data.suggested_options import (
+    Suggestion,
+    direction_of,
+    inferred_classes,
+    known_as,
+    looks,
+    names_kinds,
+    suggest,
+    unread_texts,
+)
+from calibrail.evaluation.stats.auroc import auroc, ranked
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
 from calibrail.options import ReadOptions, data, fields, keywords
@@ -84,9 +96,9 @@ def _look_at_marks(
         return None
     kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
     keep = (*_further_columns(looked), *cells_of_sentences(looked.head, marked.sentences))
-    needs = Needs(
-        tuple(dict.fromkeys(keep)), require, allow_none=True, by_sentence=True, any_length=True
-    )
+    keep = tuple(dict.fromkeys(keep))
+    needs = Needs(keep, require, allow_none=True, by_sentence=True, any_length=True)
+    needs = replace(needs, distinct=True)
     opened = read_needed(source, how, needs)
     survey = profile.MarkSurvey(opened, how.span_share, keep)
     supports: tuple[Support, ...] = ()
@@ -136,7 +148,8 @@ def _sentence_columns(
         area, missing = _area_of(values, labels), int(np.isnan(values).sum())
         tells = _tells_label(area, len(labels))
         aside = seen.set_aside[name]
-        columns.append(SentenceColumn(name, len(values) - missing, missing, aside, area, tells))
+        counts = len(values) - missing, missing, aside
+        columns.append(SentenceColumn(name, *counts, area, tells, direction_of(name)))
     return tuple(columns)
 
 
@@ -196,10 +209,15 @@ def diagnose(
     keep = _further_columns(first)
     require = ("response",) if "response" in present else ()
     has_labels = "label" in present or (marks is not None and marks.gives_labels)
-    opened = read(source, how, keep=keep, require=require, labelled=has_labels, allow_none=True)
+    needs = Needs(keep, require, has_labels, allow_none=True, distinct=True)
+    opened = read_needed(source, how, needs)
     first_answers: dict[int, list[Example]] = {0: [], 1: []}
+    kinds = {name: np.zeros((2, 2), np.int64) for name in keep if names_kinds(name)}
 
     def watch(example: Example) -> None:
+        for name, counts in kinds.items() if example.label is not None else ():
+            value = str(example.columns.get(name) or "").strip().casefold()
+            counts[example.label, int(value not in _NO_KIND)] += 1
         answers = first_answers.get(-1 if example.label is None else example.label)
         if answers is None or len(answers) >= _LOOKED_AT:
             return
@@ -214,11 +232,19 @@ def diagnose(
     how_labels = opened.columns.labels.described()
     unclear = holds_others(how_labels, opened.n_examples + opened.n_filtered)
     exported = opened.export is not None
-    suggested = (
-        {} if scored else suggest(first.head, layout, first.columns, labelled, exported=exported)
-    )
-    if unclear and (classes := map_to_fill(how_labels)) is not None:
-        suggested["label_map"] = ",".join(f"{value}={name}" for value, name in classes.items())
+    known = _as_published(opened)
+    advice = Suggestion({})
+    if not scored:
+        advice = suggest(first.head, layout, first.columns, labelled, exported=exported)
+    if known is not None:
+        advice = known
+    elif unclear and (classes := map_to_fill(how_labels)) is not None:
+        spelt = ",".join(f"{value}={name}" for value, name in classes.items())
+        inferred = inferred_classes(list(classes))
+        reason = "classes" if inferred is None else "inference"
+        advice = Suggestion({**advice.options, "label_map": inferred or spelt}, reason)
+    elif labelled and not advice.options:
+        advice = _other_direction(opened, kinds)
     areas = _inverted(first_answers) or {}
     repeated, contradictory = profile.repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
@@ -254,11 +280,16 @@ def diagnose(
         supports=supports,
         scores=_score_support(survey),
         numeric_columns=_numeric_columns(survey),
+        because=advice.reason,
+        about=advice.about,
+        answers=advice.answers,
+        unread=() if exported else unread_texts(layout, first.columns),
+        artefacts=_artefacts(survey, copies),
         empty_columns=survey.empty_columns,
         inputs=names_of(source),
         reading=opened.how(),
         layout=layout,
-        suggested=_with_suggested(how, suggested),
+        suggested=_with_suggested(how, advice.options),
         inverted={name: float(area.estimate or 0) for name, area in areas.items()} or None,
         context_is_answer=profile.by_class(survey.copies, survey.labels),
         context_holds_answer=profile.by_class(survey.quotes, survey.labels),
@@ -266,12 +297,82 @@ def diagnose(
         marks=_look_at_marks(source, how, require, copied),
     )
     spell = partial(fields.spell_option, ReadOptions)
-    spelt = {"spell": spell, "either": fields.cli_or_python, "facts": facts}
+    parameters = {"spell": spell, "either": fields.cli_or_python, "facts": facts}
     warnings = (
-        profile.DataFinding(code, say(f"data_findings.{code}", spelt, more))
+        profile.DataFinding(code, say(f"data_findings.{code}", parameters, more))
         for code, more in profile.findings(facts)
     )
     return replace(facts, warnings=tuple(warnings))
+
+
+def _names_errors_of_faithful(kinds: Mapping[str, NDArray[np.int64]]) -> str:
+    """Return a column that tells what is wrong with answers that are read as faithful, if any.
+
+    Parameters
+    ----------
+    kinds : mapping of str to ndarray of int64, shape (2, 2)
+        By label, how many answers a column names no error of, and how many it does.
+    """
+    for name, counts in kinds.items():
+        totals = counts.sum(axis=1)
+        if totals.min() >= _FEW and np.subtract(*(counts[:, 1] / totals)) > 0.5:
+            return name
+    return ""
+
+
+#: Answers of either label from which on it is no accident where errors are named; and no error.
+_FEW: Final = 5
+_NO_KIND: Final = frozenset(
+    ("", "[]", "{}", "none", '["none"]', "no error", "n/a", "na", "-", "null")
+)
+
+
+def _as_published(opened: Reading) -> Suggestion | None:
+    """Return what reads a public data set, by its columns, whose labels are numbers or flags."""
+    labels, known = opened.columns.labels, known_as(opened.fields)
+    if known is None or labels.is_explicit:
+        return None
+    described = labels.described()
+    others = (described["others"] or {"values": ()})["values"]
+    values = {label_key(item["value"]) for item in (*described["values"], *others)}
+    reason = "inferred" if "label_map" in known["options"] else "public"
+    if not values <= set(known["values"].split()) or (reason == "inferred" and values <= PLAIN):
+        return None
+    return Suggestion(known["options"], reason, known["name"])
+
+
+def _other_direction(opened: Reading, kinds: Mapping[str, NDArray[np.int64]]) -> Suggestion:
+    """Return what turns labels of 0 and 1, where other columns say that they mean the opposite."""
+    labels = opened.columns.labels
+    read = {item["value"].lower() for item in labels.described()["values"]}
+    column = _names_errors_of_faithful(kinds)
+    if labels.is_explicit or labels.named is not None or not read <= PLAIN or not column:
+        return Suggestion({})
+    flag, value = labels.turned()
+    return Suggestion({flag.strip("-").replace("-", "_"): value}, "kinds", column)
+
+
+def _artefacts(survey: profile.Survey, copies: NDArray[np.int64]) -> tuple[profile.Artefact, ...]:
+    """Return what of the look of answers gives their labels away."""
+    groups = duplicates.merge_groups(group_numbers(survey.groups, len(survey.groups)), copies)
+    return profile.artefacts(survey, groups, _area_against_chance)
+
+
+def _area_against_chance(
+    values: NDArray[np.float64],
+    labels: NDArray[np.int8],
+    groups: NDArray[np.int64],
+    confidence: float,
+) -> tuple[float, float, float]:
+    """Return an AUROC with an interval that is as wide as chance alone would make it, or wider."""
+    area = ranked(values, labels)
+    assert area is not None  # for the type checker: both classes are there
+    m, n = (float(np.count_nonzero(labels == label)) for label in (0, 1))
+    ties = np.unique(values, return_counts=True)[1].astype(np.float64)
+    tied = float((ties**3 - ties).sum()) / ((m + n) * (m + n - 1.0))
+    variance = max(area.variance(groups)[0], (m + n + 1.0 - tied) / (12.0 * m * n))
+    half = float(-ndtri((1.0 - confidence) / 2.0)) * sqrt(variance)
+    return area.value, max(0.0, area.value - half), min(1.0, area.value + half)
 
 
 def _inverted(first: Mapping[int, list[Example]]) -> dict[str, Measure] | None:
@@ -337,5 +438,5 @@ def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...
         counts = len(known), len(values) - len(known), len(np.unique(known))
         area = _area_of(values, survey.labels)
         tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        columns.append(profile.NumericColumn(name, *counts, area, tells))
+        columns.append(profile.NumericColumn(name, *counts, area, tells, direction_of(name)))
     return tuple(columns)

@@ -71,17 +71,20 @@ def _begin(
     examples = _open_traces(traces, reading, guardrail, options.guess)
     order = Order(options.seed or 0)
 
-    def usable() -> Iterator[Example]:
-        nonlocal n_guesses
+    def traced() -> Iterator[Example]:
         for example in examples:
             if progress is not None and examples.n_examples % BLOCK == 0:
                 progress(examples.n_examples)
             if example.id in unknown:
                 unknown.discard(example.id)
                 groups[example.id] = example.group
-            if seen.admits(example):
-                n_guesses += column is not None and column.read(example) is not None
-                yield example
+            yield example
+
+    def usable() -> Iterator[Example]:
+        nonlocal n_guesses
+        for example in seen.admitted(traced()):
+            n_guesses += column is not None and column.read(example) is not None
+            yield example
 
     units = sampling.first_units(usable(), order, whole_groups=drawing.whole_groups)
     if column is not None and not n_guesses and examples.n_examples:
@@ -173,6 +176,7 @@ def _open_traces(
         require=("response",),
         expect=texts,
         labelled=False,
+        distinct=True,
     )
 
 
@@ -415,7 +419,7 @@ def label(
             raise DataError(say("refused.traces_needed_again", folder=folder))
         used = ReadOptions(**plan.reading["settings"])
         _refuse_changed(folder, plan, source, used)
-        yield from filter(Fresh(frozen).admits, _open_traces(source, used, frozen, plan.guess))
+        yield from Fresh(frozen).admitted(_open_traces(source, used, frozen, plan.guess))
 
     elsewhere = options.elsewhere
     lots = None if elsewhere is None else read_lots(elsewhere, plan.drawing)

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from calibrail.data.example import TEXT_FIELDS
+from calibrail.data.labels import PLAIN, is_turned, label_key
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, spoken
 from calibrail.data.tables import ACCEPTED, columns_of
@@ -60,6 +61,8 @@ def open_source(
         labelled=labelled,
         allow_none=allow_none,
         by_sentence=by_sentence,
+        # Without labels rows are given as they come, each with its place.
+        distinct=labelled,
     )
 
 
@@ -88,6 +91,7 @@ def open_for(
         labelled=labelled,
         allow_none=not labelled,
         by_sentence=by_sentence,
+        distinct=labelled,
     )
 
 
@@ -97,10 +101,10 @@ def source_columns(scores: Iterable[Score]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Yield `BLOCK` items at a time."""
+def batches(items: Iterable[_Item], size: int = BLOCK) -> Iterator[list[_Item]]:
+    """Yield so many items at a time."""
     rest = (item for item in items)
-    while batch := list(islice(rest, BLOCK)):
+    while batch := list(islice(rest, size)):
         yield batch
 
 
@@ -156,6 +160,12 @@ def source_of(source: Source | None, given: Mapping[str, Any], column: str | Non
     if column is None:
         raise InputError("this guardrail computes its score from texts; give answers, not scores=")
     columns = columns_of(**arrays)
+    named = str(getattr(arrays["labels"], "name", None) or "label")
+    if is_turned(named) and not PLAIN.isdisjoint(map(label_key, columns["labels"])):
+        raise InputError(
+            f"labels= takes 1 = hallucinated, and is named {named!r}, of which 1 means faithful or "
+            "either; give 1 where an answer is hallucinated, labels.to_numpy() if that is so"
+        )
     return {_FIELDS[name] or column: values for name, values in columns.items()}
 
 

@@ -15,6 +15,8 @@ from calibrail.conformal.argument_checks import Bools
 from calibrail.conformal.sequential import audited_calibration
 from calibrail.conformal.sequential.audited_calibration import AuditedScores
 from calibrail.conformal.threshold_rule import Rule
+from calibrail.data.duplicates import sketched
+from calibrail.data.example import Example
 from calibrail.data.outputs import refuse_other
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Scale, Shown
@@ -289,15 +291,16 @@ def _data_record(
     """Return which answers set the new threshold, and that they were looked at."""
     pool = Pool(folder / POOL_FILE)
     pool.refresh()
-    looked, threshold = data_reuse.TestSetFingerprint(), set()
+    looked, threshold = data_reuse.TestSetFingerprint(), dict[str, Example]()
     rows = np.flatnonzero(taken & ~np.isnan(sample.label))
     for row in rows.tolist():
         label, score = int(sample.label[row]), float(sample.score[row])
         example = replace(pool[row].example, label=label)
         looked.add(example, None if np.isnan(score) else score)
         if label == 1 or sample.drawing.design == "active":
-            threshold.add(example.digest())
+            threshold[example.digest()] = example
     look = replace(looked.look(assumed=False), verdict=verdict, reported=True)
+    sketches = sketched(threshold[digest] for digest in sorted(threshold))
     hasher = hashlib.sha256()
     for name in _FILES:
         with file_errors(f"cannot read {folder / name}"):
@@ -311,8 +314,9 @@ def _data_record(
         n_quarantined=0,
         seed=read_plan(folder).seed,
         calibration_examples=sorted(threshold),
+        sketches=sketches.to_text() if sketches.exact.any() else None,
         reading=config.data.reading,
-        known_by=looked.known_by.counts(looked.digests),
+        known_by=looked.known_by.counts(),
         looked_at=look.to_dict(),
     )
 

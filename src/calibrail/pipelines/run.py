@@ -19,7 +19,7 @@ from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.threshold import NegatedCalibration
 from calibrail.conformal.threshold_rule import Rule
-from calibrail.data import dataset, example, outputs, sources, splits
+from calibrail.data import example, outputs, sources, splits
 from calibrail.data.reading import read
 from calibrail.errors import CalibrailError, DataError, file_errors
 from calibrail.evaluation import Report
@@ -242,6 +242,8 @@ class Run(Shown):
         Digests of the hallucinated calibration examples; ``certify`` leaves them out of fresh data.
     versions : mapping
         Versions of the libraries that computed the scores.
+    sketches : str or None
+        The sketches of these examples, by which ``certify`` knows their near copies.
     state : bytes or None
         What a detector that learns has learnt, in the safetensors format.
     table, codes : ScoreTable and ndarray, or None
@@ -261,6 +263,7 @@ class Run(Shown):
     data: Mapping[str, Any]
     calibration_examples: Sequence[str]
     versions: Mapping[str, str]
+    sketches: str | None = None
     table: ScoreTable | None = None
     codes: NDArray[np.int8] | None = None
     state: bytes | None = None
@@ -363,6 +366,7 @@ class Run(Shown):
                 data=content["data"],
                 calibration_examples=tuple(content["calibration_examples"]),
                 versions=content["versions"],
+                sketches=content.get("sketches"),
             )
             # A value of another type would show only when the run is frozen.
             run._frozen("error")
@@ -419,6 +423,7 @@ class Run(Shown):
                 looked_at=self.data.get("looked_at"),
                 seed=self.data["split"]["seed"],
                 calibration_examples=list(self.calibration_examples),
+                sketches=self.sketches,
                 reading=frozen_reading(self.data.get("reading")),
             ),
             headline=file.Headline(
@@ -448,6 +453,7 @@ class Run(Shown):
             "state_sha256": None if self.state is None else hashlib.sha256(self.state).hexdigest(),
             "data": dict(self.data),
             "calibration_examples": self.calibration_examples,
+            **({} if self.sketches is None else {"sketches": self.sketches}),
             "versions": dict(self.versions),
         }
 
@@ -462,16 +468,22 @@ def score_config(score: Score, unit: Unit = "answer") -> file.ScoreSpecConfig:
     )
 
 
-def calibration_digests(
-    table: ScoreTable, codes: NDArray[np.int8], *, both: bool = False, learnt: bool = False
-) -> Sequence[str]:
-    """Return the sorted digests of the hallucinated calibration examples, or of all of them.
+def calibration_rows(
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    digests: NDArray[np.uint64],
+    *,
+    both: bool = False,
+    learnt: bool = False,
+) -> NDArray[np.intp]:
+    """Return the rows of the hallucinated calibration examples, or of all, by their digests.
 
     Those that the score has learnt from are among them: it knows their labels.
     """
-    rows = (codes == splits.CALIBRATION) & (both | (table.labels == 1))
+    rows = (codes == splits.CALIBRATION) & (both | (labels == 1))
     rows |= learnt & (codes == splits.FIT)
-    return dataset.hex_digests(np.sort(table.digests[rows]))
+    chosen = np.flatnonzero(rows)
+    return chosen[np.argsort(digests[chosen], kind="stable")]
 
 
 def frozen_config(

@@ -61,6 +61,8 @@ class Scored:
         What was computed beside them: the baselines that are defined for any of the answers.
     data : mapping
         Source, digests and counts, JSON-able: the report's ``data``.
+    known_by : KnownBy
+        What tells each answer from others.
     sketches : Sketches or None
         What tells copies apart; None where there are no texts.
     sentences : SentenceTable or None
@@ -74,6 +76,7 @@ class Scored:
     detectors: tuple[Score, ...]
     beside: tuple[Score, ...]
     data: Mapping[str, Any]
+    known_by: KnownBy
     sketches: duplicates.Sketches | None = None
     sentences: SentenceTable | None = None
     answers: dataset.Dataset | None = None
@@ -152,7 +155,7 @@ def _why_none(beside: Beside, opened: Reading) -> str | None:
     """Return why there is no baseline at all; None where there may be some."""
     if beside is None:
         return NOT_ASKED
-    texts = "response" in opened.columns.present
+    texts = opened.columns.holds_answers
     return NO_TEXTS if beside is baselines_beside and not texts else None
 
 
@@ -178,6 +181,11 @@ def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> Non
     for label, name in ((1, "hallucinated"), (0, "faithful")):
         if not (table.labels == label).any():
             purpose = "calibration needs" if split else "this needs"
+            if problems := ", ".join(scored.data["problems"]):
+                raise DataError(
+                    f"no example is labelled {name} ({label}) among those that can be used; "
+                    f"{purpose} both classes. Rows were left out: {problems}"
+                )
             raise DataError(
                 f"no example is labelled {name} ({label}); {purpose} both classes. Is the "
                 f"label column right ({spell_option(ReadOptions, 'label_column')}), and do labels "
@@ -244,7 +252,8 @@ def scored_columns(
     known_by = KnownBy()
 
     def watch(block: dataset.Block) -> None:
-        known_by.add_many(block.by_content, int(np.count_nonzero(block.by_nothing)))
+        n_nothing = int(np.count_nonzero(block.by_nothing))
+        known_by.add_many(block.digests, block.by_content, n_nothing)
 
     try:
         blocks = watched(opened.blocks(names), watch)
@@ -410,7 +419,7 @@ def score_source(
         near = duplicates.cross_split_duplicates(
             copies.sketches, sides, group_codes(table), ids=cast(Any, table.ids)
         ).to_dict()
-    known, grouped = known_by.counts(table.digests, copies.groups), _grouped(table)
+    known, grouped = known_by.counts(copies.groups), _grouped(table)
     n_answers = None if sentences is None else len(table)
     data = {
         "source": source_name(source),
@@ -421,6 +430,7 @@ def score_source(
         "known_by": known,
         "n_hallucinated": int(np.count_nonzero(table.labels == example.HALLUCINATED)),
         "n_quarantined": opened.n_quarantined,
+        "problems": opened.problems(),
         "filtered": dict(opened.filtered.most_common()),
         "split": {
             "column": split.column,
@@ -451,7 +461,7 @@ def score_source(
         ],
     }
     pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
-    return Scored(table, codes, pinned, others, data, copies.sketches, sentences, answers)
+    return Scored(table, codes, pinned, others, data, known_by, copies.sketches, sentences, answers)
 
 
 def _grouped(table: ScoreTable) -> bool:

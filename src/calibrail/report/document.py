@@ -420,8 +420,8 @@ class Document:
         Further remarks.
     next_step : str
         What to do now. RUN, GUARDRAIL and DATA in it stand for what `naming` knows.
-    alternative : str
-        Another way on, where there are two; as the next step.
+    alternatives : sequence of str
+        Other ways on; as the next step.
     reproduce, data : mapping
         How to get this again, and from what; shown on the page, leaf by leaf.
     footer : str
@@ -443,7 +443,7 @@ class Document:
     warnings: Sequence[Bullet] = ()
     notes: Sequence[str] = ()
     next_step: str = ""
-    alternative: str = ""
+    alternatives: Sequence[str] = ()
     reproduce: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     footer: str = "Every number on this page is in what --json prints."
@@ -465,15 +465,15 @@ class Document:
             name: shlex.join(map(str, value if isinstance(value, list) else [value]))
             for name, value in names.items()
         }
-        named, other = (
+        named, *others = (
             _STAND_IN.sub(lambda word: words.get(word[0], word[0]), step)
-            for step in (self.next_step, self.alternative)
+            for step in (self.next_step, *self.alternatives)
         )
-        return replace(self, next_step=named, alternative=other)
+        return replace(self, next_step=named, alternatives=others)
 
     def steps_and_commands(self) -> list[tuple[str, str]]:
-        """Return the next step and its alternative: each without its command, and that command."""
-        return [_step_and_command(step) for step in (self.next_step, self.alternative) if step]
+        """Return the next step and its alternatives: each without its command, and that command."""
+        return [_step_and_command(step) for step in (self.next_step, *self.alternatives) if step]
 
 
 #: A word in capitals that is no part of a name, such as RUN.csv.

@@ -103,6 +103,11 @@ def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
         match block:
             case parts.Text():
                 _paragraph(console, block.text, block.style)
+            case parts.Code():
+                for line in block.text.splitlines():
+                    indent = len(line) - len(line.lstrip())
+                    console.print(BrokenText(" " * indent + plain(line)), soft_wrap=True)
+                console.print()
             case parts.Bullets() if block.items:
                 if block.heading:
                     console.print(_line(block.heading, _STYLES[block.style or "strong"]))

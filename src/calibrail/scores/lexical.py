@@ -9,6 +9,7 @@ nothing is calibrated on them.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -104,6 +105,21 @@ class Numbers(Unmatched):
     versions = (("numbers", words.NUMBERS_VERSION),)
     pieces = words.numbers
     nothing = "the response holds no number"
+
+    def __post_init__(self) -> None:
+        if frozen_first.get():
+            self.__class__ = FirstNumbers
+
+
+class FirstNumbers(Numbers):
+    """The same by the first rule for numbers: of guardrails that were frozen with it."""
+
+    versions = (("numbers", words.FIRST_NUMBERS_VERSION),)
+    pieces = words.first_numbers
+
+
+#: Whether detectors are built that were frozen with the first rule for numbers.
+frozen_first: ContextVar[bool] = ContextVar("frozen_first", default=False)
 
 
 class Entities(Unmatched):

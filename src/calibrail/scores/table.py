@@ -159,7 +159,7 @@ class ScoreTable:
     reasons : mapping of str to mapping of int to str
         Why a score is undefined, by key and row.
     digests : ndarray of uint64, shape (n,)
-        ``Example.digest`` as a number.
+        ``Example.digest`` of the texts as they are spelt, as a number: lots are drawn by it.
     copies : ndarray of int64, shape (n,), or None
         Groups of examples that are copies of one another, numbered; -1 for one without a copy.
         None where that was not looked at, or there are no texts.

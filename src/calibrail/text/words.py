@@ -162,7 +162,8 @@ def _starts_sentence(text: str, start: int) -> bool:
     return not before or before[-1] in _SENTENCE_END
 
 
-NUMBERS_VERSION: Final = "calibrail-numbers/1"
+NUMBERS_VERSION: Final = "calibrail-numbers/2"
+FIRST_NUMBERS_VERSION: Final = "calibrail-numbers/1"
 
 _FORMS: Final = patterns("numbers")
 _NUMBER = re.compile(
@@ -170,6 +171,8 @@ _NUMBER = re.compile(
     rf"(?:(?P<comma>{_FORMS['decimal_comma']})|(?P<digits>{_FORMS['decimal_point']}))"
     rf"(?P<rest>\s*(?P<percent>{_FORMS['percent']})|(?i:(?:st|nd|rd|th)\b)|\s*(?i:{_FORMS['scale']}))?"
 )
+#: What stood alone between spaces, the English way: guardrails were frozen with that.
+_FIRST_NUMBER = re.compile(_FORMS["first"], re.IGNORECASE)
 _DIGITS = "zero one two three four five six seven eight nine ten eleven twelve"
 _WORDS = {name: str(value) for value, name in enumerate(_DIGITS.split())}
 _NAMED = re.compile(rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b", re.IGNORECASE)
@@ -190,8 +193,21 @@ def numbers(text: str) -> list[Piece]:
     >>> numbers("It has 3.2 million books.")
     [Piece(text='3200000', start=7, end=18)]
     """
+    return _numbers(text, _NUMBER)
+
+
+def first_numbers(text: str) -> list[Piece]:
+    """Return the numbers that the first version of this rule found, for what was frozen with it.
+
+    >>> [number.text for number in first_numbers("1,234 people, 45,5 m, 1801\u5e74 \u4e8e1801")]
+    ['1234', '45', '1801']
+    """
+    return _numbers(text, _FIRST_NUMBER)
+
+
+def _numbers(text: str, pattern: re.Pattern[str]) -> list[Piece]:
     spans = []
-    for match in _NUMBER.finditer(text):
+    for match in pattern.finditer(text):
         scales = (name for name, text in match.groupdict().items() if text and "_" in name)
         zeros = sum(int(name.split("_")[1]) for name in scales)
         digits = match["digits"]

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from calibrail.data.labels import LabelReader, TieError, label_key, label_remedy
+from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.row_types import RowProblem
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError
@@ -25,10 +25,7 @@ from calibrail.labelling.session import Task
 from calibrail.labelling.store import Span, json_line
 from calibrail.options.data import SKIP
 
-_UNSURE: Final = frozenset(
-    {"unsure", "not sure", "unclear", "undecided", "unknown", "uncertain", "cannot tell", "?"}
-    | {"can't tell", "don't know", "not decidable", "undecidable", "null", "none"}
-)
+_UNSURE: Final = UNDECIDED | {"?", "null"}
 #: Texts are compared up to here: a cell of a spreadsheet holds no more.
 LONGEST: Final = 32_000
 

@@ -134,6 +134,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "certify.seen_before": certificate["n_seen_before"],
         "certify.same_file": same_file,
         "certify.copies": copies["n"],
+        "certify.repeated_ids": certificate["reading"].get("repeated_ids"),
         "certify.set_aside": certificate["n_set_aside"],
         "certify.errors": certificate["n_errors"],
         "certify.undefined": certificate["n_undefined"],

@@ -2,6 +2,8 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from calibrail.formatting import percent
@@ -9,7 +11,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents.calibrate_sections import without_options
 from calibrail.report.documents.data import export_facts
-from calibrail.report.messages import say, say_each
+from calibrail.report.messages import environment, say, say_each
 
 #: What asks for it. A policy that removes everything keeps every promise, so that something must be
 #: kept.
@@ -55,14 +57,14 @@ def document(diagnosis: Json) -> parts.Document:
         parts.texts("Column", "Holds", "Values seen", "Examples", "Read as"),
         looks[:_LISTED],
     )
-    is_understood = _n_labelled(diagnosis) and (
-        "response" in read_as or diagnosis["numeric_columns"]
-    )
+    answers = {"response", "sentences", "answer_id"} & read_as.keys()
+    is_understood = _n_labelled(diagnosis) and (answers or diagnosis["numeric_columns"])
     # Of answers that share a group one counts.
     there_are = "Groups with one" if diagnosis["groups"]["largest"] > 1 else "There are"
     heads = parts.texts("Catch at least", "Guarantee", "Hallucinated needed", there_are)
     marked = parts.Facts(list(_mark_facts(diagnosis)) if diagnosis.get("marks") else ())
     step, *others = _next_steps(diagnosis)
+    recipe = parts.Code(_recipe(diagnosis)) if diagnosis["answers"] else None
     return parts.Document(
         "diagnosis of",
         subject=say("doctor.subject", diagnosis),
@@ -79,10 +81,11 @@ def document(diagnosis: Json) -> parts.Document:
             else None,
             parts.section("What can be calibrated", parts.Facts(list(_candidates(diagnosis)))),
             parts.section("What is marked, sentence by sentence", marked),
+            parts.section("A row for each answer", recipe),
         ),
         warnings=[parts.Bullet(item["message"]) for item in diagnosis["warnings"]],
         next_step=step,
-        alternative=others[0] if others else "",
+        alternatives=others,
     )
 
 
@@ -114,6 +117,7 @@ def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
         "doctor.groups": diagnosis["groups"]["n"],
         "doctor.fields": diagnosis["columns"],
         "doctor.named_as": diagnosis["columns"] and reading.get("named_as"),
+        "doctor.unread": diagnosis["unread"],
     }
     yield from say_each(columns, diagnosis)
     if labels := reading["labels"]:
@@ -144,12 +148,7 @@ def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
 
 def _what_column_does(column: Json, unit: str = "") -> str:
     """Return how well a column that holds numbers tells hallucinations apart."""
-    return say("doctor.column", column, unit=unit, higher=_higher(column["auroc"]))
-
-
-def _higher(auroc: float | None) -> str:
-    """Return the class whose answers have the higher values."""
-    return "hallucinated" if (auroc or 0.0) >= 0.5 else "faithful"
+    return say("doctor.column", column, unit=unit)
 
 
 def _mark_facts(diagnosis: Json) -> Iterator[tuple[str, str]]:
@@ -192,32 +191,62 @@ def _lowest_alpha(supports: Sequence[Json]) -> float | None:
 
 
 def _next_steps(diagnosis: Json) -> list[str]:
-    """Return what to do now, and the other way on where sentences are marked."""
+    """Return what to do now, and the other ways on where a person must say which."""
+    reading = diagnosis["reading"]
     if (hindrance := _hindrance(diagnosis)) is not None:
-        return [hindrance]
-    marks, by_sentence = diagnosis.get("marks"), None
+        if diagnosis["because"] not in ("public", "kinds"):
+            return [hindrance]
+        return [hindrance, *_if("doctor.if_as_read", _calibrations(diagnosis))]
+    steps = _calibrations(diagnosis)
+    if diagnosis["inverted"] and reading["turned"]:
+        given = without_options(reading["options"], {"--positive=", "--label-map="})
+        turned = _command("doctor", diagnosis, *given, *reading["turned"])
+        as_read = _if("doctor.look_inverted", steps[:1])
+        return [*as_read, *steps[1:], *_if("doctor.if_inverted", [turned])]
+    return steps
+
+
+def _if(code: str, steps: Sequence[str]) -> list[str]:
+    return [f"{say(code)}: {step}" for step in steps]
+
+
+def _calibrations(diagnosis: Json) -> list[str]:
+    """Return the commands that calibrate what is there: answers, and sentences where marked."""
+    marks = diagnosis.get("marks")
+    by_sentence = list[str]()
     if marks and (least := _removable_from(marks)) is not None:
-        command = _calibrating(diagnosis, marks["columns"])
-        by_sentence = f"{command} {BY_SENTENCE} --alpha {least:g} -o run"
+        end = f"{BY_SENTENCE} --alpha {least:g} -o run"
+        by_sentence = [f"{start} {end}" for start in _calibrating(diagnosis, marks["columns"])]
         if marks["kind"] == "rows":
             # A row that is a sentence is no answer.
-            return [by_sentence]
+            return by_sentence
     if (alpha := _lowest_alpha(diagnosis["supports"])) is None:
         fewest = min(item["to_label"] for item in diagnosis["supports"])
-        return [by_sentence or say("doctor.label_more", n=fewest)]
-    whole = f"{_calibrating(diagnosis, diagnosis['numeric_columns'])} --alpha {alpha:g} -o run"
-    return [whole, f"or, sentence by sentence: {by_sentence}"] if by_sentence else [whole]
+        return by_sentence or [say("doctor.label_more", n=fewest)]
+    starts = _calibrating(diagnosis, diagnosis["numeric_columns"])
+    whole = [f"{start} --alpha {alpha:g} -o run" for start in starts]
+    return [*whole, *(f"or, sentence by sentence: {step}" for step in by_sentence)]
 
 
-def _calibrating(diagnosis: Json, columns: Sequence[Json]) -> str:
-    """Return the command up to its detector: one that reads all answers, or the best column."""
+def _calibrating(diagnosis: Json, columns: Sequence[Json]) -> list[str]:
+    """Return the command up to its detector: one that reads all answers, or the best column.
+
+    Where its name does not say what a higher value means, there are two: these labels, which are to
+    test the detector, never choose.
+    """
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
     columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
-    score = f"--score {names[0] if names else 'NAME'}"
-    if columns and set(names) <= {"length"}:
-        best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
-        score = f"--score-column {shlex.quote(best['name'])} --higher {_higher(best['auroc'])}"
-    return f"{_command('calibrate', diagnosis, *diagnosis['reading']['options'])} {score}"
+    start = _command("calibrate", diagnosis, *diagnosis["reading"]["options"])
+    if not (columns and set(names) <= {"length"}):
+        return [f"{start} --score {names[0] if names else 'NAME'}"]
+    best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
+    start = f"{start} --score-column {shlex.quote(best['name'])}"
+    if best["higher"]:
+        return [f"{start} --higher {best['higher']}"]
+    return [
+        f"{say(f'doctor.if_{higher}', best)}: {start} --higher {higher}"
+        for higher in ("hallucinated", "faithful")
+    ]
 
 
 def _command(name: str, diagnosis: Json, *words: str) -> str:
@@ -227,21 +256,32 @@ def _command(name: str, diagnosis: Json, *words: str) -> str:
 
 def _hindrance(diagnosis: Json) -> str | None:
     """Return what is to be done before anything can be calibrated; None where nothing is."""
-    reading, suggested = diagnosis["reading"], diagnosis["suggested"]
-    if suggested:
+    reading = diagnosis["reading"]
+    if diagnosis["answers"]:
+        written = shlex.quote(_written(diagnosis))
+        return f"{say('doctor.row_each', diagnosis)}: calibrail doctor {written}"
+    if diagnosis["suggested"]:
+        command = _command("doctor", diagnosis, *diagnosis["suggested"])
         # What a person must check of options that are a guess.
-        command = _command("doctor", diagnosis, *suggested)
-        if "--positive" in suggested:
-            value = suggested[suggested.index("--positive") + 1]
-            return f"{command}  {say('doctor.check_positive', value=value)}"
-        guessed = any("=?" in word for word in suggested)
-        return f"{command}  {say('doctor.check_classes')}" if guessed else command
-    if diagnosis["inverted"] and reading["turned"]:
-        given = without_options(reading["options"], {"--positive=", "--label-map="})
-        command = _command("doctor", diagnosis, *given, *reading["turned"])
-        return f"{command}  {say('doctor.if_inverted')}"
+        if because := diagnosis["because"]:
+            return f"{command}  {say(f'doctor.check_{because}', diagnosis)}"
+        return command
     export = reading.get("export")
     if export and not export["annotations"] and not _n_labelled(diagnosis):
         command = _command("label", diagnosis, "-o", "labels")
         return f"{command}  {say('doctor.nobody_spoke')}"
     return None if _both_classes(diagnosis) else say("doctor.one_class")
+
+
+def _written(diagnosis: Json) -> str:
+    """Return the file that the lines of Python write."""
+    return f"{Path((diagnosis['inputs'] or ['data'])[0]).name.partition('.')[0]}-rows.jsonl"
+
+
+def _recipe(diagnosis: Json) -> str:
+    """Return the lines that write a row for each answer of a row, with its label and its group."""
+    inputs = diagnosis["inputs"]
+    source = repr(inputs[0] if len(inputs) == 1 else inputs) if inputs else "DATA"
+    lines = files("calibrail.report").joinpath("templates/rows.py.j2").read_text("utf-8")
+    names = {"source": source, "written": _written(diagnosis)}
+    return environment().from_string(lines).render({**diagnosis, **names})
