@@ -234,9 +234,11 @@ class RatingScale:
         if not self.numeric:
             names = "|".join(sorted(map(re.escape, self.grades), key=len, reverse=True))
             return rf"(?:{names})(?![^\W_])"
-        percent = r"(?:\s*%)?" if self.grades == ("0", "100") else ""
+        # Of 0 to 100 a fraction below 1 is likelier one of 0 to 1; none is below or above "4".
+        percent, low = (r"(?:\s*%)?", r"(?!0\.)") if self.grades == ("0", "100") else ("", "")
+        signed = r"(?<![-+\u2010-\u2015\u2212.,])(?<!\A>)(?<!\s>)(?:(?<!<)|(?=\d{1,9}>))"
         whole = rf"(?:\s*(?:/|out of|of)\s*{self.grades[1]}\b|{percent})"
-        return rf"(?<![-+\u2212])\d{{1,9}}(?:\.\d{{1,9}})?(?![^\W_]|[.,]\d){whole}"
+        return rf"{signed}{low}\d{{1,9}}(?:\.\d{{1,9}})?(?![^\W_]|[.,]\d){whole}"
 
     def value(self, grade: str) -> float | None:
         """Return where from 0, faithful, to 1 a grade stands; None where it is none."""
@@ -288,7 +290,6 @@ def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
         _, pairs = _patterns(_VERDICT)
         others = {_is_hallucination(other["word"]) for other in pairs.finditer(rest)}
         contradicted = bool(others - {verdict}) or _VERDICT_KEY.search(text) is not None
-        rest = text[text.rfind("}") :] if "}" in rest else ""
     else:
         contradicted = False
     last = 0
