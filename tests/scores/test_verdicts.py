@@ -74,6 +74,10 @@ from calibrail.scores.judge_replies import (
         ("<|channel|>analysis<|message|>hm<|channel|>final<|message|>faithful", False),
         ("<think>It looks like a hallucination, but no.</think>\n\nfaithful", False),
         ("<think>a</think> Verdict: faithful", False),
+        ("\u2705 Faithful", False),
+        ("**Faithful** \u2705 - all of it is in the documents", False),
+        ("Verdict: \u274c Hallucination", True),
+        ("faithful\u200b\u3000", False),
     ],
 )
 def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
@@ -91,6 +95,7 @@ def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
         '{"hallucination_detected": false}',
         "Faithful: no statement contradicts the documents.",
         "Faithful, right?",
+        "Faithful!?",
         "Faithful? It is not.",
         "Faithful. No.",
         "Faithful... or is it? It contradicts the first document.",
@@ -120,6 +125,7 @@ def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
         '{"verdict": "faithful", "reason": "It holds a hallucination."}',
         "Faithful: \u274c",
         "\u274c Faithful",
+        "Hallucination \u2705",
         "!faithful",
         "~~faithful~~",
         "| Faithful | No |",

@@ -71,7 +71,7 @@ def quoted(text: str) -> str:
 _WORDING: Final = patterns("replies")
 _SAYS: Final = {name: re.compile(text, re.IGNORECASE) for name, text in _WORDING.items()}
 _MARKUP: Final = re.compile(r"</\w{1,20}>")
-_SENTENCE_END: Final = re.compile(r"[!?\n\u3002\uff01\uff1f]|\.(?!\d)")
+_SENTENCE_END: Final = re.compile(r"[!?\uff01\uff1f]+|[\n\u3002]|\.(?!\d)")
 _CLAUSE_END: Final = re.compile(r"[.,;:!?\n]")
 _OBJECT: Final = re.compile(r"[\s`\[]*(?:json\s*)?\{", re.IGNORECASE)
 #: Characters before a mention in which it may be denied.
@@ -98,6 +98,8 @@ _VERDICT_KEY: Final = re.compile(
 def spoken(text: str) -> str:
     """Return a reply of the same length without what the model thought aloud: spaces stand there.
 
+    They do for signs, too, that say the same as the verdict beside them.
+
     Some models close their thoughts and never open them; then all up to there is one.
 
     >>> spoken("Faithful? No.</think> hallucination").strip()
@@ -114,7 +116,8 @@ def spoken(text: str) -> str:
         else:
             said += [text[done:begun], " " * (tag.end() - begun)]
             done, begun = tag.end(), None
-    return "".join((" " * thought, *said, text[done:]))
+    plain = "".join((" " * thought, *said, text[done:]))
+    return _SAYS["agreeing"].sub(lambda sign: " " * len(sign[0]), plain)
 
 
 def read_verdict(answer: ChatAnswer) -> bool | str:
@@ -329,7 +332,7 @@ def _stands_alone(rest: str, in_words: bool) -> bool:
     rest = _MARKUP.sub(" ", rest)
     mark = _SAYS["followed"].match(rest)
     end = _SENTENCE_END.search(rest)
-    if mark is None or (end is not None and end[0] in "?\uff1f"):
+    if mark is None or (end is not None and {*end[0]} & {*"?\uff1f"}):
         return False
     tail = rest[mark.end() :]
     if mark["mark"] == "|" and not tail.strip():
