@@ -114,11 +114,11 @@ def rated(body: dict[str, Any]) -> Reply:
 @pytest.mark.parametrize(
     ("reply", "rest", "remedy"),
     [
-        (rated, "", "scale=1-5,faithful=5 (or 1, where that means faithful) would read them"),
-        (says("Yes."), ",mode=votes", "scale=yes/no,faithful=yes (or no"),
-        (says("B"), "", "scale=A-E,faithful=A (or E"),
+        (rated, "", "scale=1-5,higher=faithful (or hallucinated) would read them"),
+        (says("Yes."), ",mode=votes", "scale=no/yes,higher=faithful (or h"),
+        (says("B"), "", "scale=A-E,higher=faithful (or h"),
         (says('{"hallucination": 0.2}'), "", "mode=graded would read them"),
-        (says("faithful"), ",scale=1-5,faithful=5", "mode=verdict would read them"),
+        (says("faithful"), ",scale=1-5,higher=faithful", "mode=verdict would read them"),
         (lambda body: Reply("Let me see", finish="length"), "", "allow more with max_tokens"),
         (says("It is supported."), "", "no mode would read them: mend the template"),
     ],
@@ -144,7 +144,7 @@ def test_a_rating_judge_is_frozen_with_its_scale_and_stops_in_a_check(
     answers: Path, tmp_path: Path
 ) -> None:
     with ChatServer(rated) as server:
-        run = calibrate(answers, spec(server, ",scale=1-5,faithful=5"), alpha=0.2)
+        run = calibrate(answers, spec(server, ",scale=1-5,higher=faithful"), alpha=0.2)
         assert run.table is not None
         (values,) = (run.table.columns[key] for key in run.table.columns if "judge" in key)
         assert set(values.tolist()) <= {0.0, 0.25, 0.5, 0.75, 1.0}
@@ -152,8 +152,8 @@ def test_a_rating_judge_is_frozen_with_its_scale_and_stops_in_a_check(
         assert "number from 1 to 5" in text_of(server.seen[0].body["messages"])
         run.freeze().save(tmp_path / "g.json")
         loaded, frozen = Guardrail.load(tmp_path / "g.json"), build(parse_spec(spec(server)))
-        assert loaded.score.params["mode"] == "rated"
-        assert loaded.score.fingerprint()["rating"] == "1-5, 5 is faithful"
+        assert loaded.score.params["mode"] == "rating"
+        assert loaded.score.fingerprint()["rating"] == "1-5, higher=faithful"
         assert "rating" not in frozen.fingerprint() and "scale" not in frozen.params
         server.answer, before = says("perhaps"), len(server.seen)
         fresh = [{**row, "response": f"{row['response']} Anew."} for row in rows(30)]

@@ -413,7 +413,14 @@ def test_a_grade_that_is_cut_or_refused_says_so() -> None:
     assert read_grade(ChatAnswer('{"hallucination": 0.5}', refusal=True)) == REFUSED
 
 
-SCALES = [("1-5", 5), ("0-10", 0), ("0/1", 1), ("A-E", "A"), ("yes/no", "yes"), ("0-100", 100)]
+SCALES = [
+    ("1-5", "faithful"),
+    ("0-10", "hallucinated"),
+    ("0/1", "faithful"),
+    ("A-E", "hallucinated"),
+    ("yes/no", "hallucinated"),
+    ("0-100", "faithful"),
+]
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def _check(text: str, words: Sequence[str], known: Sequence[str]) -> None:
             raise InputError(f"the template must ask for one of {words}; it does not hold {word}")
 
 
-Mode = Literal["auto", "verdict", "logprob", "votes", "graded", "rated"]
+Mode = Literal["auto", "verdict", "logprob", "votes", "graded", "rating"]
 
 #: JSON schema of a graded reply.
 SCHEMA: Final = (
@@ -243,12 +243,12 @@ class Judge(base.ModelScore):
     ----------
     model : str
         The model's name at the endpoint, e.g. ``"gpt-4o-mini"``.
-    mode : {"auto", "verdict", "logprob", "votes", "graded", "rated"}
+    mode : {"auto", "verdict", "logprob", "votes", "graded", "rating"}
         ``verdict``: one word, 0 or 1. ``logprob``: P("hallucination") / (P("hallucination") +
         P("faithful")) from the log-probabilities of the verdict's first token. ``votes``: the share
         of "hallucination" among ``votes`` samples. ``graded``: a number in structured output.
-        ``rated``: a grade of ``scale``, from 0 for its faithful end to 1. ``auto``: ``rated`` with
-        a scale, ``logprob`` where the endpoint gives log-probabilities, else ``verdict``.
+        ``rating``: a grade of ``scale``, from 0 for its faithful end to 1. ``auto``: ``rating``
+        with a scale, ``logprob`` where the endpoint gives log-probabilities, else ``verdict``.
     base_url : str or None
         The endpoint, e.g. ``"http://localhost:11434/v1"``; None for the environment's
         (``OPENAI_BASE_URL``), else OpenAI's. The key comes from ``OPENAI_API_KEY`` alone.
@@ -269,9 +269,10 @@ class Judge(base.ModelScore):
     served : str or None
         The model as the endpoint itself names it (``gpt-4o-mini-2024-07-18``): another leaves the
         score undefined. Set when a guardrail is frozen.
-    scale, faithful : str or None
-        The grades of ``mode="rated"``, ``"1-5"``, ``"A-E"`` or ``"yes/no"``, and the end of them
-        that means a faithful answer.
+    scale : str or None
+        The grades of ``mode="rating"``: ``"1-5"``, ``"A-E"`` or ``"no/yes"``.
+    higher : {"faithful", "hallucinated"} or None
+        What the last of these grades means.
     """
 
     model: str
@@ -284,10 +285,10 @@ class Judge(base.ModelScore):
     sentence_template: str | None = None
     served: str | None = None
     scale: str | None = None
-    faithful: str | None = None
+    higher: str | None = None
 
     name = "judge"
-    later = ("sentence_template", "scale", "faithful")
+    later = ("sentence_template", "scale", "higher")
     version: ClassVar[str] = "calibrail-judge/1"
     #: A judge may say something else when it is asked again; what it said is kept, not rounded.
     tolerance = 0.0
@@ -307,14 +308,15 @@ class Judge(base.ModelScore):
         if self.max_tokens is not None:
             whole(self.max_tokens, "max_tokens", least=1)
         self.rating: RatingScale | None = None
-        if self.scale is not None or self.faithful is not None or self.mode == "rated":
-            if self.mode not in ("auto", "rated") or self.scale is None:
-                raise InputError("mode=rated and scale belong together, e.g. scale=1-5,faithful=5")
-            self.rating, self.mode = RatingScale.parse(self.scale, self.faithful), "rated"
-            self.faithful = self.rating.faithful
+        if self.scale is not None or self.higher is not None or self.mode == "rating":
+            if self.mode not in ("auto", "rating") or self.scale is None:
+                raise InputError(
+                    "mode=rating, scale and higher belong together, e.g. scale=1-5,higher=faithful"
+                )
+            self.rating, self.mode = RatingScale.parse(self.scale, self.higher), "rating"
         self.llm: chat.LanguageModel = chat.load_llm(self.model, self.base_url)
         self.base_url = self.llm.endpoint
-        replies: dict[Mode, Reply] = {"graded": "grade", "rated": "rating"}
+        replies: dict[Mode, Reply] = {"graded": "grade", "rating": "rating"}
         self.reply: Reply = replies.get(self.mode, "word")
         self.prompt = load_template(self.template, self.reply, self.rating)
         if self.prompt.name == "own":
@@ -342,7 +344,7 @@ class Judge(base.ModelScore):
         """Return the version and the prompt, with its digest; that about sentences, where named."""
         pinned = {"version": self.version, **_pinned("template", self.prompt)}
         if self.rating is not None:
-            pinned["rating"] = f"{self.scale}, {self.faithful} is faithful"
+            pinned["rating"] = f"{self.scale}, higher={self.higher}"
         if self._by_sentence is not None:
             pinned |= _pinned("sentence_template", self._by_sentence)
         return pinned
@@ -450,11 +452,9 @@ class Judge(base.ModelScore):
             "mode=graded": judge_replies.read_grade,
         }
         for spelt in _USUAL_SCALES:
-            scale = RatingScale.parse(spelt, re.split("[-/]", spelt)[-spelt[0].isdigit()])
-            ends = (
-                f"faithful={scale.faithful} (or {scale.hallucination}, where that means faithful)"
-            )
-            readers[f"scale={spelt},{ends}"] = partial(judge_replies.read_rating, scale=scale)
+            scale = RatingScale.parse(spelt, "faithful")
+            spec = f"scale={spelt},higher=faithful (or hallucinated)"
+            readers[spec] = partial(judge_replies.read_rating, scale=scale)
         for mode, read in readers.items():
             if not any(isinstance(read(reply), str) for reply in replies):
                 remedy = f"{mode} would read them"

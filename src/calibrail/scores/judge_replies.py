@@ -199,15 +199,15 @@ class RatingScale:
     numeric: bool
 
     @classmethod
-    def parse(cls, scale: object, faithful: object) -> Self:
-        """Return the scale that is written ``1-5``, ``A-E`` or ``yes/no``, and its faithful end.
+    def parse(cls, scale: object, higher: object) -> Self:
+        """Return the scale that is written ``1-5``, ``A-E`` or ``no/yes``, and its faithful end.
 
         Raises
         ------
         InputError
-            If it is none, or its faithful end is not one of the ends.
+            If it is none, or ``higher`` does not say what its last grade means.
         """
-        text, end = str(scale).strip(), str(faithful).strip()
+        text = str(scale).strip()
         first, dash, last = text.partition("-")
         numeric = bool(dash and first.isdecimal() and last.isdecimal() and int(first) < int(last))
         grades: tuple[str, ...] = (first, last)
@@ -219,12 +219,12 @@ class RatingScale:
         named = all(re.fullmatch(r"[^\W_]+", grade) for grade in grades)
         if not named or not 2 <= len(set(folded)) == len(folded) <= 26:
             raise InputError(f"scale must be a range or a list, 1-5, A-E or yes/no; got {scale!r}")
-        if end.lower() not in (folded[0], folded[-1]):
+        if higher not in ("faithful", "hallucinated"):
             raise InputError(
-                f"faithful must say which end of scale={text} means a faithful answer, "
-                f"{grades[0]} or {grades[-1]}; got {faithful!r}"
+                f"higher must say what {grades[-1]}, the last of scale={text}, means: "
+                f"faithful or hallucinated; got {higher!r}"
             )
-        return cls(grades, grades[0] if end.lower() == folded[0] else grades[-1], numeric)
+        return cls(grades, grades[-1 if higher == "faithful" else 0], numeric)
 
     @property
     def hallucination(self) -> str:
