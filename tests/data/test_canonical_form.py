@@ -392,3 +392,24 @@ def test_a_group_of_flags_is_the_same_in_every_format_and_call(spelt: Any) -> No
     assert [len(edge) for edge in edges] == [1, 1] and edges[0] != edges[1]
     asked = [Example(columns={"s": 1.0, "vip": flag}) for flag in (np.True_, 1, np.int64(1))]
     assert {item.threshold for item in guardrail.decide(asked)} == edges[0]
+
+
+@pytest.mark.parametrize("other", [{"label": 0}, {"score": 0.75}, {"response": "Another."}])
+@pytest.mark.parametrize("texts", [True, False])
+def test_what_one_id_says_twice_is_never_decided_by_order(
+    other: dict[str, Any], *, texts: bool
+) -> None:
+    first: dict[str, Any] = {"id": 1, "label": 1, "score": 0.5}
+    first |= {"question": "q", "contexts": ["c"], "response": "Rome."} if texts else {}
+    rows = [first, {**first, **other}, {**first, "id": 2}, first]
+
+    def answers(rows: list[dict[str, Any]]) -> set[tuple[object, ...]]:
+        reading = read(rows, require=(), keep=["score"], distinct=True)
+        held = {(it.id, it.group, it.label, it.columns["score"]) for it in reading.held()}
+        assert reading.n_quarantined == 1
+        assert reading.repeated_ids() == {"n_ids": 1, "n_answers": 2}
+        return held
+
+    held = answers(rows)
+    assert len({id for id, *_ in held}) == 3
+    assert held == answers(rows[::-1])

@@ -264,7 +264,8 @@ class SourceIds:
 
     def __init__(self) -> None:
         self._all: set[str] = set()
-        self._first: dict[tuple[str, str], tuple[str, int]] = {}
+        self._first: dict[str, dict[str, int]] = {}
+        self._renamed: dict[tuple[str, str], str] = {}
         self._further: set[tuple[str, int]] = set()
         self.repeated: dict[str, int] = {}
 
@@ -273,8 +274,9 @@ class SourceIds:
 
         Several answers of one id are given the same: see `told_apart`.
         """
-        if (first := self._first.get((file, id))) is not None:
-            name, before = first
+        first = self._first.setdefault(file, {})
+        if (before := first.get(id)) is not None:
+            name = self._renamed.get((file, id), id)
             if content == before or (name, content) in self._further:
                 return None
             self._further.add((name, content))
@@ -284,5 +286,7 @@ class SourceIds:
         unique = next((name for name in names if name not in self._all), None)
         if unique is not None:
             self._all.add(unique)
-            self._first[file, id] = unique, content
+            first[id] = content
+            if unique != id:
+                self._renamed[file, id] = unique
         return unique

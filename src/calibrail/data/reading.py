@@ -1,5 +1,6 @@
 """Read(), Reading: one pass with counts; label check."""
 
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -325,7 +326,8 @@ class Reading:
             items = self._gatherer(items)
         self._part = Subsample(reading, self._group_of)
         self._ids = SourceIds()
-        self._stream = self._run(self._part(items))
+        self._items = self._part(items)
+        self._stream = self._run(self._items)
         #: File and row of the example that was given last; who is told of each row that is none.
         self.place: tuple[str, int] = ("", 0)
         self.told: Callable[[RowProblem], object] | None = None
@@ -424,34 +426,54 @@ class Reading:
         }
 
     def _run(self, items: Iterator[ParsedItem]) -> Iterator[Example]:
+        if self._needs.distinct and self.has_ids:
+            yield from self._told_apart(items)
+        else:
+            yield from self._given(items)
+
+    def _given(
+        self, items: Iterator[ParsedItem], note: Callable[[int], object] = bool
+    ) -> Iterator[Example]:
         with closing(Quarantine(self._reading.quarantine)) as quarantine:
-            read = self._usable(items, quarantine)
-            if self._needs.distinct and self.has_ids:
-                yield from self._told_apart(read)
-            else:
-                yield from (example for example, _ in read)
+            for example, content in self._usable(items, quarantine):
+                note(content)
+                yield example
         self.end()
 
-    def _told_apart(self, read: Iterator[tuple[Example, int]]) -> Iterator[Example]:
-        """Yield answers once all are read: several of one id get ids of their own and a group.
+    def held(self) -> Dataset:
+        """Return all answers, read now: iterating would hold them twice."""
+        if not (self._needs.distinct and self.has_ids):
+            return Dataset(self)
+        answers = self._told_apart(self._items)
+        return answers if isinstance(answers, Dataset) else Dataset(answers)
+
+    def _told_apart(self, items: Iterator[ParsedItem]) -> Iterable[Example]:
+        """Read all answers; return them, several of one id with ids of their own and a group.
 
         Their ids are made of what they hold, in whichever order they come.
         """
-        contents, grouped = list[int](), False
+        contents = array("Q")
+        answers = Dataset(self._given(items, contents.append))
+        repeated = self._ids.repeated
+        if not repeated:
+            return answers
+        pairs = zip(answers, contents, strict=True)
+        texts = Counter((example.id, said) for example, said in pairs if example.id in repeated)
+        grouped = any(example.group is not None for example in answers)
 
-        def noted() -> Iterator[Example]:
-            nonlocal grouped
-            for example, content in read:
-                contents.append(content)
-                grouped |= example.group is not None
-                yield example
+        def renamed() -> Iterator[Example]:
+            for example, said in zip(answers, contents, strict=True):
+                if (id := example.id) not in repeated:
+                    yield example
+                    continue
+                name = f"{id}/{said >> 32:08x}"
+                if texts[id, said] > 1:
+                    # The same answer with another label or score.
+                    held = repr((example.label, sorted(example.columns.items()))).encode()
+                    name += blake2b(held, digest_size=4).hexdigest()
+                yield replace(example, id=name, group=example.group if grouped else id)
 
-        for example, content in zip(Dataset(noted()), contents, strict=True):
-            if (id := example.id) in self._ids.repeated:
-                name, group = f"{id}/{content >> 32:08x}", example.group if grouped else id
-                yield replace(example, id=name, group=group)
-            else:
-                yield example
+        return renamed()
 
     def _usable(
         self, items: Iterator[ParsedItem], quarantine: Quarantine
@@ -476,7 +498,10 @@ class Reading:
             if isinstance(result, Example):
                 known = self._needs.repeats or (self._numbered and not row.file)
                 content = 0 if known else self._held(result, row)
-                unique = result.id if known else self._ids.name(result.id, row.file, content)
+                said = content
+                if self._needs.labelled:
+                    said = hash((content, result.label, *result.columns.items()))
+                unique = result.id if known else self._ids.name(result.id, row.file, said)
                 if unique is not None:
                     self.n_examples += 1
                     named = result if unique == result.id else replace(result, id=unique)
@@ -487,13 +512,16 @@ class Reading:
 
     def _held(self, example: Example, row: ParsedItem) -> int:
         """Return a number for what an answer says; without one, for all that its row holds."""
-        if not self._needs.distinct or not isinstance(row, SourceRow):
+        if not self._needs.distinct:
             columns = () if example.response else tuple(example.columns.items())
             return hash((example.question, example.contexts, example.response, columns))
         if example.response:
             return int(example.digest(), 16)
-        held = self._interpreter.content(row.values).encode("utf-8", "surrogatepass")
-        return int.from_bytes(blake2b(held, digest_size=8).digest(), "big")
+        held = repr((example.question, example.contexts, sorted(example.columns.items())))
+        if isinstance(row, SourceRow):
+            held = self._interpreter.content(row.values)
+        digest = blake2b(held.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(digest, "big")
 
     def _group_of(self, row: SourceRow) -> str | None:
         with suppress(ValueError):

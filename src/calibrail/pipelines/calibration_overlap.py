@@ -53,7 +53,8 @@ class KnownBy:
         self._by[kind] += 1
         self._by_content.append(kind == "content")
         self._digests.append(int(digest := example.digest(), 16))
-        self._spelt.append(int(example.digest("spelt"), 16))
+        spelt = example.digest("spelt") if kind == "texts" else digest
+        self._spelt.append(int(spelt, 16))
         return digest
 
     def add_many(

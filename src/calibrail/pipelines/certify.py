@@ -14,7 +14,6 @@ from calibrail import conformal
 from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
 from calibrail.conformal.group_thresholds import group_name
-from calibrail.data.dataset import Dataset
 from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
@@ -314,7 +313,7 @@ def certify(
     tally = DecisionCounts(by, once=not independent, columns=columns, share=share)
     seen = calibration_overlap.Fresh(guardrail)
     # All is read before the first answer is scored: what refuses the source costs nothing.
-    admitted = tried_out(guardrail, seen.admitted(Dataset(examples)))
+    admitted = tried_out(guardrail, seen.admitted(examples.held()))
     for batch in loading.batches(admitted):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)

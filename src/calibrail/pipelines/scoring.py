@@ -368,7 +368,7 @@ def score_source(
         copies = duplicates.copies_by_scores(cells, table.labels)
     else:
         # Whatever needs an answer again takes it from here.
-        answers = dataset.Dataset(opened)
+        answers = opened.held()
         if not answers:
             raise DataError("there is no example to score; the source is empty")
         detectors = fitted(detectors, answers, split, columns, by_sentence)
