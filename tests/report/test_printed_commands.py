@@ -88,7 +88,7 @@ def shown(document: parts.Document, **names: object) -> list[str]:
     named = document.naming(**names)
     texts = [
         named.next_step,
-        named.alternative,
+        *named.alternatives,
         *(item.text for item in named.warnings),
         *named.notes,
     ]
