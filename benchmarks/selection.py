@@ -108,7 +108,7 @@ def through_files(n: int, m: int, pi: float, q: float, runs: int) -> dict[str, O
             source, _ = answers(n, "labelled", labelled=True)
             run = calibrail.calibrate(source, column, alpha=0.2, allow_flag_all=True)
             run.save(folder / "run")
-            calibrail.Run.load(folder / "run").freeze().save(folder / "guardrail.json")
+            calibrail.Run.load(folder / "run").freeze().save(folder / "guardrail.json", force=True)
             guardrail = Guardrail.load(folder / "guardrail.json")
             batch, labels = answers(m, "batch", labelled=False)
             for method in METHODS:

@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, *words: str, **pipes: Any) -> subprocess.CompletedProcess[bytes]:
     environment = {**os.environ, "PYTHONUTF8": "0", **pipes.pop("env", {})}
-    command = [sys.executable, "-m", "calibrail", *words]
+    command = pipes.pop("shell", [sys.executable, "-m", "calibrail", *words])
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **pipes}
     return subprocess.run(command, cwd=folder, env=environment, check=False, **pipes)
 
@@ -79,3 +79,12 @@ def test_the_exit_code_is_the_verdicts_where_nobody_reads(folder: Path, closed: 
     os.close(write)
     assert done.returncode == 3
     assert b"Traceback" not in (done.stderr or b"")
+
+
+def test_a_console_that_is_full_or_closed_is_no_traceback(folder: Path) -> None:
+    words = f"{sys.executable} -m calibrail plan --alpha 0.2"
+    for pipes, code in (("> /dev/full", 1), (">&- 2>&-", 0), (">&-", 0)):
+        done = run(folder, shell=["sh", "-c", f"{words} {pipes}"])
+        assert done.returncode == code, (pipes, done.stderr)
+        assert b"Traceback" not in done.stderr
+        assert (b"cannot print the result: No space" in done.stderr) == bool(code)

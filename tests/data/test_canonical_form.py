@@ -351,9 +351,11 @@ def test_decimal_commas(cells: list[str], options: Any, scores: list[Any], tmp_p
     path.write_text(f"score;label\n{body}", encoding="utf-8")
     how: Any = {"require": (), "keep": ("score",)}
     assert [e.columns["score"] for e in read(path, options=options, **how)] == scores
-    if not options:
-        rows = [{"score": cell, "label": number % 2} for number, cell in enumerate(cells)]
-        assert [e.columns["score"] for e in read(rows, **how)] == scores
+    rows = [{"score": cell, "label": number % 2} for number, cell in enumerate(cells)]
+    lines = tmp_path / "a.jsonl"
+    lines.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    for source in (rows, lines):
+        assert [e.columns["score"] for e in read(source, options=options, **how)] == scores
     with pytest.raises(InputError, match="decimal must be a point or a comma; got 'x'"):
         read(path, options={"decimal": "x"}, **how)
 

@@ -46,7 +46,7 @@ def test_rows_keep_their_place_across_blocks() -> None:
     assert table.labels.tolist() == [0, 1, -1] * 3 + [0]
     assert table.kept == {"side": ["test"] * 10}
     assert [format(digest, "016x") for digest in table.digests.tolist()] == [
-        example.digest() for example in examples
+        example.digest("spelt") for example in examples
     ]
     assert table.reasons == {"length": {3: "the response is empty"}}
     assert np.flatnonzero(np.isnan(table.columns["length"])).tolist() == [3]

@@ -10,10 +10,12 @@ import pytest
 
 from calibrail import calibrate, compare, diagnose
 from calibrail.conformal.power import plan
+from calibrail.data.splits import CALIBRATION, apportioned, groups_to_add
 from calibrail.errors import CalibrailError, TooFewExamplesError
 from calibrail.labelling.session import hallucinated_needed
 from calibrail.options import Promise, SplitOptions
 from calibrail.pipelines.certify import certify
+from calibrail.pipelines.shift import shift
 from calibrail.report.documents.calibrate_sections import label_anew
 
 SCORE = "column:column=s,higher=hallucinated"
@@ -96,6 +98,29 @@ def test_the_number_that_calibrate_names_is_enough_and_no_less_is(setting: dict[
     if not options.get("assume_independent"):  # Else a group may bring several at once.
         with pytest.raises(TooFewExamplesError):
             calibrate([*few, *further[1:]], SCORE, **options)
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.5, 0.5), (0.4, 0.3, 0.3), (0.0, 0.07, 0.93)])
+def test_the_number_for_a_split_is_the_least_one_and_comes_at_once(shares: Any) -> None:
+    parts = np.array(shares)
+    for n in (0, 1, 10, 37):
+        for least in range(1, 25):
+            plain = (k for k in range(1000) if apportioned(n + k, parts)[CALIBRATION] >= least)
+            assert groups_to_add(n, least, shares) == next(plain)
+    assert groups_to_add(0, 10**9, shares) > 10**9
+
+
+def test_shift_says_where_the_labels_that_it_lacks_count() -> None:
+    few = rows(12, 40)
+    with pytest.raises(TooFewExamplesError, match="where the threshold is set") as refused:
+        shift(few, SCORE, by="site", alpha=0.05)
+    side = re.search(r"all but ([ab])", str(refused.value))
+    assert side
+    further = [row | {"site": "b" if side[1] == "a" else "a"} for row in rows(99, 0, seed=1)]
+    more = asked(refused.value)
+    assert shift([*few, *further[:more]], SCORE, by="site", alpha=0.05).to_dict()["tests"]
+    with pytest.raises(TooFewExamplesError):
+        shift([*few, *further[: more - 1]], SCORE, by="site", alpha=0.05)
 
 
 _SIZES = {"n": 5, "n_right": 40, "per": 1}

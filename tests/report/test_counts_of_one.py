@@ -31,7 +31,7 @@ ERROR = {
     "p_value": 0.5,
 }
 ONE = {"n_seen_before": 1, "n_set_aside": 1, "n_errors": 1, "n_undefined": 1, "by_group": None}
-ONE["copies"] = {"n": 0}
+ONE |= {"copies": {"n": 0}, "reading": {}, "n_near_copies": 1}
 
 
 def errors() -> Document:

@@ -51,7 +51,7 @@ def test_what_is_released_is_what_select_releases_from_a_file(
         first, *rest = more.json()["items"]
         assert first == {
             **{"id": "old", "released": False, "score": None, "p_value": None},
-            "seen_before": True,
+            **{"seen_before": True, "column": "risk", "column_value": None},
         }
         assert rest == items
         assert more.json()["n_seen_before"] == 1

@@ -191,20 +191,24 @@ def listened_to() -> Iterator[None]:
     """Go on in silence where whoever read what is printed (head, a pager) has gone."""
     try:
         yield
-    except (BrokenPipeError, SystemExit):
+    except (OSError, SystemExit) as error:
         # rich would end the process there.
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except BrokenPipeError:
-                # The interpreter must not try to flush into the closed pipe when it ends.
+            except OSError:
+                # The interpreter must not try to flush into it again when it ends.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            raise DataError(f"cannot print the result: {error.strerror}") from error
 
 
 def degrade_output() -> None:
     """Let consoles show a replacement for what their encoding does not have."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)) is None:  # It was closed before the command began.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 

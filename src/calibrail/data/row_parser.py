@@ -146,8 +146,8 @@ class RowParser:
 
     def _texts(self, field: str, value: object) -> tuple[str, ...]:
         texts = chunks_of(value, self.cells)
-        if isinstance(value, str) and texts == (value,):
-            _refuse_printed(field, value)
+        if texts is not None and len(texts) == 1:
+            _refuse_printed(field, texts[0])
         if texts is None:
             raise FieldError(field, "wrong type", value, f"{field} must be a list of texts")
         return texts

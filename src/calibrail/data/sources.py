@@ -153,9 +153,11 @@ _RECTANGULAR: Final = ("csv", "parquet", "saved")
 _OPTIONS: Final = {
     "jsonl": ("list",),
     "json": ("list",),
-    "csv": ("delimiter", "encoding", "decimal"),
+    "csv": ("delimiter", "encoding"),
     "saved": ("split",),
 }
+#: What readers of every table take: what parts decimals, for who makes numbers of the cells.
+_SHARED: Final = ("decimal",)
 
 
 #: Field names of the first rows, and the rows from the first one on.
@@ -308,7 +310,9 @@ def open_rows(
 ) -> Opened:
     """Open rows that are a table, as a benchmark where they are one, else as they are."""
     options = reading.options or {}
-    known = _OPTIONS.get(table, ())
+    known = (*_OPTIONS.get(table, ()), *_SHARED)
+    if options.get("decimal") not in (None, ".", ","):
+        raise InputError(f"decimal must be a point or a comma; got {options['decimal']!r}")
     fields, rows = begun or _begin(open_table, table)
     for native in NATIVES:
         recognised = any(signature <= fields.keys() for signature in native.signatures)

@@ -250,7 +250,9 @@ def groups_to_add(n: int, least: int, shares: Sequence[float]) -> int:
     (37, 27)
     """
     parts = np.array(shares)
-    return next(more for more in count() if apportioned(n + more, parts)[CALIBRATION] >= least)
+    # Fewer groups than these are more than one away from their share.
+    start = max(0, int((least - 1) / shares[CALIBRATION]) - n - 1)
+    return next(more for more in count(start) if apportioned(n + more, parts)[CALIBRATION] >= least)
 
 
 def apportioned(n: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -660,9 +660,7 @@ CELL_LIMIT: Final = 1 << 26
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def csv_rows(
-    path: Path, delimiter: object = None, encoding: object = None, decimal: object = None
-) -> Iterator[TableItem]:
+def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> Iterator[TableItem]:
     """Yield the records of a CSV file with a header, in constant memory.
 
     Cells are texts; an empty cell is None. A byte order mark is passed over, and so is Excel's
@@ -678,8 +676,6 @@ def csv_rows(
         after it alike.
     encoding : str or None
         By default UTF-8, or UTF-16 or UTF-32 where it is that.
-    decimal : str or None
-        What parts the decimals of numbers, for who makes numbers of the cells: a point or a comma.
 
     Raises
     ------
@@ -692,8 +688,6 @@ def csv_rows(
     Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
     """
     encoding = None if encoding is None else str(encoding)
-    if decimal not in (None, ".", ","):
-        raise InputError(f"decimal must be a point or a comma; got {decimal!r}")
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
     try:
@@ -746,6 +740,8 @@ def _delimiter(path: Path, head: str) -> str:
         sizes = [len(cells) for cells in records if cells]
         if sizes and sizes[0] > 1:
             (alike if len(set(sizes)) == 1 else others).append(mark)
+    if usual in alike and usual == "\t":
+        return usual
     if len(alike) > 1:
         raise DataError(
             f"{path}: its cells may be parted by {' or '.join(map(repr, alike))}; name it with "

@@ -329,11 +329,17 @@ _CUT_OFF: Final = re.compile(
 _PRINTED: Final = {
     "pandas": r"<\w+Array>\s.*|\w*Index\(.*\)|\d+ .*\n.*dtype: [^\n]+",
     "torch": r"tensor\(.*\)",
+    "polars": r"shape: \(\d[^)]*\)\s.*",
+    "pyarrow": r"<pyarrow\.lib\.\w+ object at .*",
+    "JavaScript": r"\[?\[object \w+\](?:\s*,\s*\[object \w+\])*\]?",
     "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{(].*\b(?:array|str_)\(.*[\]})]"
-    r"|[\[{(](?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|\.\.\.).*[\]})]",
+    r"|[\[{(](?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|'\s+(?:None|nan)\b|\b(?:None|nan)\s+'|\.\.\.).*[\]})]",
     "Python": r"(?:list|tuple|set|frozenset|deque|\w*dict_\w+)\(\s*[\[({].*\)"
     r"|\{[^:']*'[^:]*\}|\[\w[\w.]*\((?=.*').*\)\]",
 }
+
+#: Who prints words of their own beside the items.
+_WORDY: Final = ("pandas", "polars", "pyarrow", "JavaScript")
 
 
 def printed_list(text: str) -> str | None:
@@ -350,7 +356,7 @@ def printed_list(text: str) -> str | None:
     bare = _QUOTED.sub("'", text)
     for speller, pattern in _PRINTED.items():
         if re.fullmatch(pattern, bare, re.DOTALL) and (
-            speller == "pandas" or not re.search(r"[^\W\d_]", _BESIDE.sub("", bare))
+            speller in _WORDY or not re.search(r"[^\W\d_]", _BESIDE.sub("", bare))
         ):
             return f"as {speller} prints it"
     return None

@@ -153,7 +153,7 @@ def none_used(tally: LogCounts, config: FrozenConfig) -> str | None:
     if reasons.keys() == {"malformed"}:
         return (
             f"none of the {n:,} lines read is a decision of a guardrail{where}; name the folder of "
-            "`calibrail serve --log`, or the file of `calibrail check -o`"
+            "`calibrail serve --log LOG`, or the file of `calibrail check -o FILE`"
         )
     listed = ", ".join(f"{count:,} {skipped(code)}" for code, count in reasons.items())
     others = ", ".join(f"{name:.19}... ({count:,})" for name, count in tally.others.items())

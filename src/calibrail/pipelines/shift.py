@@ -155,7 +155,11 @@ def shift(
                 part = part.thinned(part.split != FIT, lot, part.labels, part.split)
             measured = drifts.drift(part, features, promise, requirement.confidence)
         except TooFewExamplesError as error:
-            failures.append(error)
+            more = error.more(error.minimum_n - error.n, error.of)
+            message = error.message.replace(
+                "{labels}", f"{more} where the threshold is set ({item.calibrated_on})"
+            )
+            failures.append(TooFewExamplesError(message, error.minimum_n, error.n, error.of))
             continue
         names = {"calibrated_on": item.calibrated_on, "tested_on": item.tested_on}
         results.append({**names, "n_set_aside": part.n_set_aside, **measured})

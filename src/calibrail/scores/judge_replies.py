@@ -71,7 +71,7 @@ def quoted(text: str) -> str:
 _WORDING: Final = patterns("replies")
 _SAYS: Final = {name: re.compile(text, re.IGNORECASE) for name, text in _WORDING.items()}
 _MARKUP: Final = re.compile(r"</\w{1,20}>")
-_SENTENCE_END: Final = re.compile(r"[!?\n\u3002\uff01\uff1f]|\.(?!\d)")
+_SENTENCE_END: Final = re.compile(r"[!?\uff01\uff1f]+|[\n\u3002]|\.(?!\d)")
 _CLAUSE_END: Final = re.compile(r"[.,;:!?\n]")
 _OBJECT: Final = re.compile(r"[\s`\[]*(?:json\s*)?\{", re.IGNORECASE)
 #: Characters before a mention in which it may be denied.
@@ -98,6 +98,8 @@ _VERDICT_KEY: Final = re.compile(
 def spoken(text: str) -> str:
     """Return a reply of the same length without what the model thought aloud: spaces stand there.
 
+    They do for signs, too, that say the same as the verdict beside them.
+
     Some models close their thoughts and never open them; then all up to there is one.
 
     >>> spoken("Faithful? No.</think> hallucination").strip()
@@ -114,7 +116,8 @@ def spoken(text: str) -> str:
         else:
             said += [text[done:begun], " " * (tag.end() - begun)]
             done, begun = tag.end(), None
-    return "".join((" " * thought, *said, text[done:]))
+    plain = "".join((" " * thought, *said, text[done:]))
+    return _SAYS["agreeing"].sub(lambda sign: " " * len(sign[0]), plain)
 
 
 def read_verdict(answer: ChatAnswer) -> bool | str:
@@ -234,9 +237,11 @@ class RatingScale:
         if not self.numeric:
             names = "|".join(sorted(map(re.escape, self.grades), key=len, reverse=True))
             return rf"(?:{names})(?![^\W_])"
-        percent = r"(?:\s*%)?" if self.grades == ("0", "100") else ""
+        # Of 0 to 100 a fraction below 1 is likelier one of 0 to 1; none is below or above "4".
+        percent, low = (r"(?:\s*%)?", r"(?!0\.)") if self.grades == ("0", "100") else ("", "")
+        signed = r"(?<![-+\u2010-\u2015\u2212.,])(?<!\A>)(?<!\s>)(?:(?<!<)|(?=\d{1,9}>))"
         whole = rf"(?:\s*(?:/|out of|of)\s*{self.grades[1]}\b|{percent})"
-        return rf"(?<![-+\u2212])\d{{1,9}}(?:\.\d{{1,9}})?(?![^\W_]|[.,]\d){whole}"
+        return rf"{signed}{low}\d{{1,9}}(?:\.\d{{1,9}})?(?![^\W_]|[.,]\d){whole}"
 
     def value(self, grade: str) -> float | None:
         """Return where from 0, faithful, to 1 a grade stands; None where it is none."""
@@ -288,7 +293,6 @@ def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
         _, pairs = _patterns(_VERDICT)
         others = {_is_hallucination(other["word"]) for other in pairs.finditer(rest)}
         contradicted = bool(others - {verdict}) or _VERDICT_KEY.search(text) is not None
-        rest = text[text.rfind("}") :] if "}" in rest else ""
     else:
         contradicted = False
     last = 0
@@ -328,7 +332,7 @@ def _stands_alone(rest: str, in_words: bool) -> bool:
     rest = _MARKUP.sub(" ", rest)
     mark = _SAYS["followed"].match(rest)
     end = _SENTENCE_END.search(rest)
-    if mark is None or (end is not None and end[0] in "?\uff1f"):
+    if mark is None or (end is not None and {*end[0]} & {*"?\uff1f"}):
         return False
     tail = rest[mark.end() :]
     if mark["mark"] == "|" and not tail.strip():

@@ -167,7 +167,7 @@ FIRST_NUMBERS_VERSION: Final = "calibrail-numbers/1"
 
 _FORMS: Final = patterns("numbers")
 _NUMBER = re.compile(
-    rf"(?:(?<![\w.,])(?P<sign>[-\u2212](?=\d))?|(?<=[{_UNSPACED}{_UNCASED}])(?<!\d))"
+    rf"(?:(?<![\w.,])(?P<sign>[-\u2212](?=\d))?|(?<=[{_UNSPACED}{_UNCASED}])(?<!\d)|(?<=[{_UNSPACED}{_UNCASED}]\.)(?<!\d\.))"
     rf"(?:(?P<comma>{_FORMS['decimal_comma']})|(?P<digits>{_FORMS['decimal_point']}))"
     rf"(?P<rest>\s*(?P<percent>{_FORMS['percent']})|(?i:(?:st|nd|rd|th)\b)|\s*(?i:{_FORMS['scale']}))?"
 )
