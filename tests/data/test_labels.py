@@ -306,6 +306,7 @@ def test_a_positive_value_beside_its_like_is_refused_with_a_map(write: Write) ->
         ({"label": 1, "hallucinated": "no"}, "'label' says hallucinated, and 'hallucinated' holds"),
         ({"label": "FAIL", "is_faithful": True}, "'label' and 'is_faithful' contradict each other"),
         ({"label": 0, "labels": 1}, "'label' and 'labels' contradict"),
+        ({"label": 0, "label_name": "hallucinated"}, "'label' and 'label_name' contradict"),
         ({"label": 1, "no_hallucination": True}, "'label' and 'no_hallucination' contradict"),
         ({"label": 1, "meta": {"unfaithful": 0}}, "'label' and 'meta.unfaithful' contradict"),
         ({"hallucinated": 1, "not_faithful": 0}, "'hallucinated' and 'not_faithful' contradict"),

@@ -137,6 +137,37 @@ def test_inverted_labels_are_suspected_aloud_and_never_turned(
     assert "labels_look_inverted" not in codes
 
 
+@pytest.mark.parametrize(
+    ("faithful", "hallucinated", "advised"),
+    [
+        ({"halluc": "N"}, {"halluc": "Y"}, "--label-column halluc"),
+        ({"label": "good"}, {"label": "bad"}, "--positive bad"),
+        ({"feedback": "thumbs_up"}, {"feedback": "thumbs_down"}, "--positive thumbs_down"),
+        ({"label": "\u2705"}, {"label": "\u274c"}, "--positive \u274c"),
+        ({"thumbs_up": 1}, {"thumbs_up": 0}, "--label-map 1=?,0=?"),
+        ({"success": True}, {"success": False}, "--label-column success"),
+        ({"error_type": "none"}, {"error_type": "number"}, "--label-map number=1,none=0"),
+        (
+            {"judge_label": "FAIL", "human_label": "PASS"},
+            {"judge_label": "PASS", "human_label": "FAIL"},
+            "--label-column human_label",
+        ),
+    ],
+)
+def test_advice_on_labels_never_turns_what_their_words_say(
+    write: Write, faithful: dict[str, Any], hallucinated: dict[str, Any], advised: str
+) -> None:
+    path = write(
+        *(
+            {"contexts": c, "response": r} | (hallucinated if bad else faithful)
+            for c, r, bad in rows(20)
+        )
+    )
+    suggested = " ".join(diagnose(path).suggested)
+    assert advised in suggested
+    assert ("--positive" in advised) == ("--positive" in suggested)
+
+
 def test_how_a_file_was_read_stands_in_the_report(write: Write, tmp_path: Path) -> None:
     made = [
         {"doc": c, "summary": r, "votes": ["Unwanted" if bad else "Benign", "Benign", "Unwanted"]}

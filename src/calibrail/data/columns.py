@@ -18,6 +18,7 @@ from calibrail.data.aliases import (
 )
 from calibrail.data.example import FIELDS, TEXT_FIELDS
 from calibrail.data.labels import (
+    PLAIN,
     LabelReader,
     beside_labels,
     is_of_truth,
@@ -25,6 +26,7 @@ from calibrail.data.labels import (
     label_key,
     meaning_of_one,
     side_of,
+    spells_label,
 )
 from calibrail.data.row_types import SourceRow
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
@@ -239,12 +241,14 @@ def _rivals(
     readers = []
     for name in paths:
         own = name.rpartition(".")[2]
-        named = is_plain_name(own) or (own == name and aliases_of("label", (own,)))
+        spells = spells_label(own)
+        named = is_plain_name(own) or spells or (own == name and aliases_of("label", (own,)))
         if name in (*label_columns, *keep) or not named:
             continue
         reader = LabelReader(ReadOptions(), name, names=opened.class_names.get(name, ()))
         held = [value for value in seen.values(name) if not reader.is_missing(value)]
-        if all(reader.of_one(value) is not None for value in held):
+        numbers = spells and not PLAIN.isdisjoint(map(label_key, held))
+        if not numbers and all(reader.of_one(value) is not None for value in held):
             readers.append(reader)
     return tuple(readers)
 

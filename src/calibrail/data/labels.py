@@ -18,12 +18,15 @@ from calibrail.options.fields import spell_option
 
 _WORDS: Final = {kind: frozenset(words.split()) for kind, words in NAMES["labels"].items()}
 YES, NO, PLAIN = (_WORDS[kind] for kind in ("yes", "no", "plain"))
-_CLASSES, _NAMED = (
+#: The class of each word of values, and of names.
+CLASSES, NAMED = (
     dict.fromkeys(_WORDS[f"{of}faithful"], FAITHFUL)
     | dict.fromkeys(_WORDS[f"{of}hallucinated"], HALLUCINATED)
     for of in ("", "named_")
 )
-_NAMED |= _CLASSES
+NAMED |= CLASSES
+#: The result of a check, of whatever.
+OF_CHECKS: Final = _WORDS["of_checks"]
 #: What people write who cannot tell.
 UNDECIDED: Final = frozenset(word.replace("_", " ") for word in _WORDS["undecided"])
 #: Why a 0 or 1 is no label: its column's name may mean either.
@@ -57,13 +60,13 @@ def _parts(token: str) -> list[str]:
     >>> _parts("nothallucinated"), _parts("isfaithful"), _parts("errorfree"), _parts("human2")
     (['not', 'hallucinated'], ['is', 'faithful'], ['error', 'free'], ['human'])
     """
-    if token in _NAMED:
+    if token in NAMED:
         return [token]
     for before in ("is", "has", "not", "non", "no", "un"):
         rest = _parts(token.removeprefix(before)) if token.startswith(before) else []
-        if rest and rest[-1] in _NAMED:
+        if rest and rest[-1] in NAMED:
             return [before, *rest]
-    if token.endswith("free") and token[:-4] in _NAMED:
+    if token.endswith("free") and token[:-4] in NAMED:
         return [token[:-4], "free"]
     return [bare] if (bare := token.rstrip("0123456789")) else []
 
@@ -91,7 +94,7 @@ def said_by(text: str, name: bool = False) -> int | None:
     """
     if len(text) > _LONG:
         return None
-    tokens, classes = _words(text), _NAMED if name else _CLASSES
+    tokens, classes = _words(text), NAMED if name else CLASSES
     # Of every word of either class: it, and whether it is denied.
     units: list[tuple[str, int, bool]] = []
     denied = strange = False
@@ -111,7 +114,7 @@ def said_by(text: str, name: bool = False) -> int | None:
             strange |= token not in _WORDS["fillers"] | _WORDS["some"] | _WORDS["whole"]
     # A number, and a no that answers, say something else than the words beside them.
     strange |= not name and bool(_ANSWERS.search(text))
-    units = [unit for unit in units if unit[0] in _WORDS["of_checks"]] or units
+    units = [unit for unit in units if unit[0] in OF_CHECKS] or units
     said = {kind ^ negated for _, kind, negated in units}
     if not said:
         return None
@@ -172,8 +175,18 @@ def is_plain_name(name: str) -> bool:
     [True, False, False, False]
     """
     words = {*_words(name)} - _WORDS["negations"] - _WORDS["behind"] - {"is", "has", "fully"}
-    labels = _CLASSES.keys() - _WORDS["of_anything"]
+    labels = CLASSES.keys() - _WORDS["of_anything"]
     return bool(words) and all(w in labels and not w.endswith(_OF_SCORES) for w in words)
+
+
+def spells_label(name: str) -> bool:
+    """Say whether a column writes out what its twin ``label`` says, as ``label_name`` does.
+
+    >>> [spells_label(name) for name in ("label_name", "labelText", "judge_label", "name")]
+    [True, True, False, False]
+    """
+    words = {*_words(name)}
+    return "label" in words and words <= {"label", "name", "text", "str", "string", "word", "words"}
 
 
 def unsaid_by(column: str) -> frozenset[str]:

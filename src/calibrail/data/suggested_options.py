@@ -8,10 +8,27 @@ from typing import Any, Final
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.columns import ColumnMapping, Seen, is_parallel
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
-from calibrail.data.labels import NO, PLAIN, YES, label_key, parse_label, votes_in
+from calibrail.data.labels import (
+    CLASSES,
+    NAMED,
+    NO,
+    OF_CHECKS,
+    PLAIN,
+    UNDECIDED,
+    YES,
+    LabelReader,
+    label_key,
+    parse_label,
+    said_by,
+    votes_in,
+)
 from calibrail.data.traces._tool_export import SCORE
 from calibrail.data.values import chunks_of, column_value, nested_names, parse_cell, value_at
+from calibrail.options import ReadOptions
 from calibrail.serialization import Record
+
+#: Whose labels are no people's.
+_PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
 
 # A label has so many different short values at most, and a text that says something is longer.
 _CLASSES: Final = 6
@@ -34,23 +51,20 @@ _ROLES: Final[dict[str, str]] = {
     word: role for role, words in NAMES["roles"].items() for word in words.split()
 }
 
-#: The classes of inference, where what does not follow counts as hallucinated.
-_INFERENCE: Final = {
-    word: label
-    for kind, label in (("faithful", FAITHFUL), ("neutral", 1), ("hallucinated", HALLUCINATED))
-    for word in NAMES["inference"][kind].split()
-}
-
-#: What a name says of a higher number, or of one of two answers, word by word.
-_DIRECTIONS, _PAIRS = (
+#: What is said of inference and of one of two answers beside the words of labels.
+_INFERENCE, _PAIRS = (
     {
         word: label
         for label, kind in ((FAITHFUL, "faithful"), (HALLUCINATED, "hallucinated"))
         for word in NAMES[table][kind].split()
     }
-    for table in ("directions", "pairs")
+    for table in ("inference", "pairs")
 )
+#: Words that may turn what another says of a higher number.
 _TURNING: Final = frozenset(NAMES["directions"]["turning"].split())
+#: Beginnings of values that more likely mean hallucinated than their one other value, and of
+#: those that less likely do.
+_LIKELY, _UNLIKELY = (tuple(NAMES["labels"][kind].split()) for kind in ("likely", "unlikely"))
 _KINDS: Final = re.compile(
     rf"(?:.*_)?(?:{'|'.join(NAMES['pairs']['kinds'].split())})s?_"
     rf"(?:{'|'.join(NAMES['pairs']['of_kinds'].split())})"
@@ -147,7 +161,7 @@ def direction_of(column: str) -> str | None:
     (None, None)
     """
     words = words_of(column)
-    said = {_DIRECTIONS[word] for word in words if word in _DIRECTIONS}
+    said = {CLASSES[word] for word in words if word in CLASSES and word not in OF_CHECKS}
     if len(said) != 1 or not _TURNING.isdisjoint(words):
         return None
     return "faithful" if said == {FAITHFUL} else "hallucinated"
@@ -418,7 +432,8 @@ def _is_of_labels(look: ColumnLook) -> bool:
     if not 0 < len(look.values) <= _CLASSES or words_of(look.name)[-1:] == ["id"]:
         return False
     return _is_named(look.name) or any(
-        key in YES | NO or parse_label(key) is not None or key in _INFERENCE for key in keys
+        key in YES | NO or parse_label(key) is not None or _inferred(key) is not None
+        for key in keys
     )
 
 
@@ -475,7 +490,7 @@ def _class_named(name: str) -> int | None:
         return _INFERENCE[own]
     parts = (*_WORDS["response"], "hypothes", "statement")
     words = [word for word in words_of(name) if not word.startswith(parts)]
-    meant = {_PAIRS.get(word, _INFERENCE.get(word)) for word in words}
+    meant = {_PAIRS.get(word, NAMED.get(word, _INFERENCE.get(word))) for word in words}
     return meant.pop() if len(meant) == 1 else None
 
 
@@ -548,6 +563,8 @@ def _labels(
     few = [look for look in layout if len(look.values) > 0 and look.name not in used]
     candidates = [look for look in few if len(look.values) > 1]
     named = [look for look in candidates if _is_named(look.name)]
+    # What a program says is no label where people's are there.
+    named.sort(key=lambda look: not _PROGRAMS.isdisjoint(words_of(look.name)))
     # The first rows of a sorted file may be of one class.
     of_one = [k for k in few if _is_named(k.name) and parse_label(k.values[0]) is not None]
     if not (named or of_one or candidates):
@@ -558,7 +575,8 @@ def _labels(
 
 def _meanings(chosen: ColumnLook, options: dict[str, str]) -> Suggestion:
     """Return options with those that say what a label's values mean, where they do not say it."""
-    classes = {value: parse_label(value) for value in chosen.values}
+    reader = LabelReader(ReadOptions(), chosen.name)
+    classes = {value: reader.of_one(value) for value in chosen.values}
     if chosen.kind == "number" and len(classes) > 2:
         # Of a rating, its 0 and 1 are no labels.
         classes = dict.fromkeys(classes)
@@ -567,16 +585,33 @@ def _meanings(chosen: ColumnLook, options: dict[str, str]) -> Suggestion:
         return Suggestion(options)
     if (inferred := inferred_classes(list(classes))) is not None:
         return Suggestion(options | {"label_map": inferred}, "inference")
-    if len(classes) == 2 and len(unknown) == 2:
-        likely = [value for value in unknown if label_key(value) in ("no", "n", "f", "negative")]
-        value = (likely or unknown)[0]
+    if len(classes) == 2 and len(unknown) == 2 and PLAIN.isdisjoint(map(label_key, unknown)):
+        value = max(unknown, key=_likelihood)
+        other = next(known for known in unknown if known != value)
+        if label_key(other) in UNDECIDED | {"null"}:
+            # Without a kind of error there is none.
+            return Suggestion(options | {"label_map": f"{value}=1,{other}=0"}, "classes")
         return Suggestion(options | {"positive": value}, "positive", value)
-    if len(classes) == 2:
+    if len(classes) == 2 and len(unknown) == 1:
         # One of two is known, so the other one is the other class.
         known = next(label for label in classes.values() if label is not None)
         classes[unknown[0]] = 1 - known
     guessed = "" if None not in classes.values() else "classes"
     return Suggestion(options | {"label_map": _spelt(classes)}, guessed)
+
+
+def _likelihood(value: str) -> int:
+    """Return how likely a value means hallucinated that may mean either class."""
+    key = label_key(value)
+    said = said_by(key, True)
+    likely = said == HALLUCINATED or key in NO or key.startswith(_LIKELY)
+    return int(likely) - int(said == FAITHFUL or key in YES or key.startswith(_UNLIKELY))
+
+
+def _inferred(value: str) -> int | None:
+    """Return the class of a word of inference."""
+    key = re.sub(r"[\s_-]+", "_", label_key(value))
+    return _INFERENCE.get(key, CLASSES.get(key))
 
 
 def inferred_classes(values: Sequence[str]) -> str | None:
@@ -587,7 +622,7 @@ def inferred_classes(values: Sequence[str]) -> str | None:
     >>> inferred_classes(["y", "n"]) is None
     True
     """
-    classes = {value: _INFERENCE.get(re.sub(r"[\s_-]+", "_", label_key(value))) for value in values}
+    classes = {value: _inferred(value) for value in values}
     # SNLI writes a dash where people did not agree.
     meant = {value: label for value, label in classes.items() if value.strip() != "-"}
     if {*meant.values()} != {FAITHFUL, HALLUCINATED}:
