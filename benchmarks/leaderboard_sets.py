@@ -106,7 +106,10 @@ COLUMNS: Final = (
     Set(
         "FaithBench, unwanted alone",
         note=_FAITHBENCH + "Hallucinated: the worst annotation is unwanted.",
-        reading={"label_column": "worst", "positive": "unwanted"},
+        reading={
+            "label_column": "worst",
+            "label_map": {"unwanted": "1", "questionable": "0", "benign": "0", "none": "0"},
+        },
         **_FAITHBENCH_SET,
     ),
     Set(

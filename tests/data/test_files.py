@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail.data import json_files, read, read_all
+from calibrail.data.example import SourceRow
 from calibrail.data.files import count_rows, table_kind
-from calibrail.data.row_types import SourceRow
 from calibrail.errors import DataError
 from tests.rows import good
 

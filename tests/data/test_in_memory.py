@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from calibrail import Example, ReadOptions, diagnose, read
-from calibrail.data.row_types import SourceRow
+from calibrail.data.example import SourceRow
 from calibrail.data.tables import _frame_rows as frame_rows
 from calibrail.data.tables import columns_of
 from calibrail.errors import DataError, InputError

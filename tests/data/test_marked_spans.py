@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.data.row_types import FieldError
+from calibrail.data.example import FieldError
 from calibrail.data.spans import merged, place, read_spans
 
 TEXT = "The red fox\nsaw  a red hen."

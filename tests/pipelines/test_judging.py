@@ -27,16 +27,7 @@ from calibrail.scores import build, parse_spec
 from calibrail.scores.judge_replies import UNREADABLE
 from calibrail.scores.registry import ScoreSpec
 from tests.answers import rows, write
-from tests.chat_server import (
-    ChatServer,
-    Reply,
-    always,
-    key_of,
-    says,
-    scattered,
-    text_of,
-    verdicts,
-)
+from tests.chat_server import ChatServer, Reply, always, key_of, says, scattered, text_of, verdicts
 from tests.served_models import LogprobServer, TransformersServe
 
 KEY = "sk-test-1f8c93d2a7"

@@ -9,16 +9,7 @@ import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import (
-    DONE,
-    FAILURE,
-    OF_VERDICT,
-    Showing,
-    counting,
-    say,
-    spent,
-    unusable,
-)
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, counting, say, spent, unusable
 from calibrail.errors import InputError
 from calibrail.options import ScoreThreshold, ShiftSplit
 from calibrail.options.fields import changed, setting

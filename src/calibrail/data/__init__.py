@@ -5,9 +5,8 @@ described with `calibrail.diagnose`. A reader of another format yields `Row`, `P
 `Filtered`.
 """
 
-from calibrail.data.example import Example
+from calibrail.data.example import Example, Filtered, RowProblem, SourceRow
 from calibrail.data.reading import Reading, read, read_all
-from calibrail.data.row_types import Filtered, RowProblem, SourceRow
 from calibrail.data.splits import split
 
 __all__ = ["Example", "Filtered", "Reading", "RowProblem", "SourceRow", "read", "read_all", "split"]

@@ -16,7 +16,7 @@ from calibrail.data.aliases import (
     nested_fields,
     tools_named,
 )
-from calibrail.data.example import FIELDS, TEXT_FIELDS
+from calibrail.data.example import FIELDS, TEXT_FIELDS, SourceRow
 from calibrail.data.labels import (
     PLAIN,
     LabelReader,
@@ -28,7 +28,6 @@ from calibrail.data.labels import (
     side_of,
     spells_label,
 )
-from calibrail.data.row_types import SourceRow
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked

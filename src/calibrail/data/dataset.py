@@ -25,9 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.columns import ALL_COLUMNS, CHARACTERS, ColumnMapping, Needs
-from calibrail.data.example import TEXT_FIELDS, Example, GivenSentence
+from calibrail.data.example import (
+    TEXT_FIELDS,
+    Example,
+    Filtered,
+    GivenSentence,
+    RowBatch,
+    RowProblem,
+    SourceRow,
+)
 from calibrail.data.row_parser import NUMBERING, RowParser
-from calibrail.data.row_types import Filtered, RowBatch, RowProblem, SourceRow
 from calibrail.data.tables import DAMAGE, byte_array, number_array, string_array, validated
 from calibrail.data.values import column_value, name_of, spelling
 from calibrail.errors import file_errors

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from calibrail.data.aliases import NAMES, aliases_of
+from calibrail.data.example import WHOLE_ROW, RowProblem, SourceRow, TableItem, shorten
 from calibrail.data.files import open_bytes, suffix_of
-from calibrail.data.row_types import WHOLE_ROW, RowProblem, SourceRow, TableItem, shorten
 from calibrail.data.traces import EXPORTS
 from calibrail.data.values import JsonLimitError, load_json
 from calibrail.errors import DataError

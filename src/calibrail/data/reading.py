@@ -16,19 +16,23 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.dataset import ROWS, Block, ColumnReader, Dataset, NotPlainError
-from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example, SourceIds
-from calibrail.data.files import count_rows
-from calibrail.data.labels import another_column
-from calibrail.data.outputs import Output, refuse_read
-from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
-from calibrail.data.row_types import (
+from calibrail.data.example import (
+    FAITHFUL,
+    HALLUCINATED,
+    TEXT_FIELDS,
+    Example,
     Filtered,
     ParsedItem,
     Quarantine,
     RowBatch,
     RowProblem,
+    SourceIds,
     SourceRow,
 )
+from calibrail.data.files import count_rows
+from calibrail.data.labels import another_column
+from calibrail.data.outputs import Output, refuse_read
+from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
 from calibrail.data.sentences import UNMARKED
 from calibrail.data.sources import (
     Opened,

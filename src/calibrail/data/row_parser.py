@@ -7,9 +7,8 @@ from hashlib import blake2b
 from typing import Final, TypeVar
 
 from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
-from calibrail.data.example import Example
+from calibrail.data.example import Example, FieldError, Filtered, ParsedItem, RowProblem, SourceRow
 from calibrail.data.labels import read_label
-from calibrail.data.row_types import FieldError, Filtered, ParsedItem, RowProblem, SourceRow
 from calibrail.data.sentences import GATHERED, SentenceCell, joined
 from calibrail.data.values import (
     chunks_of,

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.aliases import aliases_of
-from calibrail.data.example import FAITHFUL, HALLUCINATED, Example, GivenSentence
+from calibrail.data.example import FAITHFUL, HALLUCINATED, Example, FieldError, GivenSentence
 from calibrail.data.labels import LabelReader, read_label
-from calibrail.data.row_types import FieldError
 from calibrail.data.spans import (
     ENDS,
     STARTS,

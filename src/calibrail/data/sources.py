@@ -15,10 +15,8 @@ from typing import Any, Final, TypeAlias, TypeGuard, cast
 from calibrail.data import tables
 from calibrail.data.benchmarks import FOLDERS, NATIVES, folder_of
 from calibrail.data.benchmarks._base import Folder
-from calibrail.data.example import Example
-from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
-from calibrail.data.json_files import find_list, json_rows
-from calibrail.data.row_types import (
+from calibrail.data.example import (
+    Example,
     Filtered,
     Item,
     LabelOrigin,
@@ -31,6 +29,8 @@ from calibrail.data.row_types import (
     TableItem,
     own_values,
 )
+from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
+from calibrail.data.json_files import find_list, json_rows
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._tool_export import Export, ExportNotes

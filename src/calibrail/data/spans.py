@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from calibrail.data.aliases import MARK_FIELDS
-from calibrail.data.row_types import FieldError
+from calibrail.data.example import FieldError
 from calibrail.data.values import parse_cell
 from calibrail.serialization import Record
 

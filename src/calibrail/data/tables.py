@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.example import Example
-from calibrail.data.files import DELIMITERS, open_bytes, seekable, suffix_of
-from calibrail.data.row_types import (
+from calibrail.data.example import (
     WHOLE_ROW,
+    Example,
     RowBatch,
     RowProblem,
     SourceRow,
@@ -28,6 +27,7 @@ from calibrail.data.row_types import (
     own_values,
     shorten,
 )
+from calibrail.data.files import DELIMITERS, open_bytes, seekable, suffix_of
 from calibrail.data.values import native
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions

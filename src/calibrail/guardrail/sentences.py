@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrail.conformal.group_thresholds import LENGTH, reads_length
-from calibrail.data.example import Example, GivenSentence
-from calibrail.data.row_types import FieldError
+from calibrail.data.example import Example, FieldError, GivenSentence
 from calibrail.data.sentences import (
     require_judgeable,
     sentence_example,

@@ -16,8 +16,7 @@ from calibrail.conformal.sequential.sequential_test import (
     UnsureTest,
     course_of_intervals,
 )
-from calibrail.data.example import Example
-from calibrail.data.row_types import Filtered, LabelOrigin, SourceRow
+from calibrail.data.example import Example, Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import LabelLedger, LedgerAnswer, Order, SessionPlan

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrail.data.example import Example
+from calibrail.data.example import Example, shorten
 from calibrail.data.labels import LabelReader, TieError, another_column, label_remedy
 from calibrail.data.reading import Reading
-from calibrail.data.row_types import shorten
 from calibrail.data.sources import Source, spoken
 from calibrail.data.values import parse_cell, value_at
 from calibrail.errors import DataError, InputError, file_errors

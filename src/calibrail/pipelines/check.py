@@ -22,10 +22,9 @@ import pyarrow as pa
 
 from calibrail.atomic_files import whole_file
 from calibrail.data.columns import ALL_COLUMNS
-from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, cell_of
+from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, RowProblem, cell_of
 from calibrail.data.outputs import Output, refuse_read
 from calibrail.data.reading import NOT_WANTED, Reading, RowOrder
-from calibrail.data.row_types import RowProblem
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
 from calibrail.data.tables import byte_array, number_array, string_array, widened_column

@@ -41,12 +41,7 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 from calibrail.options import Promise
-from calibrail.pipelines.calibration_overlap import (
-    ALIKE,
-    KnownBy,
-    revised_report,
-    withdrawn_for,
-)
+from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, revised_report, withdrawn_for
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before
 from calibrail.serialization import Record

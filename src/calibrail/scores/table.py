@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from calibrail.atomic_files import whole_file
 from calibrail.conformal.threshold import add_tolerance
-from calibrail.data.row_types import RowProblem
+from calibrail.data.example import RowProblem
 from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
 from calibrail.data.tables import number_array, string_array
 from calibrail.errors import file_errors

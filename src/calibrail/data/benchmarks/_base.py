@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from calibrail.data.row_types import Filtered, OpenTable, ParsedItem, RowProblem, SourceRow
+from calibrail.data.example import Filtered, OpenTable, ParsedItem, RowProblem, SourceRow
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 

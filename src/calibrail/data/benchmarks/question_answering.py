@@ -21,8 +21,15 @@ from typing import Final
 import numpy as np
 
 from calibrail.data.benchmarks._base import Convert, Made, Native, missing_field, whole_number
-from calibrail.data.example import FAITHFUL, HALLUCINATED
-from calibrail.data.row_types import Filtered, OpenTable, RowProblem, SourceRow, shorten
+from calibrail.data.example import (
+    FAITHFUL,
+    HALLUCINATED,
+    Filtered,
+    OpenTable,
+    RowProblem,
+    SourceRow,
+    shorten,
+)
 
 #: Columns of the context, the question, the right and the hallucinated text, by subset.
 _PAIRED: Final = {

@@ -26,9 +26,16 @@ from pathlib import Path
 from typing import Final
 
 from calibrail.data.benchmarks._base import Folder, Made, Native, missing_field
-from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.example import (
+    FAITHFUL,
+    HALLUCINATED,
+    Filtered,
+    ParsedItem,
+    RowProblem,
+    SourceRow,
+    shorten,
+)
 from calibrail.data.json_files import json_rows
-from calibrail.data.row_types import Filtered, ParsedItem, RowProblem, SourceRow, shorten
 from calibrail.data.spans import Span, merged
 from calibrail.data.tables import csv_rows
 from calibrail.errors import InputError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from calibrail.data.aliases import NAMES
-from calibrail.data.row_types import ParsedItem, RowProblem, SourceRow, TableItem
+from calibrail.data.example import ParsedItem, RowProblem, SourceRow, TableItem
 from calibrail.data.traces._tool_export import STEP, Convert, ExportNotes, Verdict, verdict_columns
 from calibrail.data.values import chunks_of, load_json, text_of
 

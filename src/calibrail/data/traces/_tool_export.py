@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
 
-from calibrail.data.row_types import Filtered, ParsedItem, RowProblem, SourceRow, TableItem
+from calibrail.data.example import Filtered, ParsedItem, RowProblem, SourceRow, TableItem
 
 #: Columns of what people said of an answer, and of what programs did, each with a name behind it.
 #: Only the former are labels unless a user names another column.

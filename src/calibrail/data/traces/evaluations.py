@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from calibrail.data.aliases import aliases_of
-from calibrail.data.row_types import ParsedItem, RowProblem, SourceRow, TableItem
+from calibrail.data.example import ParsedItem, RowProblem, SourceRow, TableItem
 from calibrail.data.traces._spans import (
     documents_in,
     first_of,

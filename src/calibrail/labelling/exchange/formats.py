@@ -17,8 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from calibrail.data.example import RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
-from calibrail.data.row_types import RowProblem
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError
 from calibrail.labelling.session import Task

@@ -11,8 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from calibrail.data.example import RowProblem
 from calibrail.data.labels import LabelReader
-from calibrail.data.row_types import RowProblem
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.exchange import formats
