@@ -171,7 +171,10 @@ NUMPY, CUT = "a list as numpy prints it", "a list that is cut off"
         (str(np.array(["a.", None], dtype=object)), NUMPY),
         (json.dumps([str(np.array(["a.", "b."]))]), NUMPY),
         ("[object Object],[object Object]", "a list as JavaScript prints it"),
-        (repr(pa.chunked_array([["a.", "b."]])), "a list as pyarrow prints it"),
+        (
+            '<pyarrow.lib.ChunkedArray object at 0x7f00>\n[\n  [\n    "a.",\n    "b."\n  ]\n]',
+            "a list as pyarrow prints it",
+        ),
         ('shape: (2,)\nSeries: \'c\' [str]\n[\n\t"a."\n\t"b."\n]', "a list as polars prints it"),
         ("{'text': ['a' 'b']}", NUMPY),
         (str(pd.Series(["a.", "b."])), "a list as pandas prints it"),

@@ -16,7 +16,7 @@ import tempfile
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -178,17 +178,13 @@ def _to_examples(batch: pa.RecordBatch) -> Iterator[Example]:
         columns[name] = [tuple(map(_text, cells)) for cells in columns[name]]
     more = columns.pop("more")
     for cell, *values in zip(more, *columns.values(), strict=True):
-        example = Example(**dict(zip(columns, values, strict=True)))
-        if cell is None:
-            yield example
-            continue
-        further, spans, sentences = json.loads(cell)
-        yield replace(
-            example,
-            columns=further,
-            spans=None if spans is None else tuple((start, end) for start, end in spans),
-            sentences=None if sentences is None else tuple(GivenSentence(*it) for it in sentences),
-        )
+        row = dict(zip(columns, values, strict=True))
+        if cell is not None:
+            row["columns"], spans, sentences = json.loads(cell)
+            row["spans"] = None if spans is None else tuple(map(tuple, spans))
+            if sentences is not None:
+                row["sentences"] = tuple(GivenSentence(*it) for it in sentences)
+        yield Example(**row)
 
 
 def _text(cell: bytes) -> str:

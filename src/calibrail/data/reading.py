@@ -521,9 +521,10 @@ class Reading:
             return hash((example.question, example.contexts, example.response, columns))
         if example.response:
             return int(example.digest(), 16)
-        held = repr((example.question, example.contexts, sorted(example.columns.items())))
         if isinstance(row, SourceRow):
             held = self._interpreter.content(row.values)
+        else:
+            held = repr((example.question, example.contexts, sorted(example.columns.items())))
         digest = blake2b(held.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "big")
 
