@@ -341,6 +341,7 @@ def test_guardrails_and_looks_of_earlier_versions_know_their_answers(of_texts: G
     assert b"sketches" not in older.config.to_bytes()
     for how in ("as they were", "a merge", "lines of Windows", "decomposed"):
         seen = Fresh(older)
+        assert seen.as_spelt and not Fresh(of_texts).as_spelt
         rows = list(map(EXACT[how], textual()))
         assert len(list(seen.admitted(read(rows)))) == 60 - len(known)
 

@@ -371,6 +371,7 @@ def certify(
         blocked=blocked,
         n_seen_before=seen.n_seen_before,
         n_near_copies=seen.n_near_copies,
+        known_as_spelt=seen.as_spelt,
         n_set_aside=n_set_aside,
         assumed_independent=n_assumed,
         n_undefined=tally.n_undefined,

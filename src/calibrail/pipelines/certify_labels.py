@@ -56,6 +56,8 @@ class Certification(Shown):
         Hallucinated calibration examples found in the data and left out.
     n_near_copies : int
         Those of them that are nearly the same, word for word.
+    known_as_spelt : bool
+        Whether the guardrail knows them by their exact spelling alone, as earlier versions did.
     n_set_aside : int
         Answers that did not count, since another one of their group and class did.
     assumed_independent : int
@@ -122,6 +124,7 @@ class Certification(Shown):
     failed: Bound | None = None
     n_undefined_sentences: int = 0
     n_near_copies: int = 0
+    known_as_spelt: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -147,6 +150,7 @@ class Certification(Shown):
             **self._plain("risks", "blocked", *counts),
             **self._plain("copies", "reading", "warnings", "data", "freshness", "looks"),
             "by_group": by_group,
+            **({"known_as_spelt": True} if self.known_as_spelt else {}),
             **({} if self.sequential is None else self._plain("sequential")),
         }
 

@@ -132,6 +132,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
     groups = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]
     applies = {
         "certify.seen_before": certificate["n_seen_before"],
+        "certify.known_as_spelt": certificate.get("known_as_spelt"),
         "certify.same_file": same_file,
         "certify.copies": copies["n"],
         "certify.repeated_ids": certificate["reading"].get("repeated_ids"),
