@@ -22,7 +22,7 @@ def reader(path: Path, options: Mapping[str, object]) -> Iterator[object]:
     yield Example("q", ("c",), "r", 0, "g", "made", ("s",), {"x": 2.0})
     yield RowProblem(9, "row", "odd")
     yield Filtered(10, "not wanted")
-    yield good(id="made", question="q", contexts=["c"])
+    yield Example("q", ("c",), "r", 0, "g", "made", ("s",), {"x": 2.0})
 
 
 @pytest.fixture(autouse=True)
