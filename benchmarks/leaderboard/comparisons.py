@@ -243,7 +243,7 @@ class LeaderboardRun:
             "leaderboard.csv": self.to_csv().encode(),
             "cost.json": {"schema": "calibrail.leaderboard.cost/1", "data_sets": dict(self.costs)},
         }
-        write_run(path, files, document(content, self.costs), page="index.html")
+        write_run(path, files, document(content, self.costs), page="index.html", force=True)
         (path / PAGES).mkdir(exist_ok=True)
         for item in self.board.data_sets:
             if item.page is not None:
