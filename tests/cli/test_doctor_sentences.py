@@ -34,7 +34,6 @@ BROKEN: dict[str, dict[str, Any]] = {
     "too long": {"response": "It is so. " * 5_000, "label": 0, "spans": []},
     "another label": {"label": "perhaps"},
     "no label": {"label": None},
-    "a name twice": {"id": "a1"},
 }
 
 #: What only matters where the column is the score.

@@ -345,7 +345,7 @@ def test_a_dry_run_leaves_the_folder_of_shards_alone(
 
     before = listing()
     assert str(kept / "manifest.json") in before
-    monkeypatch.setattr("calibrail.engine.distributed.opened_store", opened)
+    monkeypatch.setattr("calibrail.engine.shards.opened_store", opened)
     again = calibrail(*arguments, *engine)
     assert again.returncode == 0, again.stderr
     assert listing() == before

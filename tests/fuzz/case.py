@@ -81,7 +81,6 @@ def read_case(seed: int, folder: Path) -> str:
         _said(error, source)
         return "refused"
     assert len(examples) == reading.n_examples
-    assert len({example.id for example in examples}) == len(examples)
     for example in examples:
         _usable(example, labelled)
     lines = quarantine.read_text("utf-8").split("\n")[:-1] if quarantine.exists() else []
@@ -112,7 +111,7 @@ def run_folder_case(seed: int, folder: Path, run: Path, guardrail: Path) -> str:
         shutil.rmtree(answers, ignore_errors=True)
         shutil.copytree(run, answers)
         file = answers / rng.choice(("report.json", "calibration.json"))
-        words = ["export", answers, "-o", "again.json"]
+        words = ["export", answers, "-o", "again.json", "--force"]
     else:
         file = folder / "guardrail.json"
         shutil.copy(guardrail, file)

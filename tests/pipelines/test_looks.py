@@ -134,7 +134,7 @@ def test_other_data_is_no_second_chance_and_a_rejection_stands(tmp_path: Path) -
 def test_a_guardrail_is_certified_on_one_look_at_fresh_answers(tmp_path: Path) -> None:
     run, file = tmp_path / "run", tmp_path / "guardrail.json"
     calibrated(write(tmp_path / "a.csv", 0, 800), run)
-    calibrail.Run.load(run).freeze().save(file)
+    calibrail.Run.load(run).freeze().save(file, force=True)
 
     def certified(data: Path) -> dict[str, Any]:
         options = ["--max-fpr", "0.4", "--min-coverage", "0.8", "--json"]
@@ -160,7 +160,7 @@ def test_guardrails_made_anew_until_one_is_certified_are_further_looks(tmp_path:
     guardrails = []
     for number, more in enumerate(([], ["--seed", "2"], ["--alpha", "0.12"])):
         calibrated(data, tmp_path / f"run{number}", *more)
-        calibrail.Run.load(tmp_path / f"run{number}").freeze().save(file)
+        calibrail.Run.load(tmp_path / f"run{number}").freeze().save(file, force=True)
         guardrails.append(file.read_bytes())
         options = ["--max-fpr", "0.4", "--min-coverage", "0.8", "--json"]
         content = json.loads(run_command("certify", str(file), str(heldout), *options).stdout)

@@ -131,7 +131,7 @@ def test_it_is_recalibrated_from_the_command_line_and_signed(
     product.guardrail.save(tmp_path / "g.json")
     command("keygen", "-o", tmp_path / "key.pem")
     begin = ("recalibrate", tmp_path / "g.json", product.log, "--labels", product.folder)
-    begin += ("--delta", DELTA, "-o", tmp_path / "new.json")
+    begin += ("--delta", DELTA, "-o", tmp_path / "new.json", "--force")
     said = command(*begin, "--max-fpr", 0.95, "--sign", tmp_path / "key.pem")
     assert said.returncode == 0, said.stderr
     for text in ("CERTIFIED", "On the same audited answers", "Nothing was replaced", "anytime"):

@@ -44,7 +44,7 @@ def guarded(folder: Path, labelled: Iterable[dict[str, Any]], **options: Any) ->
     column = build_column("detector", higher="hallucinated")
     source = write(folder / "labelled.jsonl", labelled)
     run = calibrail.calibrate(source, column, alpha=0.2, allow_flag_all=True, **options)
-    run.freeze().save(folder / "guardrail.json")
+    run.freeze().save(folder / "guardrail.json", force=True)
     return Guardrail.load(folder / "guardrail.json")
 
 

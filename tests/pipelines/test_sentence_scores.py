@@ -53,7 +53,7 @@ def test_a_row_is_a_sentence_and_says_which(tmp_path: Path) -> None:
     table = pq.read_table(path)
     assert table.column_names == [
         *("id", "sentence", "start", "end", "group", "label"),
-        *("novelty", "novelty__reason", "rad"),
+        *("row", "novelty", "novelty__reason", "rad"),
     ]
     rows = table.to_pylist()
     assert [(row["id"], row["sentence"], row["group"]) for row in rows] == [
