@@ -87,11 +87,9 @@ def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def spells_options_out(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether the keywords of a function are the fields of option objects, or of a command."""
+    """Whether the keywords of a public function are the fields of option objects."""
     called = (item.func for item in function.decorator_list if isinstance(item, ast.Call))
-    names = {*called, *function.decorator_list}
-    ends = {ast.unparse(item).rpartition(".")[2] for item in names}
-    return not ends.isdisjoint({COLLECTED, "takes_settings"})
+    return any(ast.unparse(item).rpartition(".")[2] == COLLECTED for item in called)
 
 
 def docstrings(tree: ast.Module) -> set[ast.AST]:

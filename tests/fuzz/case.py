@@ -75,12 +75,14 @@ def read_case(seed: int, folder: Path) -> str:
             labelled=labelled,
             allow_none=True,
             quarantine=quarantine,
+            distinct=True,
         )
         examples = list(reading)
     except CalibrailError as error:
         _said(error, source)
         return "refused"
     assert len(examples) == reading.n_examples
+    assert len({example.id for example in examples}) == len(examples)
     for example in examples:
         _usable(example, labelled)
     lines = quarantine.read_text("utf-8").split("\n")[:-1] if quarantine.exists() else []

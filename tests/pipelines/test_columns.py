@@ -423,10 +423,6 @@ _CELLS = {
 }
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="groups of rows without an id and a score draw by columns as by rows not yet",
-)
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -59,9 +59,6 @@ def test_a_report_is_the_same_in_any_order_of_the_rows() -> None:
     by_size = sorted(items, key=lambda item: len(item["response"]))
     third = calibrail.calibrate(by_size, COLUMN, **PROMISE)
     told = [run.report.to_dict() for run in (one, other, third)]
-    for report in told:
-        # Sums in another order differ in their last digit.
-        report["test"]["means"] = str(report["test"]["means"])[:40]
     for name in ("threshold", "verdict", "test", "sentences", "certificate"):
         assert told[0][name] == told[1][name] == told[2][name], name
 

@@ -291,9 +291,7 @@ def recalibrate_command(
     labels: Annotated[
         Path, typer.Option(metavar="AUDIT", help="Folder of `calibrail audit-sample`, with labels.")
     ],
-    output: Annotated[
-        Path, opt.to_file("Guardrail file to write; its page stands beside it.", decides=True)
-    ],
+    output: Annotated[Path, opt.to_file("Guardrail file to write; its page stands beside it.")],
     requirement: Annotated[
         opt.Requirement,
         opt.Pick(
@@ -307,7 +305,6 @@ def recalibrate_command(
     options: settings.RecalibrateOptions,
     trust: opt.TrustArguments,
     sign: opt.Sign = None,
-    force: opt.Force = False,
     show: opt.ShowAlone,
 ) -> None:
     """Make a new guardrail from audited answers: the same detector, with a new threshold.
@@ -325,7 +322,7 @@ def recalibrate_command(
     made = calibrail.recalibrate(
         read_file(guardrail, trust.keys).config, labels, logs or None, requirement, options
     )
-    page = made.save(output, sign=sign, force=force)
+    page = made.save(output, sign=sign, force=True)
     content = made.to_dict()
     show.finish(
         "recalibrate",

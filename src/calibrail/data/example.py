@@ -152,7 +152,12 @@ class Example:
 
     @property
     def told_by(self) -> str:
-        """What tells this example from another with the same texts; empty where nothing does."""
+        """What tells this example from another with the same texts; empty where nothing does.
+
+        Without an answer `digest` holds the id, or what the row holds, and nothing else is known.
+        """
+        if not self.response:
+            return ""
         return self.id if self.content is None else self.content
 
     def digest(self, form: DigestForm = "content") -> str:

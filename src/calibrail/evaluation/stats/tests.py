@@ -235,8 +235,11 @@ def welch(hallucinated: Floats, faithful: Floats) -> Welch:
 
 
 def _moments(values: Floats) -> tuple[int, float, float]:
-    """Return n, mean and variance of the defined scores, exact where all of them are equal."""
-    defined = values[~np.isnan(values)]
+    """Return n, mean and variance of the defined scores, exact where all of them are equal.
+
+    Sums over sorted scores are the same to the last digit in any order of the rows.
+    """
+    defined = np.sort(values[~np.isnan(values)])
     if not len(defined) or defined.min() == defined.max():
         return len(defined), float(defined[0]) if len(defined) else 0.0, 0.0
     # Scores near the largest float have moments that are infinite, which the callers say.
