@@ -1,5 +1,6 @@
 """Names that other tools use for a field."""
 
+import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
@@ -7,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
-from calibrail.data.values import text_of
+from calibrail.data.values import chunks_of, text_of
 
 #: Names and words of other tools: see ``names.toml``.
 NAMES: Final[Mapping[str, Any]] = tomllib.loads(
@@ -113,3 +114,22 @@ def nested_fields(rows: Sequence[Mapping[str, object]], columns: Collection[str]
         for path, name in found.items()
         if not name or (names.count(name) == 1 and (name not in columns or found.get(name) == ""))
     }
+
+
+#: Of so many characters a prompt says more than it asks; so many of a chunk are looked for in it,
+#: and fewer would stand anywhere.
+_ASKS, _CHUNK, _SAYS = 1000, 60, 20
+_HEADING: Final = re.compile(NAMES["templates"]["heading"])
+
+
+def is_template(column: str, prompts: Sequence[object], contexts: Sequence[object]) -> bool:
+    """Say whether a column of questions is a prompt that holds what is to be read, too."""
+    if column not in NAMES["templates"]["names"].split():
+        return False
+    held = 0
+    for prompt, value in zip(prompts, contexts, strict=True):
+        text = text_of(prompt) or ""
+        chunks = [chunk.strip()[:_CHUNK] for chunk in chunks_of(value, cells=True) or ()]
+        holds = any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
+        held += holds or len(text) > _ASKS or _HEADING.search(text) is not None
+    return 2 * held > len(prompts)

@@ -13,6 +13,7 @@ from calibrail.data.aliases import (
     PRESETS,
     SENTENCE_TABLES,
     aliases_of,
+    is_template,
     nested_fields,
     tools_named,
 )
@@ -34,12 +35,10 @@ from calibrail.data.spans import MarkColumns, looks_marked
 from calibrail.data.traces._tool_export import ANNOTATION, SCORE
 from calibrail.data.values import (
     ABSENT,
-    chunks_of,
     column_value,
     nested_names,
     number_in,
     parse_cell,
-    text_of,
     value_at,
 )
 from calibrail.errors import DataError, InputError
@@ -632,7 +631,12 @@ def choose_columns(
         by_field |= mapping
         if "response" not in mapping and reading.preset is None:
             _require_no_prediction(seen, by_field["response"], source)
-        if "question" not in mapping and _is_template(seen, by_field):
+        asked = by_field["question"]
+        if (
+            "question" not in mapping
+            and asked in seen.names
+            and is_template(asked, seen.values(asked), seen.values(by_field["contexts"]))
+        ):
             template, by_field["question"] = by_field["question"], "question"
     by_field |= {"label": ",".join(label_columns)} | named
     if seen.names:
@@ -708,27 +712,6 @@ def _require_no_prediction(seen: Seen, response: str, source: str) -> None:
                 f"{source}: the response may be in {name!r}, beside which {response!r} may be the "
                 f"right answer; choose one with {option()}, e.g. {option({'response': name})}"
             )
-
-
-#: Of so many characters a prompt says more than it asks; so many of a chunk are looked for in it,
-#: and fewer would stand anywhere.
-_ASKS, _CHUNK, _SAYS = 1000, 60, 20
-_HEADING: Final = re.compile(NAMES["templates"]["heading"])
-
-
-def _is_template(seen: Seen, by_field: Mapping[str, str]) -> bool:
-    """Say whether the column of questions is a prompt that holds what is to be read, too."""
-    column, contexts = by_field["question"], by_field["contexts"]
-    if column not in NAMES["templates"]["names"].split() or column not in seen.names:
-        return False
-    prompts = seen.values(column)
-    held = 0
-    for prompt, value in zip(prompts, seen.values(contexts), strict=True):
-        text = text_of(prompt) or ""
-        chunks = [chunk.strip()[:_CHUNK] for chunk in chunks_of(value, cells=True) or ()]
-        holds = any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
-        held += holds or len(text) > _ASKS or _HEADING.search(text) is not None
-    return 2 * held > len(prompts)
 
 
 def _marks(

@@ -1,7 +1,7 @@
 """Read(), Reading: one pass with counts; label check."""
 
 from array import array
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
@@ -12,7 +12,7 @@ from itertools import chain, groupby
 from math import sqrt
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias
 
 from calibrail.data.columns import CHARACTERS, Needs, choose_columns
 from calibrail.data.dataset import ROWS, Block, ColumnReader, Dataset, NotPlainError
@@ -612,56 +612,6 @@ class Reading:
         described, n_read = self.columns.labels.described(), self.n_examples + self.n_filtered
         if holds_others(described, n_read):
             raise DataError(f"{self.source}: {what_is_held(described, n_read)}")
-
-
-_Made = TypeVar("_Made")
-#: The code of an answer that can be used, and is not.
-NOT_WANTED: Final = "not wanted"
-#: File and row of an answer, or what is wrong with a row.
-RowPlace: TypeAlias = tuple[str, int] | RowProblem
-
-
-class RowOrder:
-    """Brings what is made of answers back into the order of all rows of their source.
-
-    Parameters
-    ----------
-    read : Reading
-        Not begun.
-    """
-
-    def __init__(self, read: Reading) -> None:
-        self._read = read
-        self._rows: deque[RowPlace] = deque()
-        read.told = self._rows.append
-
-    def answers(self, wanted: Callable[[Example], bool] | None = None) -> Iterator[Example]:
-        """Yield the answers of each of which one thing is made; the others count as problems."""
-        for example in self._read:
-            file, row = place = self._read.place
-            if wanted is None or wanted(example):
-                self._rows.append(place)
-                yield example
-            else:
-                why = RowProblem(row, "row", NOT_WANTED, example.id, file=file, code=NOT_WANTED)
-                self._rows.append(why)
-
-    def interleaved(
-        self, made: Iterable[_Made]
-    ) -> Iterator[tuple[_Made, tuple[str, int]] | RowProblem]:
-        """Yield what is made of each answer with its file and row, and the rows that are none."""
-        for item in made:
-            for place in self.of(1):
-                yield place if isinstance(place, RowProblem) else (item, place)
-        yield from cast(list[RowProblem], self.of(0))
-
-    def of(self, n: int) -> list[RowPlace]:
-        """Take the places of the next n answers, and the problems up to the answer after them."""
-        places: list[RowPlace] = []
-        while self._rows and (n or isinstance(self._rows[0], RowProblem)):
-            places.append(place := self._rows.popleft())
-            n -= not isinstance(place, RowProblem)
-        return places
 
 
 def describe(problem: RowProblem, source: str) -> str:

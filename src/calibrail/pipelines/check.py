@@ -24,7 +24,7 @@ from calibrail.atomic_files import whole_file
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, RowProblem, cell_of
 from calibrail.data.outputs import Output, refuse_read
-from calibrail.data.reading import NOT_WANTED, Reading, RowOrder
+from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
 from calibrail.data.tables import byte_array, number_array, string_array, widened_column
@@ -35,7 +35,7 @@ from calibrail.guardrail.decision import Cause, Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions
-from calibrail.pipelines.loading import Progress, open_for, source_columns
+from calibrail.pipelines.loading import NOT_WANTED, Progress, RowOrder, open_for, source_columns
 from calibrail.pipelines.run import inherited_reading
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.report.messages import say

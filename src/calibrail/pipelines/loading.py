@@ -1,11 +1,12 @@
-"""Sources of a command: opened, split into batches; who is told of the progress."""
+"""Sources of a command: opened, split into batches, in order; who is told of the progress."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from calibrail.data.example import TEXT_FIELDS
+from calibrail.data.example import TEXT_FIELDS, Example, RowProblem
 from calibrail.data.labels import PLAIN, is_turned, label_key
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, spoken
@@ -21,6 +22,11 @@ from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
 BLOCK = 256
 
 _Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
+#: The code of an answer that can be used, and is not.
+NOT_WANTED: Final = "not wanted"
+#: File and row of an answer, or what is wrong with a row.
+RowPlace: TypeAlias = tuple[str, int] | RowProblem
 
 
 def open_source(
@@ -208,3 +214,46 @@ class Context:
     def reproduce(self) -> dict[str, Any]:
         """Return what a report says about how to get it again."""
         return {"command": self.command, "versions": installed_versions()}
+
+
+class RowOrder:
+    """Brings what is made of answers back into the order of all rows of their source.
+
+    Parameters
+    ----------
+    read : Reading
+        Not begun.
+    """
+
+    def __init__(self, read: Reading) -> None:
+        self._read = read
+        self._rows: deque[RowPlace] = deque()
+        read.told = self._rows.append
+
+    def answers(self, wanted: Callable[[Example], bool] | None = None) -> Iterator[Example]:
+        """Yield the answers of each of which one thing is made; the others count as problems."""
+        for example in self._read:
+            file, row = place = self._read.place
+            if wanted is None or wanted(example):
+                self._rows.append(place)
+                yield example
+            else:
+                why = RowProblem(row, "row", NOT_WANTED, example.id, file=file, code=NOT_WANTED)
+                self._rows.append(why)
+
+    def interleaved(
+        self, made: Iterable[_Made]
+    ) -> Iterator[tuple[_Made, tuple[str, int]] | RowProblem]:
+        """Yield what is made of each answer with its file and row, and the rows that are none."""
+        for item in made:
+            for place in self.of(1):
+                yield place if isinstance(place, RowProblem) else (item, place)
+        yield from cast(list[RowProblem], self.of(0))
+
+    def of(self, n: int) -> list[RowPlace]:
+        """Take the places of the next n answers, and the problems up to the answer after them."""
+        places: list[RowPlace] = []
+        while self._rows and (n or isinstance(self._rows[0], RowProblem)):
+            places.append(place := self._rows.popleft())
+            n -= not isinstance(place, RowProblem)
+        return places

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calibrail.data import dataset, duplicates, example, sources, splits
-from calibrail.data.reading import Reading, RowOrder, RowPlace
+from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.tables import number_array, string_array
 from calibrail.engine import score_examples, score_parts
@@ -27,7 +27,15 @@ from calibrail.options.data import Annotators
 from calibrail.options.fields import cli_or_python, optional, spell_option, yes_or_no
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import KnownBy, told_apart
-from calibrail.pipelines.loading import Progress, open_source, source_columns, source_name, watched
+from calibrail.pipelines.loading import (
+    Progress,
+    RowOrder,
+    RowPlace,
+    open_source,
+    source_columns,
+    source_name,
+    watched,
+)
 from calibrail.pipelines.splitting import BySentence, fitted, group_codes, split_codes, with_copies
 from calibrail.report.messages import say
 from calibrail.scores.base import (
