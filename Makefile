@@ -104,6 +104,7 @@ bench: $(VENV)/.installed-dev
 validate: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity.from_files
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity.attacks
 	$(BIN)/python benchmarks/intervals.py
 
 # Examples of properties that no other run tries, then damaged files of every format for

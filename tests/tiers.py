@@ -12,7 +12,7 @@ waited for. What a shared fixture takes is divided by the tests that use it.
 Options
 -------
 --cpu-file FILE  one JSON object a test, as it ends
---check-tiers    fail where a fast test takes far more than it may, or a listed one is gone
+--check-tiers    fail where a listed test is gone; name fast ones that take far more than they may
 --write-tiers    write the list anew from this run
 """
 
@@ -38,7 +38,8 @@ LIST = ROOT / "tests" / "slow_tests.txt"
 SLOW = 1.0
 #: Modules from which on a test paid for a library that the next one to use it would have paid for.
 MANY_MODULES = 200
-#: Seconds at which a fast test fails the run: machines differ, and so do two runs on one of them.
+#: Seconds from which a fast test is named: machines differ, and so do two runs on one of them, so
+#: that no run fails by a clock.
 FAR_TOO_SLOW = 6.0
 
 
@@ -290,8 +291,12 @@ class Plugin:
         if self.config.getoption("write_tiers"):
             written(listed(seconds, self.tiers))
         if self.config.getoption("check_tiers"):
-            for test in sorted(self.unknown or ()):
-                self.faults.append(f"tests/slow_tests.txt names {test}, which is not there")
+            gone = sorted(self.unknown or ())
+            self.faults += [
+                f"tests/slow_tests.txt names {test}, which is not there" for test in gone
+            ]
+            if gone and session.exitstatus == 0:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
             for test, took in seconds.items():
                 kept = any(name in self.tiers.kept for name in prefixes(test))
                 if took > FAR_TOO_SLOW and not kept and not self.tiers.is_slow(test):
@@ -299,8 +304,6 @@ class Plugin:
                         f"{test} took {took:.1f} s of processor time: make it cheaper, or list it "
                         "in tests/slow_tests.txt"
                     )
-            if self.faults and session.exitstatus == 0:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
         return result
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -314,7 +317,7 @@ class Plugin:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
     group.addoption("--cpu-file", help="write what each test costs as a line of JSON")
-    group.addoption("--check-tiers", action="store_true", help="fail where the list is wrong")
+    group.addoption("--check-tiers", action="store_true", help="fail where the list names no test")
     group.addoption("--write-tiers", action="store_true", help="write the list of slow tests anew")
 
 
