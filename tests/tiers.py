@@ -302,7 +302,7 @@ class Plugin:
                 if took > FAR_TOO_SLOW and not kept and not self.tiers.is_slow(test):
                     self.faults.append(
                         f"{test} took {took:.1f} s of processor time: make it cheaper, or list it "
-                        "in tests/slow_tests.txt"
+                        f"in tests/{LIST.name}"
                     )
         return result
 

@@ -50,8 +50,9 @@ def main() -> int:
             print(lines[-1], file=sys.stderr, flush=True)
     head = [
         "Each line is a way to a wrong result that worked once, tried through the command or the "
-        "public function: how often it led to one before it was mended and now, with the exact 95 "
-        "% interval of the rate. An attack holds where chance explains what lies above the promise.",
+        "public function: how often it led to one before it was mended and now, with the exact "
+        "95 % interval of the rate. An attack holds where chance explains what lies above what is "
+        "promised.",
         "",
         "| attack | setting | promised | before | now | 95 % interval | holds |",
         "|---" * 7 + "|",
