@@ -16,6 +16,7 @@ from calibrail.conformal import (
     exact_bound,
 )
 from calibrail.conformal.bounds import MeanBound, mean_bound
+from calibrail.conformal.certificate import proven_coverage
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.example import mix64
 from calibrail.data.splits import CALIBRATION, TEST
@@ -334,7 +335,9 @@ class TestMetrics(Record):
         test, right = sample.rows(TEST), flagged == (sample.labels == 1)
         ranked = sample.by_class(ranked_values(sample.values, rule.undefined))
         values = sample.by_class(sample.values)
-        coverage, fpr = sample.bounds(flagged, confidence)
+        coverage, fpr = tested_rates(sample, rule.calibration, flagged, confidence)
+        if sample.whole:
+            test = test & False
         return cls(
             n_hallucinated=coverage.n,
             n_faithful=fpr.n,
@@ -389,6 +392,14 @@ class TestMetrics(Record):
                 for item in fields(delivered)
             },
         )
+
+
+def tested_rates(
+    sample: Sample, calibration: Calibration, flagged: Mask, confidence: float
+) -> tuple[Bound, Bound]:
+    """Return coverage and FPR: of the test part, or, without one, as proven and of all faithful."""
+    coverage, fpr = sample.bounds(flagged, confidence)
+    return (proven_coverage(calibration) if sample.whole else coverage), fpr
 
 
 def _band(rule: Rule, coverage: Bound, confidence: float) -> CoverageBand | None:
@@ -495,7 +506,7 @@ def baseline_result(
     except InputError as error:
         return replace(bare, reason=str(error))
     flagged = calibration.flags(other.values, other.tolerance)
-    coverage, fpr = other.bounds(flagged, confidence)
+    coverage, fpr = tested_rates(other, calibration, flagged, confidence)
     return replace(
         bare,
         threshold=calibration.threshold,

@@ -252,7 +252,7 @@ def add_messages(report: Report) -> Report:
                 replace(item, message=message(item.code, content, item.values))
                 for item in report.warnings
             ),
-            confounds=confounds and {**confounds, "finding": baselines_finding(confounds)},
+            confounds=confounds and {**confounds, "finding": baselines_finding(content)},
         )
     )
 
@@ -306,15 +306,17 @@ def _attainable_instead(offered: Json, parameters: Json) -> str:
     return say("warning.target_not_attainable", parameters, about) + " "
 
 
-def baselines_finding(confounds: Json) -> str:
+def baselines_finding(report: Json) -> str:
     """Return which baselines rank as well, and with which one the score goes together most."""
+    confounds, tests = report["confounds"], not phrases.is_proven(report["test"]["coverage"])
     rows = confounds["rows"]
     better, alike = (
         [row["name"] for row in rows if row["ranks"] == ranks] for ranks in ("better", "as well")
     )
     known = [row for row in rows if row["spearman"]["estimate"] is not None]
     closest = max(known, key=lambda row: abs(row["spearman"]["estimate"]), default=None)
-    return say("verdict.baselines", confounds, better=better, alike=alike, closest=closest)
+    about = {"better": better, "alike": alike, "closest": closest}
+    return say("verdict.baselines", confounds, about, tests=tests)
 
 
 def verdict_summary(result: Json) -> str:
@@ -376,25 +378,43 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         if required >= 1.0 - report["alpha"] - 1e-12:
             # It aims at what is required: more labels do not change that.
             return "use_pac_by_group", {}
+    calibrated = None
+    if phrases.is_proven(certificate["coverage"]):
+        if certificate["coverage_at_least"] < required:
+            return "lower_alpha", {"alpha": 1.0 - required}
+        n = report["n_calibration"]
+        calibrated = n - report["rank"], n
     once = "clustered" in codes and not sentences
     level = None if loose else report["confidence"]
-    return label_anew(certificate, once=once, confidence=level) or ("too_close", {})
+    return label_anew(certificate, once=once, confidence=level, calibrated=calibrated) or (
+        "too_close",
+        {},
+    )
 
 
 def label_anew(
-    certificate: Json, *, once: bool = False, confidence: float | None = None
+    certificate: Json,
+    *,
+    once: bool = False,
+    confidence: float | None = None,
+    calibrated: tuple[int, int] | None = None,
 ) -> tuple[str, dict[str, Any]] | None:
     """Return how many new answers of each class would settle an inconclusive verdict.
 
     Another look at the same answers with some more would be a second chance; new ones alone, of as
     many as both together, are not. Where a group counts ``once``, so many groups are needed.
     Where a report proves coverage by its construction, `certify` will show it by a sample, at a
-    ``confidence``. None where no number would do, or one that nobody labels.
+    ``confidence``; where nothing tested it, ``calibrated`` is how many calibration answers it
+    caught, and of how many. None where no number would do, or one that nobody labels.
     """
     needed, sentences = certificate["needed"], bool(certificate.get("kept"))
     if None in needed.values() or not any(needed.values()):
         return None
     sides = certificate["coverage"], certificate["fpr"]
+    if calibrated is not None:
+        # Proven without a test: about so much is caught of new answers.
+        count_caught, n_seen = calibrated
+        sides = {"count": count_caught, "n": n_seen, "estimate": count_caught / n_seen}, sides[1]
     if confidence is not None and not sentences:
         from calibrail.conformal import ClassCounts, certify_counts
 
@@ -415,7 +435,7 @@ def label_anew(
     ]
     if sentences:
         return "label_sentences_anew", {"wanted": wanted}
-    missed = certificate["coverage"]["estimate"] < certificate["min_coverage"]
+    missed = sides[0]["estimate"] < certificate["min_coverage"]
     alarms = certificate["fpr"]["estimate"] > certificate["max_fpr"]
     verdict = "rejected" if missed or alarms else "certified"
     return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
@@ -486,7 +506,8 @@ def of_report(report: Json) -> Iterator[parts.Block]:
     if report["three_way"]:
         yield _review(report["three_way"], confidence, scale)
     if report["confounds"]:
-        yield _confounds(report["confounds"])
+        tests = not phrases.is_proven(report["test"]["coverage"])
+        yield _confounds(report["confounds"], tests=tests)
 
 
 def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
@@ -563,16 +584,19 @@ def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Secti
     """Show all that a score with few distinct values can promise."""
     title = say("calibrate.all_thresholds", attainable)
     code = "attainable" if attainable["is_attainable"] else "not_attainable"
+    rates = {"coverage": words.by_score, "fpr": words.alarms}
+    if not any(step["coverage"]["n"] for step in attainable["steps"]):
+        # Without a test part what is promised is all that is known.
+        del rates["coverage"]
     rows = [
         (
             f"{scale.text(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
             percent(max(0.0, step["promise"])),
-            phrases.share_with_bounds(step["coverage"]),
-            phrases.share_with_bounds(step["fpr"]),
+            *(phrases.share_with_bounds(step[rate]) for rate in rates),
         )
         for step in reversed(attainable["steps"])
     ]
-    heads = map(phrases.capital, (words.by_score, words.alarms))
+    heads = (phrases.capital(rates[rate]) for rate in rates)
     table = parts.Table(title, parts.texts("Threshold", "Can promise", *heads), rows)
     return parts.section(title, table, parts.Text(say(f"calibrate.{code}", attainable)))
 
@@ -606,7 +630,7 @@ def _review(review: Json, confidence: float, scale: Scale) -> parts.Section:
     )
 
 
-def _confounds(confounds: Json) -> parts.Section:
+def _confounds(confounds: Json, *, tests: bool) -> parts.Section:
     """Show how trivial baselines rank beside the score."""
     columns = (
         parts.TableColumn("Baseline"),
@@ -622,7 +646,7 @@ def _confounds(confounds: Json) -> parts.Section:
         area, spearman = row["auroc"], row["spearman"]
         cells = phrases.measure_cell(area), ranks, phrases.measure_cell(spearman, 2)
         rows.append((row["name"], *cells))
-    title = f"Baselines beside the score, on the {confounds['n']:,} test answers"
+    title = f"Baselines beside the score, on the {confounds['n']:,} {'test ' * tests}answers"
     return parts.section(
         "Could something plainer explain it?",
         parts.Text(confounds["finding"]),
