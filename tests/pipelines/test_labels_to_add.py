@@ -203,13 +203,15 @@ def test_new_answers_as_a_verdict_asks_for_settle_it(
     level = report["confidence"] if guarantee == "pac" else None
     n, k = report["n_calibration"], report["rank"]
     whole = guarantee == "pac" and share is None
-    calibrated = (n - k, n) if whole else None
-    advice = label_anew(report["certificate"], confidence=level, calibrated=calibrated)
+    certificate = report["certificate"]
+    if whole:
+        # About so much is caught of new answers.
+        seen = {"count": n - k, "n": n, "estimate": 1.0 - k / n}
+        certificate = {**certificate, "coverage": seen}
+    advice = label_anew(certificate, confidence=level)
     assert advice is not None
     assert not whole or " and ".join(advice[1]["wanted"]) in next_step(report)
-    sides = report["certificate"]["coverage"], report["certificate"]["fpr"]
-    if whole:
-        sides = {"estimate": 1.0 - k / n}, sides[1]
+    sides = certificate["coverage"], certificate["fpr"]
     fresh = []
     for label, wanted, side in zip((1, 0), advice[1]["wanted"], sides, strict=True):
         n = int(wanted.split()[0].replace(",", ""))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.formatting import Scale, count, listed, percent
 from calibrail.guardrail.decision_rule import TEARS
-from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit
+from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit, SplitOptions
 from calibrail.options.fields import spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report import document as parts
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Options that name detectors.
 _DETECTORS: Final = spellings(Detectors, without=("baselines",))
+#: Options that say which part calibrates.
+_PARTS: Final = spellings(SplitOptions, only=("calibration_share", "column"))
 #: Options of calibrate that compare does not take.
 ONE_ONLY: Final = (
     spellings(Promise, without=OF_ONE_THRESHOLD)
@@ -54,6 +56,9 @@ def for_one(content: Json, name: str) -> str:
         chosen = ["--score", name]
     else:
         return ""
+    if "pac" in _values(words, "--guarantee") and not any(_options(words, _PARTS)):
+        # All answers have chosen among detectors, so that their rank alone proves nothing here.
+        chosen += ["--calibration-share", "0.5"]
     rest = shlex.join([*without_options(words, _DETECTORS)[2:], *chosen])
     return f"calibrail calibrate {rest} -o RUN-{_in_a_path(name)}"
 
@@ -378,43 +383,32 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         if required >= 1.0 - report["alpha"] - 1e-12:
             # It aims at what is required: more labels do not change that.
             return "use_pac_by_group", {}
-    calibrated = None
     if phrases.is_proven(certificate["coverage"]):
         if certificate["coverage_at_least"] < required:
             return "lower_alpha", {"alpha": 1.0 - required}
-        n = report["n_calibration"]
-        calibrated = n - report["rank"], n
+        # About so much is caught of new answers.
+        n, count_caught = report["n_calibration"], report["n_calibration"] - report["rank"]
+        seen = {"count": count_caught, "n": n, "estimate": count_caught / n}
+        certificate = {**certificate, "coverage": seen}
     once = "clustered" in codes and not sentences
     level = None if loose else report["confidence"]
-    return label_anew(certificate, once=once, confidence=level, calibrated=calibrated) or (
-        "too_close",
-        {},
-    )
+    return label_anew(certificate, once=once, confidence=level) or ("too_close", {})
 
 
 def label_anew(
-    certificate: Json,
-    *,
-    once: bool = False,
-    confidence: float | None = None,
-    calibrated: tuple[int, int] | None = None,
+    certificate: Json, *, once: bool = False, confidence: float | None = None
 ) -> tuple[str, dict[str, Any]] | None:
     """Return how many new answers of each class would settle an inconclusive verdict.
 
     Another look at the same answers with some more would be a second chance; new ones alone, of as
     many as both together, are not. Where a group counts ``once``, so many groups are needed.
     Where a report proves coverage by its construction, `certify` will show it by a sample, at a
-    ``confidence``; where nothing tested it, ``calibrated`` is how many calibration answers it
-    caught, and of how many. None where no number would do, or one that nobody labels.
+    ``confidence``. None where no number would do, or one that nobody labels.
     """
     needed, sentences = certificate["needed"], bool(certificate.get("kept"))
     if None in needed.values() or not any(needed.values()):
         return None
     sides = certificate["coverage"], certificate["fpr"]
-    if calibrated is not None:
-        # Proven without a test: about so much is caught of new answers.
-        count_caught, n_seen = calibrated
-        sides = {"count": count_caught, "n": n_seen, "estimate": count_caught / n_seen}, sides[1]
     if confidence is not None and not sentences:
         from calibrail.conformal import ClassCounts, certify_counts
 

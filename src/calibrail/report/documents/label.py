@@ -7,7 +7,7 @@ from math import ceil, exp
 from typing import Final
 
 from calibrail.formatting import count, number, percent
-from calibrail.options.guarantee import OF_THIS_THRESHOLD, Promise
+from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
 from calibrail.report.documents import guardrail, measures
@@ -295,13 +295,8 @@ def _decided(content: Json) -> str:
         withheld=content.get("withheld"),
         held=held,
         drawn=drawn,
-        whole=_promised(content["plan"]).proves_itself,
+        promise=content["plan"].get("promise") or {},
     )
-
-
-def _promised(plan: Json) -> Promise:
-    """Return what labels are collected for; the default where it is nothing."""
-    return Promise.from_dict(plan["promise"]) if plan.get("promise") else Promise()
 
 
 def _next(content: Json) -> str:

@@ -3,7 +3,6 @@
 from functools import partial
 
 from calibrail.formatting import percent
-from calibrail.options import Promise, SplitOptions
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
@@ -40,19 +39,8 @@ def document(plan: Json) -> Document:
         summary=premises,
         brief="",
         blocks=blocks,
-        next_step=say(
-            f"plan.{_next_step(plan)}",
-            plan,
-            of_this_threshold=of_this_threshold,
-            default_share=_default_share(plan),
-        ),
+        next_step=say(f"plan.{_next_step(plan)}", plan, of_this_threshold=of_this_threshold),
     )
-
-
-def _default_share(plan: Json) -> float:
-    """Return the share that `calibrail calibrate` makes the threshold of, where none is given."""
-    promise = Promise(plan["alpha"], plan["guarantee"] or "marginal", plan["delta"])
-    return SplitOptions().proving(promise).shares(learning=False)["calibration_share"]
 
 
 def _minimum(plan: Json) -> parts.Section:
@@ -66,15 +54,11 @@ def _minimum(plan: Json) -> parts.Section:
         )
         for name, least in plan["minimum"].items()
     ]
-    about = ""
-    if labels:
-        # By default a share of one half is not that of a guarantee that needs no test.
-        apart = labels["pac"] * plan["base_rate"] < 1.5 * plan["minimum"]["pac"]
-        pac_apart = apart and plan["calibration_share"] in (0.0, 0.5)
-        about = say("plan.minimum_in_all", plan, pac_apart=pac_apart)
     heads = parts.numbers("Hallucinated answers to calibrate", "Labelled answers in all")
     table = parts.Table(title, (parts.TableColumn("Guarantee"), *heads), rows)
-    return parts.section(title, table, parts.Text(about))
+    return parts.section(
+        title, table, parts.Text(say("plan.minimum_in_all", plan) if labels else "")
+    )
 
 
 def _curve(plan: Json) -> parts.Section:
