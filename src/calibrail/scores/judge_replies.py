@@ -294,12 +294,20 @@ def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
         return match
     text, verdict = spoken(answer.text), _is_hallucination(match["word"])
     rest = text[match.end() :]
+    against = _SAYS["against_hallucination" if verdict else "against_faithful"]
+    mark = _SAYS["followed"].match(rest)
     if "noun" not in match.re.groupindex:
         _, pairs = _patterns(_VERDICT)
         others = {_is_hallucination(other["word"]) for other in pairs.finditer(rest)}
         contradicted = bool(others - {verdict}) or _VERDICT_KEY.search(text) is not None
+        contradicted |= verdict and _SAYS["absent"].search(text) is not None
+        explained = _SAYS["explained"].finditer(text)
+        contradicted |= any(against.match(text, found.end()) for found in explained)
     else:
-        contradicted = False
+        tail = rest[mark.end() :] if mark else ""
+        contradicted = against.match(tail) is not None
+        if verdict and mark and mark["mark"] in (":", "\uff1a", "|"):
+            contradicted |= _SAYS["fault"].search(tail) is None
     last = 0
     for mention in _SAYS["mention"].finditer(rest):
         before = _CLAUSE_END.split(rest[max(last, mention.start() - _BEFORE) : mention.start()])[-1]
