@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,10 +12,19 @@ from rich.console import Console
 
 from calibrail.errors import InputError
 from calibrail.formatting import percent
+from calibrail.options.fields import cli_spelling
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.plan import document
 from calibrail.report.figures.sequential import draw_plan
 from tests.plans import planned
+
+
+@pytest.fixture(autouse=True)
+def typed() -> Iterator[None]:
+    """Say it as to who wrote a command."""
+    with cli_spelling():
+        yield
+
 
 pytestmark = pytest.mark.painted
 

@@ -84,6 +84,7 @@ def write_run(
     outputs.refuse_foreign(output, force=force)
     with file_errors(f"cannot write into the folder {path}", "; name another one"):
         figures.mkdir(parents=True, exist_ok=True)
+        outputs.remove_earlier(path, files)
     if codes is not None:
         tables[0].to_parquet(path / "scores.parquet", codes)
     for name, content in {"cost.json": cost_dict(*tables), **files}.items():
