@@ -244,7 +244,9 @@ def test_a_comparison_says_what_is_next_in_the_words_of_its_caller() -> None:
 
 @pytest.mark.parametrize("guarantee", ["marginal", "pac"])
 def test_a_range_of_another_population_says_whose_it_is(guarantee: Any) -> None:
-    report = calibrate(rows(), SCORE, alpha=0.2, guarantee=guarantee, max_fpr=0.5).report.to_dict()
+    halves = calibrail.SplitOptions(calibration_share=0.5)
+    run = calibrate(rows(), SCORE, alpha=0.2, guarantee=guarantee, max_fpr=0.5, splitting=halves)
+    report = run.report.to_dict()
     n, n_test = report["certificate"]["fpr"]["n"], report["test"]["fpr"]["n"]
     summary = build_document("calibrate", report).summary
     assert (n > n_test) == (guarantee == "pac")

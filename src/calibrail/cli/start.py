@@ -203,7 +203,7 @@ class Labels:
 
     base_rate: float | None = setting("Share of hallucinated answers among those labelled.", None)
     calibration_share: float | None = setting(
-        "Share of the data used to calibrate (default: 0.5; none with --coverage).", None
+        "Share used to calibrate (default: 0.5, or 1 with pac; none with --coverage).", None
     )
     n: tuple[int, ...] = setting(
         "Number of labelled answers to look at. Repeatable.", (), metavar="N"

@@ -316,7 +316,7 @@ class Run(Shown):
         state = {} if self.state is None else {STATE: self.state}
         if self.sentences is None:
             values, labels = next(iter(self.table.columns.values())), self.table.labels
-            test = self.codes == splits.TEST
+            test = splits.tested_rows(self.codes)
         else:
             part = self.sentences
             values, labels = next(iter(part.columns.values())), part.labels
