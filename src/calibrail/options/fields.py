@@ -196,7 +196,8 @@ def python_call(name: str, source: str, words: Sequence[str], grouped: Any, *kin
     rest = iter(words)
     for word in rest:
         kind, item = spelled[word]
-        hint, value = str(item.type), True if isinstance(item.default, bool) else next(rest)
+        hint = str(item.type)
+        value: Any = True if isinstance(item.default, bool) else next(rest)
         if "Mapping" in hint:
             value = given[kind].get(item.name, {}) | pairs([value], word)
         elif re.search(r"int|float", hint) and "str" not in hint:
