@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.conformal import ClassCounts, certify_counts
@@ -43,6 +43,7 @@ def test_any_number_of_digits_lies_outside(value: float, digits: int) -> None:
     assert high - low <= 1.001 * 10.0**-digits
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 400), st.integers(1, 400), st.data())
 def test_a_verdict_never_says_more_than_was_shown(m: int, n: int, data: st.DataObject) -> None:
     counts = ClassCounts(data.draw(st.integers(0, m)), m, data.draw(st.integers(0, n)), n)
