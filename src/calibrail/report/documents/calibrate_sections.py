@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.formatting import Scale, count, listed, percent
+from calibrail.formatting import Scale, count, listed, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit, SplitOptions
 from calibrail.options.fields import spellings
@@ -585,7 +585,7 @@ def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Secti
     rows = [
         (
             f"{scale.text(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
-            percent(max(0.0, step["promise"])),
+            lower_percent(max(0.0, step["promise"])),
             *(phrases.share_with_bounds(step[rate]) for rate in rates),
         )
         for step in reversed(attainable["steps"])
