@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
 from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example, GivenSentence
-from calibrail.data.labels import EITHER
-from calibrail.data.reading import holds_others, what_is_held
+from calibrail.data.labels import EITHER, holds_others, what_is_held
 from calibrail.data.sentences import (
     NumberLook,
     SentenceColumns,
@@ -204,7 +203,7 @@ class Diagnosis(Shown, Record):
     length_auroc : float or None
         AUROC of the response's length in characters, longer = hallucinated.
     supports : tuple of Support
-        Guarantees at the default half split.
+        Guarantees at the default split.
     scores : tuple of ScoreSupport
         Built-in scores that need no more than texts.
     numeric_columns : tuple of NumericColumn
