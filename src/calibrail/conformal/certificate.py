@@ -18,7 +18,7 @@ from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
 from calibrail.errors import InputError
-from calibrail.formatting import listed, percent
+from calibrail.formatting import listed, lower_percent, percent, upper_percent
 from calibrail.options.guarantee import Requirement
 from calibrail.serialization import Record
 
@@ -504,6 +504,10 @@ class _Side(NamedTuple):
         )
 
 
+def _end(share: float, *, upper: bool) -> str:
+    return upper_percent(share) if upper else lower_percent(share)
+
+
 def _concluded(
     sides: Sequence[_Side], confidence: float, joint: str, unlimited: str
 ) -> tuple[Verdict, str, str]:
@@ -513,7 +517,7 @@ def _concluded(
     if any(side.broken for side in sides):
         verdict = "rejected"
         missed = [
-            side.beside(side.words[0].format(percent(side.refuting)))
+            side.beside(side.words[0].format(_end(side.refuting, upper=side.least)))
             for side in sides
             if side.broken
         ]
@@ -521,15 +525,18 @@ def _concluded(
     elif all(side.kept for side in sides):
         verdict = "certified"
         claims = listed([side.words[2].format(percent(side.limit or 0.0)) for side in sides])
-        ends = [f"at {'least' if side.least else 'most'} {percent(side.proving)}" for side in sides]
+        ends = [
+            f"at {'least' if side.least else 'most'} {_end(side.proving, upper=not side.least)}"
+            for side in sides
+        ]
         reason = f"with {percent(confidence)} confidence it {claims} (shown: {', '.join(ends)})"
     elif any(side.limit is None for side in sides):
         code, reason = "no_limit", unlimited
     else:
         unsettled = (
             side.beside(
-                f"{side.words[1]} lies between {percent(side.bound.lower)} and "
-                f"{percent(side.bound.upper)}"
+                f"{side.words[1]} lies between {lower_percent(side.bound.lower)} and "
+                f"{upper_percent(side.bound.upper)}"
             )
             for side in sides
             if not side.kept
