@@ -80,6 +80,9 @@ class Certification(Shown):
     copies : mapping
         Answers that were taken for copies, word for word or nearly, as ``n``, their groups, the
         ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
+    near_copies : mapping or None
+        Where answers may be near copies: how many, as ``n``, and the figures where those count
+        ``once``, and where ``each`` of them does. The verdict is the worse of both.
     looks : tuple of mapping
         Earlier looks at this guardrail on answers of this data, its own report's among them, with
         the share of the answers that each was the first to look at; from a tenth of them together
@@ -125,6 +128,7 @@ class Certification(Shown):
     n_undefined_sentences: int = 0
     n_near_copies: int = 0
     known_as_spelt: bool = False
+    near_copies: Mapping[str, Any] | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -151,6 +155,7 @@ class Certification(Shown):
             **self._plain("copies", "reading", "warnings", "data", "freshness", "looks"),
             "by_group": by_group,
             **({"known_as_spelt": True} if self.known_as_spelt else {}),
+            **({} if self.near_copies is None else self._plain("near_copies")),
             **({} if self.sequential is None else self._plain("sequential")),
         }
 
