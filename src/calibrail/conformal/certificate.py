@@ -19,7 +19,7 @@ from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
 from calibrail.errors import InputError
-from calibrail.formatting import listed, percent
+from calibrail.formatting import listed, lower_percent, percent, upper_percent
 from calibrail.options.guarantee import Requirement
 from calibrail.serialization import Record
 
@@ -172,6 +172,8 @@ def _last(holds: Callable[[int], bool], most: int) -> int:
 
 
 Verdict = Literal["certified", "rejected", "inconclusive"]
+#: The method of a bound that follows from the rank of a threshold, without a test.
+PROVEN: Final = "rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,17 +267,20 @@ def joint_certificate(
 
     Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
     joint confidence is 1 - delta - (1 - confidence) / 2: the error of the construction and that of
-    the FPR bound. The coverage shown is the one observed; it can still reject.
+    the FPR bound. The coverage shown is the one observed; it can still reject. Without hallucinated
+    test examples it is the one proven (``proven_coverage``).
 
     Parameters
     ----------
     calibration : Calibration
         With ``guarantee="pac"`` or ``"anytime"``.
     counts : Counts
-        On hallucinated test examples, and on faithful examples that had no part in the threshold.
+        On hallucinated test examples, or none, and on faithful examples that had no part in the
+        threshold.
     requirement : Requirement
         ``confidence`` is the two-sided level of both intervals. ``min_coverage`` is at most the
-        1 - alpha that is proven; that when left out.
+        1 - alpha that is proven; that when left out. Without test examples it may be more, and is
+        shown where so few calibration scores lie below the threshold that its rank allows it.
 
     Raises
     ------
@@ -292,17 +297,41 @@ def joint_certificate(
     if requirement.min_coverage is None:
         requirement = replace(requirement, min_coverage=proven)
     required, _, level = checked_limits(requirement)
-    if required > proven + 1e-12:
+    coverage = None if counts.n_hallucinated else _between(calibration, level)
+    if required > proven + 1e-12 and coverage is None:
         raise InputError(
             f"min_coverage must be at most the {proven:g} that the threshold is proven to catch; "
             f"got {requirement.min_coverage!r}"
         )
     joint = joint_confidence(calibration.delta, level)
-    certificate = _decide(counts, requirement, joint, level, promised=proven)
+    if required > proven + 1e-12:
+        # The rank's bound proves a limit that was fixed beforehand, however scores are tied.
+        shown = 1.0 - calibration.least_alpha(calibration.missed) >= required
+        proven = required if shown else 1.0 - calibration.least_alpha(calibration.rank - 1)
+    certificate = _decide(counts, requirement, joint, level, proven, coverage)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
     if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
         return certificate
     return replace(certificate, flips=joint_flip_tolerance(calibration, counts, requirement))
+
+
+def proven_coverage(calibration: Calibration) -> Bound:
+    """Return what a ``pac`` or ``anytime`` threshold is proven to catch, without any estimate."""
+    lower = 1.0 if calibration.flag_all else float(1 - decimal(calibration.alpha))
+    return Bound(None, lower, 1.0, 0, 0, PROVEN, float(1 - decimal(calibration.delta or 0.0)))
+
+
+def _between(calibration: Calibration, confidence: float) -> Bound:
+    """Return ``proven_coverage`` with an upper end that may refute a limit fixed beforehand.
+
+    How many calibration scores lie below a threshold, and what it misses, only grow with it: so
+    many below refute a limit as they would for a threshold that they did not set.
+    """
+    bound, caught = proven_coverage(calibration), calibration.n - calibration.missed
+    if calibration.counted != "examples":
+        return bound
+    upper = float(bounds.interval(caught, calibration.n, confidence)[1])
+    return replace(bound, upper=max(bound.lower, upper))
 
 
 def smallest_limit(
@@ -390,13 +419,16 @@ def _decide(
     confidence: float,
     proof: float,
     promised: float | None = None,
+    proven: Bound | None = None,
 ) -> Certificate:
     """Decide by the bounds of counts, and by the coverage that is ``promised`` by a construction.
 
-    ``proof`` is the two-sided level of the interval whose ends may certify.
+    ``proof`` is the two-sided level of the interval whose ends may certify; ``proven`` stands for
+    the bound of what no count shows.
     """
     required, limit, level = checked_limits(requirement)
     coverage, fpr = counts.bounds(level)
+    coverage = proven or coverage
     at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])
     at_most = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
     if promised is not None:
@@ -494,6 +526,10 @@ class _Side(NamedTuple):
         )
 
 
+def _end(share: float, *, upper: bool) -> str:
+    return upper_percent(share) if upper else lower_percent(share)
+
+
 def _concluded(
     sides: Sequence[_Side], confidence: float, joint: str, unlimited: str
 ) -> tuple[Verdict, str, str]:
@@ -503,7 +539,7 @@ def _concluded(
     if any(side.broken for side in sides):
         verdict = "rejected"
         missed = [
-            side.beside(side.words[0].format(percent(side.refuting)))
+            side.beside(side.words[0].format(_end(side.refuting, upper=side.least)))
             for side in sides
             if side.broken
         ]
@@ -511,15 +547,18 @@ def _concluded(
     elif all(side.kept for side in sides):
         verdict = "certified"
         claims = listed([side.words[2].format(percent(side.limit or 0.0)) for side in sides])
-        ends = [f"at {'least' if side.least else 'most'} {percent(side.proving)}" for side in sides]
+        ends = [
+            f"at {'least' if side.least else 'most'} {_end(side.proving, upper=not side.least)}"
+            for side in sides
+        ]
         reason = f"with {percent(confidence)} confidence it {claims} (shown: {', '.join(ends)})"
     elif any(side.limit is None for side in sides):
         code, reason = "no_limit", unlimited
     else:
         unsettled = (
             side.beside(
-                f"{side.words[1]} lies between {percent(side.bound.lower)} and "
-                f"{percent(side.bound.upper)}"
+                f"{side.words[1]} lies between {lower_percent(side.bound.lower)} and "
+                f"{upper_percent(side.bound.upper)}"
             )
             for side in sides
             if not side.kept

@@ -4,9 +4,9 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeGuard
 
-from calibrail.formatting import number, percent
+from calibrail.formatting import lower_percent, number, outward, percent, upper_percent
 from calibrail.report.document import Cell, Json
 
 #: Where a word that is too long for a line may go on in the next one.
@@ -49,16 +49,25 @@ def score_name(report: Json) -> str:
 
 
 def share(value: Json | None) -> str:
-    """Return a share's estimate in percent, or a word where there is none.
+    """Return a share's estimate in percent, what is proven of it, or a word where there is neither.
 
     Examples
     --------
     >>> share({"estimate": 0.934}), share({"estimate": None}), share(None)
     ('93.4%', 'none', 'none')
+    >>> share({"estimate": None, "lower": 0.9, "method": "rank"})
+    'at least 90%'
     """
+    if is_proven(value):
+        return f"at least {percent(value['lower'])}"
     if value is None or value["estimate"] is None:
         return "none"
     return percent(value["estimate"])
+
+
+def is_proven(value: Json | None) -> TypeGuard[Json]:
+    """Return whether the rank of a threshold proves a share that nothing measures."""
+    return value is not None and value.get("method") == "rank"
 
 
 def interval(value: Json | None) -> str:
@@ -69,21 +78,25 @@ def interval(value: Json | None) -> str:
     >>> interval({"lower": 0.917, "upper": 0.96}), interval({"lower": 0.917, "upper": None})
     ('91.7 to 96%', 'at least 91.7%')
     """
-    if value is None or value["lower"] is None:
+    if value is None or value["lower"] is None or is_proven(value):
         return ""
     if value["upper"] is None:
-        return f"at least {percent(value['lower'])}"
-    return f"{percent(value['lower']).removesuffix('%')} to {percent(value['upper'])}"
+        return f"at least {lower_percent(value['lower'])}"
+    return f"{lower_percent(value['lower']).removesuffix('%')} to {upper_percent(value['upper'])}"
 
 
 def count_of(value: Json) -> str:
-    """Return the counts behind a share.
+    """Return the counts behind a share; that it is proven, where none are.
 
     Examples
     --------
     >>> count_of({"count": 1200, "n": 1500})
     '1,200 of 1,500'
+    >>> count_of({"method": "rank", "confidence": 0.9})
+    'proven with 90% confidence'
     """
+    if is_proven(value):
+        return f"proven with {percent(value['confidence'])} confidence"
     return f"{value['count']:,} of {value['n']:,}"
 
 
@@ -95,8 +108,10 @@ def share_cell(value: Json | None) -> Cell:
 def share_with_bounds(value: Json) -> str:
     """Return ``93.4% (91 to 96)``, or a word where there is no share."""
     if value["estimate"] is None:
-        return "none"
-    return f"{share(value)} ({100 * value['lower']:.0f} to {100 * value['upper']:.0f})"
+        return share(value)
+    lower = outward(value["lower"], 2, upper=False)
+    upper = outward(value["upper"], 2, upper=True)
+    return f"{share(value)} ({100 * float(lower):.0f} to {100 * float(upper):.0f})"
 
 
 def estimate(value: Json | None, digits: int = 3) -> str:
@@ -117,8 +132,9 @@ def bounds(value: Json | None, digits: int = 3) -> str:
     if not value or value["upper"] is None:
         return ""
     if value["lower"] is None:
-        return f"at most {value['upper']:.{digits}f}"
-    return f"{value['lower']:.{digits}f} to {value['upper']:.{digits}f}"
+        return f"at most {outward(value['upper'], digits, upper=True)}"
+    lower = outward(value["lower"], digits, upper=False)
+    return f"{lower} to {outward(value['upper'], digits, upper=True)}"
 
 
 def with_bounds(value: Json, digits: int = 3) -> str:

@@ -64,7 +64,7 @@ def all_scores(comparison: Json) -> parts.Section:
     )
     every = (*comparison["detectors"], *others)
     title, rows = "Fewest false alarms first", measures.with_baselines(row, every, baselines)
-    tables = [parts.Table(f"{title}, on the test part", columns, rows, where=where)]
+    tables = [parts.Table(f"{title}, on the half that chooses", columns, rows, where=where)]
     if many:
         best = measures.with_baselines(row, every, baselines[:_BASELINES])
         if baselines[_BASELINES:]:
@@ -129,7 +129,7 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
         p, p_area = (text.p_number(measure["p_adjusted"]) for measure in (fpr, area))
         rows.append((_name(test), gap, gap.below, p, mcnemar, ranked, p_area))
     name = f"Against {text.plain(reference)}"
-    title = f"{name}, at the same coverage; p corrected (Holm)"
+    title = f"{name}, at the same coverage; p corrected for all pairs"
     return parts.section(name, parts.Table(title, columns, rows, where=_where(comparison)))
 
 
@@ -307,7 +307,7 @@ def finding(comparison: Json) -> str:
     else:
         why = _undecided(winner, tests)
         if winner["contradicted_by"]:
-            why = say("compare.contradicted", winner=winner, rates="; ".join(rates))
+            why = say("compare.contradicted", winner=winner)
         more = "" if winner["times"] is None else say("compare.times", winner)
         sentences = [f"No winner: {why} {name} {flags}", *ahead, more]
     return " ".join(filter(None, sentences))

@@ -6,7 +6,7 @@ from functools import partial
 from math import ceil, exp
 from typing import Final
 
-from calibrail.formatting import count, number, percent
+from calibrail.formatting import count, lower_percent, number, upper_percent
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
@@ -159,8 +159,8 @@ def warnings(certificate: Json) -> list[str]:
 def _ends(found: Json) -> dict[str, str]:
     """Return what is shown of each rate that a bet has shown to keep what was asked."""
     ends = {
-        "coverage": f"at least {percent(found['coverage_at_least'])}",
-        "fpr": f"at most {percent(found['fpr_at_most'])}",
+        "coverage": f"at least {lower_percent(found['coverage_at_least'])}",
+        "fpr": f"at most {upper_percent(found['fpr_at_most'])}",
     }
     return {name: end for name, end in ends.items() if f"{name}_shown" in found["reasons"]}
 
@@ -295,6 +295,7 @@ def _decided(content: Json) -> str:
         withheld=content.get("withheld"),
         held=held,
         drawn=drawn,
+        promise=content["plan"].get("promise") or {},
     )
 
 
