@@ -318,6 +318,7 @@ def test_other_numbers_and_names_make_other_answers(change: str) -> None:
 def test_what_may_be_copies_counts_both_ways_and_the_worse_decides(change: str) -> None:
     rows = templated(400, 0, change)
     asked: dict[str, Any] = {"alpha": 0.1, "guarantee": "pac", "baselines": False}
+    asked["splitting"] = SplitOptions(calibration_share=0.5)
     run = calibrate(rows, SPEC, max_fpr=0.97, **asked)
     figures = run.report.certificate["near_copies"]
     assert figures["n"] > 100 and run.verdict == "inconclusive"
