@@ -684,16 +684,7 @@ def choose_columns(
     rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
     kept = frozenset(present)
     return ColumnMapping(
-        by_field,
-        kept,
-        label_columns,
-        labels,
-        beside,
-        marked,
-        marks,
-        decimals,
-        rivals,
-        template,
+        by_field, kept, label_columns, labels, beside, marked, marks, decimals, rivals, template
     )
 
 

@@ -35,7 +35,14 @@ from calibrail.data.example import (
     SourceRow,
 )
 from calibrail.data.row_parser import NUMBERING, RowParser
-from calibrail.data.tables import DAMAGE, byte_array, number_array, string_array, validated
+from calibrail.data.tables import (
+    DAMAGE,
+    NotPlainError,
+    byte_array,
+    number_array,
+    string_array,
+    validated,
+)
 from calibrail.data.values import column_value, name_of, spelling
 from calibrail.errors import file_errors
 
@@ -221,11 +228,21 @@ def numbers_of(column: Any, n: int) -> NDArray[np.float64]:
     """Return a column's n numbers; NaN where a cell is empty, or where there is no column.
 
     Whole numbers become the nearest of double precision, true and false 1 and 0.
+
+    Raises
+    ------
+    NotPlainError
+        A text spells no number.
     """
     import pyarrow as pa
 
     if column is None or pa.types.is_null(column.type):
         return np.full(n, np.nan)
+    if kind_of(column.type) == "text":
+        cells = list(map(column_value, column.to_pylist()))
+        if str in set(map(type, cells)):
+            raise NotPlainError
+        return np.array(cells, np.float64)
     return np.array(np.from_dlpack(column.cast(pa.float64(), safe=False).fill_null(np.nan)))
 
 
@@ -339,10 +356,6 @@ def _hashed(kind: bytes, texts: Sequence[bytes]) -> NDArray[np.uint64]:
 ROWS: Final = 1 << 16
 
 
-class NotPlainError(Exception):
-    """Rows must be read one by one; never leaves the reading."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """Usable rows as columns.
@@ -454,7 +467,7 @@ class ColumnReader:
         kinds = {name: kind_of(schema.field(name).type) for name in schema.names}
         for columns, plain in (
             (named, "text whole null"),
-            (self._scores, "whole float flag null"),
+            (self._scores, "text whole float flag null"),
             ((*labels, *self._kept), "text whole float flag null"),
         ):
             if any(kinds.get(name, "null") not in plain.split() for name in columns):

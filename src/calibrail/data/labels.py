@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -325,6 +325,7 @@ class LabelReader:
         if reading.label_map is not None:
             self._map = {label_key(k): v for k, v in reading.label_classes().items()}
         self._apart = beside is not None
+        self._known: dict[str, tuple[str, int]] = {}
         self._shared = self.positive in {label_key(self.spelt(value)) for value in beside or ()}
 
     def __call__(self, value: object) -> Meaning:
@@ -335,6 +336,9 @@ class LabelReader:
         TieError
             Annotators disagree, half against half.
         """
+        if type(value) is str and (known := self._known.get(value)) is not None:
+            self.seen[known] += 1
+            return known[1]
         if isinstance(value, (list, tuple)) and self.spans and not self.is_explicit:
             return self._count(f"{'some' if value else 'no'} marked spans", int(bool(value)))
         if (votes := votes_in(value)) is not None:
@@ -502,7 +506,110 @@ class LabelReader:
         key = (str(self.spelt(value)).strip()[:40], label)
         if key in self.seen or len(self.seen) < _COUNTED:
             self.seen[key] += n
+            # Of a column's own words each is looked up once.
+            if type(value) is str and not self._apart:
+                self._known[value] = key
         return label
+
+
+# Fewer rows than this, or a smaller share of those labelled, are mistakes of writing.
+_FEW: Final = 5
+_SHARE: Final = 0.05
+# A number that comes back is a class, not a slip.
+_OFTEN: Final = 0.01
+
+# A map of more values is nothing to type.
+_CLASSES: Final = 12
+_LISTED: Final = 8
+
+
+def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
+    """Say whether a column holds values that are no labels, more than are slips.
+
+    Parameters
+    ----------
+    labels : mapping or None
+        From `LabelReader.described`.
+    n_read : int
+        Rows whose label was read.
+
+    Examples
+    --------
+    >>> others = {"n": 4, "values": [{"value": "2", "n": 4}]}
+    >>> holds_others({"others": others}, 20), holds_others({"others": {**others, "n": 5}}, 20)
+    (False, True)
+    """
+    others = labels and labels["others"]
+    if not others or not n_read or others["n"] < _FEW:
+        return False
+    n_labelled = n_read + others["n"]
+    return others["n"] > _SHARE * n_labelled or any(
+        item["n"] >= max(_FEW, _OFTEN * n_labelled)
+        for item in others["values"]
+        if _is_number(item["value"])
+    )
+
+
+def what_is_held(labels: Mapping[str, Any], n_read: int) -> str:
+    """Return which values a column holds beside labels, how often, and what reads them."""
+    others = labels["others"]
+    n_labelled = n_read + others["n"]
+    held, known = list(_counted(others["values"])), list(_counted(labels["values"]))
+    rest = f" and {len(held) - _LISTED} more values" if len(held) > _LISTED else ""
+    beside = f", beside {', '.join(known[:_LISTED])}" if known else ""
+    return (
+        f"column {labels['column']!r} is no column of 0 and 1: in {others['n']:,} of "
+        f"{n_labelled:,} labelled rows it holds {', '.join(held[:_LISTED])}{rest}{beside}. "
+        f"{_remedy(labels)}"
+    )
+
+
+def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return a label map with a ``?`` for every value that only a person can read.
+
+    None where there are too many. Beside further numbers, 0 and 1 mean nothing by themselves.
+
+    >>> read = [{"value": "1", "class": 1}, {"value": "FAIL", "class": 1}]
+    >>> map_to_fill({"values": read, "by_user": False, "others": {"values": [{"value": "2"}]}})
+    {'1': '?', '2': '?', 'FAIL': '1'}
+    """
+    others = [item["value"] for item in labels["others"]["values"]]
+    numbers = any(map(_is_number, others)) and not labels["by_user"]
+    classes = {
+        item["value"]: "?" if numbers and _is_number(item["value"]) else _OF[item["class"]]
+        for item in labels["values"]
+    } | dict.fromkeys(others, "?")
+    return dict(sorted(classes.items())) if len(classes) <= _CLASSES else None
+
+
+def _remedy(labels: Mapping[str, Any]) -> str:
+    classes = map_to_fill(labels)
+    if classes is None:
+        return (
+            "A graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
+            f"{another_column()}"
+        )
+    positive = spell_option(ReadOptions, "positive", "VALUE")
+    return (
+        f"Say what each value means: {spell_option(ReadOptions, 'label_map', classes)} with 1 "
+        f"(hallucinated), 0 (faithful) or skip in place of each ?; or {positive} for the one that "
+        f"means hallucinated, where every other means faithful{another_column()}"
+    )
+
+
+def _counted(values: list[dict[str, Any]]) -> Iterator[str]:
+    return (f"{item['value']} ({item['n']:,})" for item in values)
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+_OF: Final = {FAITHFUL: "0", HALLUCINATED: "1"}
 
 
 def side_of(key: str) -> int | str | None:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
 from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example, GivenSentence
-from calibrail.data.labels import EITHER
-from calibrail.data.reading import holds_others, what_is_held
+from calibrail.data.labels import EITHER, holds_others, what_is_held
 from calibrail.data.sentences import (
     NumberLook,
     SentenceColumns,

@@ -1,6 +1,7 @@
 """Formats: names of sources, which reader fits, and the rows, files and digest of an opened one."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,14 @@ from calibrail.data.example import (
     TableItem,
     own_values,
 )
-from calibrail.data.files import STANDARD_INPUT, data_files, file_labels, standard_input, table_kind
+from calibrail.data.files import (
+    STANDARD_INPUT,
+    data_files,
+    file_labels,
+    seekable,
+    standard_input,
+    table_kind,
+)
 from calibrail.data.json_files import find_list, json_rows
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
@@ -247,11 +255,74 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         if any(names <= begun[0].keys() for names in folder.signatures):
             return _folder(folder, path, reading)
     opened = open_rows(open_table, files, table, reading, begun)
-    if table in _COLUMNAR and opened.format == table:
-        classes = tables.file_class_names(table, path, **fixed)
+    if opened.format != table:
+        return opened
+    if table == "csv":
+        return replace(opened, batches=partial(tables.csv_batches, path, **fixed))
+    if table in _COLUMNAR:
+        classes = file_class_names(table, path, **fixed)
         by_columns = partial(_batches_of, table, path, **fixed)
         return replace(opened, batches=by_columns, class_names=classes)
     return opened
+
+
+def class_names(described: Any) -> dict[str, tuple[str, ...]]:
+    """Return what a table calls the classes that a column numbers, by the path to it.
+
+    Parameters
+    ----------
+    described : pyarrow.Schema, datasets.Dataset, or anything else
+        What `datasets` wrote into the metadata of a schema is read; all else names no class.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> label = {"names": ["faithful", "hallucinated"], "_type": "ClassLabel"}
+    >>> said = json.dumps({"info": {"features": {"label": label}}})
+    >>> class_names(pa.schema([], metadata={"huggingface": said}))
+    {'label': ('faithful', 'hallucinated')}
+    """
+    # A frame may have a column of that name.
+    features: Any = None
+    if hasattr(described, "column_names"):
+        features = getattr(described, "features", None)
+    if hasattr(features, "to_dict"):
+        return dict(_named_classes(features.to_dict(), ""))
+    metadata = getattr(getattr(described, "schema", described), "metadata", None)
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return {}
+    return dict(_named_classes(features, ""))
+
+
+def _named_classes(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if isinstance(feature, list):
+        feature = feature[0] if feature else None
+    if not isinstance(feature, dict):
+        return
+    kind = feature.get("_type")
+    if kind == "ClassLabel":
+        yield path, tuple(map(str, feature.get("names") or ()))
+    elif isinstance(kind, str):
+        yield from _named_classes(feature.get("feature"), path)
+    else:
+        for name, inner in feature.items():
+            yield from _named_classes(inner, f"{path}.{name}" if path else name)
+
+
+def file_class_names(table: str, path: Path, split: object = None) -> dict[str, tuple[str, ...]]:
+    """Return the same of a Parquet file, or of a folder that ``datasets`` wrote."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if table == "parquet":
+        with seekable(path) as source:
+            return class_names(pq.read_schema(source))
+    for file in tables.saved_files(path, split)[:1]:
+        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+            return class_names(reader.schema)
+    return {}
 
 
 def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
@@ -450,7 +521,7 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
             # They have calibrail's names already.
             return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
         opened = open_rows(rows, (), rows.format, reading)
-        classes = tables.class_names(source)
+        classes = class_names(source)
         return replace(opened, digest=rows.digest, n_rows=rows.n, class_names=classes)
     if not isinstance(source, str | os.PathLike):
         if len(source) > 1:
@@ -464,7 +535,7 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
         opened = open_rows(
             lambda: starmap(SourceRow, enumerate(table, start=1)), cached, "hf", guessed
         )
-        return replace(opened, class_names=tables.class_names(table))
+        return replace(opened, class_names=class_names(table))
     return open_path(_file(source), reading)
 
 

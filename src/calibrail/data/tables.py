@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -49,6 +50,10 @@ DAMAGE: Final = (
     *(OSError, ValueError, ArithmeticError, LookupError, NotImplementedError, TypeError),
     *(MemoryError, RecursionError, SystemError),
 )
+
+
+class NotPlainError(Exception):
+    """Rows must be read one by one; never leaves the reading."""
 
 
 def parquet_batches(
@@ -96,65 +101,6 @@ def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[st
         wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
         chosen = [name for name in names if name in wanted]
     return chosen
-
-
-def class_names(described: Any) -> dict[str, tuple[str, ...]]:
-    """Return what a table calls the classes that a column numbers, by the path to it.
-
-    Parameters
-    ----------
-    described : pyarrow.Schema, datasets.Dataset, or anything else
-        What `datasets` wrote into the metadata of a schema is read; all else names no class.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> label = {"names": ["faithful", "hallucinated"], "_type": "ClassLabel"}
-    >>> said = json.dumps({"info": {"features": {"label": label}}})
-    >>> class_names(pa.schema([], metadata={"huggingface": said}))
-    {'label': ('faithful', 'hallucinated')}
-    """
-    # A frame may have a column of that name.
-    features: Any = None
-    if hasattr(described, "column_names"):
-        features = getattr(described, "features", None)
-    if hasattr(features, "to_dict"):
-        return dict(_named_classes(features.to_dict(), ""))
-    metadata = getattr(getattr(described, "schema", described), "metadata", None)
-    try:
-        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return {}
-    return dict(_named_classes(features, ""))
-
-
-def _named_classes(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    if isinstance(feature, list):
-        feature = feature[0] if feature else None
-    if not isinstance(feature, dict):
-        return
-    kind = feature.get("_type")
-    if kind == "ClassLabel":
-        yield path, tuple(map(str, feature.get("names") or ()))
-    elif isinstance(kind, str):
-        yield from _named_classes(feature.get("feature"), path)
-    else:
-        for name, inner in feature.items():
-            yield from _named_classes(inner, f"{path}.{name}" if path else name)
-
-
-def file_class_names(table: str, path: Path, split: object = None) -> dict[str, tuple[str, ...]]:
-    """Return the same of a Parquet file, or of a folder that ``datasets`` wrote."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if table == "parquet":
-        with seekable(path) as source:
-            return class_names(pq.read_schema(source))
-    for file in saved_files(path, split)[:1]:
-        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
-            return class_names(reader.schema)
-    return {}
 
 
 def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
@@ -687,6 +633,65 @@ def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> I
     -----
     Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
     """
+    with _opened_csv(path, delimiter, encoding) as (reader, header, before):
+        while True:
+            number = reader.line_num + 1 + before
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                remedy = "look for a quote that is never closed"
+                yield RowProblem(number, WHOLE_ROW, "broken CSV", "", str(error), remedy)
+                continue
+            if cells:
+                yield _row(number, header, cells)
+
+
+def csv_batches(
+    path: Path,
+    delimiter: object = None,
+    encoding: object = None,
+    columns: Collection[str] | None = None,
+    rows: int = _BATCH,
+) -> Iterator[RowBatch]:
+    """Yield the records of a CSV file many at a time; their numbers are those of `csv_rows`.
+
+    Raises
+    ------
+    NotPlainError
+        Records take several lines, or one cannot be read.
+    """
+    import pyarrow as pa
+
+    with _opened_csv(path, delimiter, encoding) as (reader, header, before):
+        size = max(1, min(rows, _VALUES // len(header)))
+        while True:
+            number = reader.line_num + 1
+            try:
+                records = list(islice(reader, size))
+            except csv.Error as error:
+                raise NotPlainError from error
+            if not records:
+                return
+            sizes = set(map(len, records))
+            if reader.line_num + 1 - number != len(records) or sizes != {len(header)}:
+                raise NotPlainError
+            held = {}
+            for name, cells in zip(header, zip(*records, strict=True), strict=True):
+                if not (text := "".join(cells)).isascii() and _SURROGATE.search(text):
+                    raise NotPlainError
+                if columns is None or name in columns:
+                    held[name] = string_array([cell or None for cell in cells])
+            batch = pa.RecordBatch.from_arrays(list(held.values()), list(held))
+            yield RowBatch(batch, number + before)
+
+
+@contextmanager
+def _opened_csv(
+    path: Path, delimiter: object, encoding: object
+) -> Iterator[tuple[Any, list[str], int]]:
+    """Open the records of a CSV file; give its column names and how many lines are before them."""
     encoding = None if encoding is None else str(encoding)
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
@@ -703,19 +708,7 @@ def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> I
         if stated:
             stream.readline()
         reader = csv.reader(stream, delimiter=chosen)
-        header = _header(path, reader)
-        while True:
-            number = reader.line_num + 1 + bool(stated)
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                remedy = "look for a quote that is never closed"
-                yield RowProblem(number, WHOLE_ROW, "broken CSV", "", str(error), remedy)
-                continue
-            if cells:
-                yield _row(number, header, cells)
+        yield reader, _header(path, reader), int(bool(stated))
 
 
 #: Characters that tell what parts the cells, and the line in which Excel says so itself.

@@ -448,9 +448,18 @@ def same_chunks(chunks: Sequence[str]) -> list[str]:
         same_text(part).strip(" .")
         for chunk in chunks
         for text in chunks_of(chunk, cells=True) or (chunk,)
-        for part in _JOINT.split(text)
+        for part in _joined_parts(text)
     )
     return sorted(set(filter(None, parts)))
+
+
+def _joined_parts(text: str) -> list[str]:
+    """Return the parts between all joints of a text; without odd spaces this takes no pattern."""
+    if not (text.isascii() and text.replace("\n", " ").isprintable()):
+        return _JOINT.split(text)
+    for end in ".!?":
+        text = text.replace(f"{end} ", f"{end}\n")
+    return text.split("\n")
 
 
 def name_of(value: object) -> str | None:

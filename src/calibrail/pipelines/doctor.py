@@ -14,8 +14,8 @@ from scipy.special import ndtri
 from calibrail.data import duplicates, profile
 from calibrail.data.columns import Needs
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.labels import PLAIN, label_key
-from calibrail.data.reading import Reading, holds_others, map_to_fill, read, read_needed
+from calibrail.data.labels import PLAIN, holds_others, label_key, map_to_fill
+from calibrail.data.reading import Reading, read, read_needed
 from calibrail.data.sentences import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.spans import MarkLook, SentenceColumn, Support

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibrail.data import dataset, duplicates, example, sources, splits
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
-from calibrail.data.tables import number_array, string_array
+from calibrail.data.tables import NotPlainError, number_array, string_array
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.distributed import say_once
 from calibrail.engine.local import concat_tables, table_of_columns
@@ -270,7 +270,7 @@ def scored_columns(
     try:
         blocks = watched(opened.blocks(names), watch)
         table = table_of_columns(blocks, scores, keep=keep, progress=progress)
-    except dataset.NotPlainError:
+    except NotPlainError:
         return None
     if len(table.ids.unique()) < len(table):
         return None
