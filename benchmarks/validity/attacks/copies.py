@@ -198,7 +198,7 @@ def selected(texts: bool, rng: Rng, folder: Path) -> bool:
 
 def flipped(rng: Rng, folder: Path) -> bool | None:
     """Flip as many labels as a verdict says that it survives; return whether it falls."""
-    rows = [
+    rows: Rows = [
         {
             "id": f"{number}",
             "label": number % 2,
