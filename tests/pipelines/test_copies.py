@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+import calibrail
 from calibrail import Requirement, SplitOptions, calibrate, certify, compare
 from calibrail.data.example import Example
 from calibrail.data.splits import FIT
 from calibrail.options import Promise
 from calibrail.pipelines.independence import independent
 from calibrail.pipelines.scoring import score_source
+from calibrail.report.documents.decisions import select_document
 from tests.answers import write
-from tests.command_line import calibrail
+from tests.command_line import calibrail as command
 
 SPEC = "column:column=detector,higher=hallucinated"
 WORDS = np.array([f"{a}{b}" for a in "bdfgklmnprstvz" for b in ("ora", "iton", "uval", "emy")])
@@ -78,7 +81,7 @@ def test_copies_change_nothing(tmp_path: Path, options: tuple[str, ...]) -> None
         path = write(tmp_path / f"{times}.jsonl", items)
         run = tmp_path / f"run{times}"
         words = ("--score-column", "detector", "--higher", "hallucinated", "--alpha", "0.1")
-        done = calibrail("calibrate", path, *words, "--max-fpr", "0.6", *options, "-o", run)
+        done = command("calibrate", path, *words, "--max-fpr", "0.6", *options, "-o", run)
         assert done.returncode in (0, 3, 4), done.stderr
         report = json.loads((run / "report.json").read_text())
         seen.append([report[key] for key in ("threshold", "n_calibration", "verdict")])
@@ -221,13 +224,13 @@ def test_certify_counts_rows_of_the_same_scores_once(tmp_path: Path) -> None:
 
     words = ("--score-column", "detector", "--higher", "hallucinated", "--alpha", "0.2")
     path = write(tmp_path / "a.jsonl", rows(160, 1, 0))
-    assert calibrail("calibrate", path, *words, "-o", tmp_path / "run").returncode in (0, 3, 4)
+    assert command("calibrate", path, *words, "-o", tmp_path / "run").returncode in (0, 3, 4)
     guardrail = tmp_path / "guardrail.json"
-    assert calibrail("export", tmp_path / "run", "-o", guardrail).returncode == 0
+    assert command("export", tmp_path / "run", "-o", guardrail).returncode == 0
     found = []
     for times in (1, 4):
         path = write(tmp_path / f"{times}.jsonl", rows(100, times, 1))
-        done = calibrail("certify", guardrail, path, "--max-fpr", "0.6", "--json")
+        done = command("certify", guardrail, path, "--max-fpr", "0.6", "--json")
         found.append(json.loads(done.stdout))
     assert [found[0][key] for key in ("verdict", "fpr", "coverage")] == [
         found[1][key] for key in ("verdict", "fpr", "coverage")
@@ -235,7 +238,7 @@ def test_certify_counts_rows_of_the_same_scores_once(tmp_path: Path) -> None:
     none = {"n": 0, "n_groups": 0, "largest": 0, "n_by_scores": 0}
     assert found[0]["copies"] == none
     assert found[1]["copies"] == {"n": 400, "n_groups": 100, "largest": 4, "n_by_scores": 400}
-    said = calibrail("certify", guardrail, path, "--max-fpr", "0.6")
+    said = command("certify", guardrail, path, "--max-fpr", "0.6")
     assert "400 answers were taken for copies" in " ".join(said.stdout.split())
 
 
@@ -271,3 +274,132 @@ def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_th
             assert any("to the last digit" in note for note in run.report.notes)
         # The error that pac states, with a binomial tolerance.
         assert "certified" in verdicts and wrong <= binom.ppf(0.9999, 40, 0.1 + 0.025)
+
+
+def templated(n: int, seed: int, change: str) -> list[dict[str, Any]]:
+    """Return answers of which the hallucinated ones fill one template, and are hard to catch."""
+    rng, rows = np.random.default_rng(seed), []
+    for index in range(n):
+        label, place = index % 2, index + n * seed
+        number = 10_000 + 7 * place
+        digits = [int(digit) for digit in np.base_repr(place, 5).zfill(4)]
+        colours = " ".join(("red", "blue", "green", "grey", "pink")[digit] for digit in digits)
+        core = {
+            "number": f"order {number}",
+            "name": f"order of {WORDS[place % 52].title()} {WORDS[place // 52].title()}",
+            "chinese": f"订单{number}",
+            "numerals": "订单" + "".join("一二三四五"[digit] for digit in digits),
+            "word": f"{colours} order",
+            "context": "order",
+        }[change]
+        said = f"Yes, the {core} was packed in our warehouse and leaves it by parcel service today."
+        note = f"Note {number} of the service team about an order: {' '.join(WORDS[:30])}."
+        rows.append(
+            {
+                "id": f"{index}",
+                "question": "Was it sent?",
+                "contexts": [note if change == "context" else "A note."],
+                "response": said if label else " ".join(rng.choice(WORDS, 20)),
+                "label": label,
+                "detector": float(rng.normal(-1.0 if label and index % 5 == 1 else 2.0 * label)),
+            }
+        )
+    return rows
+
+
+@pytest.mark.parametrize("change", ["number", "name", "chinese", "numerals"])
+def test_other_numbers_and_names_make_other_answers(change: str) -> None:
+    run = calibrate(templated(200, 0, change), SPEC, alpha=0.3, max_fpr=0.9, baselines=False)
+    assert run.data["copies"]["n"] == run.data["n_near_copies"] == 0
+    assert run.report.test.n_hallucinated + run.calibration.n == 100
+
+
+@pytest.mark.parametrize("change", ["word", "context"])
+def test_what_may_be_copies_counts_both_ways_and_the_worse_decides(change: str) -> None:
+    rows = templated(400, 0, change)
+    asked: dict[str, Any] = {"alpha": 0.1, "guarantee": "pac", "baselines": False}
+    asked["splitting"] = SplitOptions(calibration_share=0.5)
+    run = calibrate(rows, SPEC, max_fpr=0.97, **asked)
+    figures = run.report.certificate["near_copies"]
+    assert figures["n"] > 100 and run.verdict == "inconclusive"
+    assert figures["once"] is None or figures["once"]["coverage"][1] < 20
+    assert 90 < figures["each"]["coverage"][1] < 110
+    assert run.report.reason_code == "near_copies" and "may be copies" in run.report.reason
+    told = calibrate(rows, SPEC, max_fpr=0.97, assume_independent=True, **asked)
+    assert run.calibration.threshold <= told.calibration.threshold
+
+
+@pytest.mark.parametrize("values", [(math.log(0.5),), (-1 / 3.1,), (0.1234567, -0.7654321)])
+def test_a_score_that_many_share_makes_no_copies(values: tuple[float, ...]) -> None:
+    """A fifth of the hallucinations has a fallback score, which the threshold must not miss."""
+    rng, rows = np.random.default_rng(0), []
+    for index in range(400):
+        score = float(rng.normal(2.0 * (index % 2)))
+        score = float(rng.choice(values)) if index % 2 and rng.random() < 0.2 else score
+        rows.append({"id": f"{index}", "label": index % 2, "detector": score})
+    run = calibrate(rows, SPEC, alpha=0.1, guarantee="pac", max_fpr=0.95)
+    assert run.calibration.threshold <= max(values)
+    said = [run.report.reason, *run.report.notes, *(it.message for it in run.report.warnings)]
+    assert any("may be copies" in text or "Copies cannot be told" in text for text in said)
+    high = [row | {"detector": row["detector"] + 9.0 * row["label"]} for row in rows]
+    assert calibrate(high, SPEC, alpha=0.1, guarantee="pac", max_fpr=0.5).verdict == "certified"
+    unnamed = [{name: row[name] for name in ("label", "detector")} for row in rows]
+    untold = calibrate(unnamed, SPEC, alpha=0.1, max_fpr=0.95)
+    assert untold.verdict == "inconclusive" and untold.data["n_alike"] > 20
+
+
+def test_true_copies_are_one_answer_however_they_are_spelt() -> None:
+    """Wrapped anew, with other quotes; with a closing phrase they are near copies."""
+    rows = copied(60, 1, near=False, seed=1)
+    for row in rows:
+        row["response"] = f'He said "{row["response"]}" at last.'
+    spelt: list[Any] = [
+        lambda text: text.replace(" ", "\n", 3),
+        lambda text: text.replace('"', "\u201c", 1).replace('"', "\u201d"),
+        lambda text: f"  {text}\u00a0\r\n",
+    ]
+    same = [
+        row | {"id": f"{row['id']}/{place}", "response": change(row["response"])}
+        for place, change in enumerate(spelt)
+        for row in rows
+    ]
+    run = calibrate(rows + same, SPEC, alpha=0.2, max_fpr=0.9, baselines=False)
+    assert run.data["copies"]["n_groups"] == 60 and run.data["n_near_copies"] == 0
+    assert run.calibration.n + run.report.test.n_hallucinated == 30
+    closing = " Let me know if there is anything else."
+    near = [row | {"id": f"{row['id']}/+", "response": row["response"] + closing} for row in rows]
+    closed = calibrate(rows + near, SPEC, alpha=0.2, max_fpr=0.9, baselines=False)
+    assert closed.data["n_near_copies"] > 90
+
+
+@pytest.mark.parametrize("change", ["number", "word"])
+def test_certify_leaves_out_no_other_answer_of_a_template(change: str) -> None:
+    seen, fresh = templated(200, 0, change), templated(200, 1, change)
+    easy = [row for row in seen if row["detector"] > 0.0 or not row["label"]]
+    guardrail = calibrate(easy, SPEC, alpha=0.05, baselines=False).freeze()
+    made = certify(guardrail, fresh, max_fpr=0.97, min_coverage=0.9)
+    assert made.verdict != "certified"
+    if change == "number":
+        assert made.n_near_copies == 0 and made.certificate.coverage.n == 100
+    else:
+        assert made.near_copies is not None and made.near_copies["each"]["coverage"][1] == 100
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_select_releases_copies_together_and_bounds_all_of_them(texts: bool) -> None:
+    rows = copied(120, 1, near=False, seed=1)
+    batch = copied(40, 5, near=False, seed=2)
+    scores: dict[str, float] = {}
+    for row in batch:
+        row["detector"] = scores.setdefault(row["response"], row["detector"])
+        row.pop("label")
+    if not texts:
+        for row in batch + rows:
+            row |= dict.fromkeys(("question", "contexts", "response"))
+    guardrail = calibrate(rows, SPEC, alpha=0.1, baselines=False).freeze()
+    made = calibrail.select(guardrail, batch, fdr=0.3)
+    assert made.n_copies == 160 and made.to_dict()["n_copies"] == 160
+    assert made.selection.n_released % 5 == 0 and made.bounds.most_hallucinated % 5 == 0
+    assert all(most % 5 == 0 for _, most in map(made.at, (0.05, 0.2, 0.5)))
+    notes = select_document(made.to_dict()).notes
+    assert any("160 answers may be copies of others of the batch" in note for note in notes)

@@ -7,6 +7,7 @@ few answers without a fault are touched.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -89,21 +90,47 @@ def joint_flip_tolerance(
     """Return ``flip_tolerance`` for ``joint_certificate``: coverage rests on calibration labels.
 
     Such a threshold is the highest that its promise allows, so usually a single passed answer
-    that was hallucinated after all would have lowered it, and no flip is tolerated.
+    that was hallucinated after all would have lowered it, and no flip is tolerated. The test part
+    may take the verdict back, too: where it refutes the coverage, or has caught fewer than
+    ``coverage_band`` calls plausible.
     """
-    promise, n = calibration.promise, calibration.n
+    promise, n, level = calibration.promise, calibration.n, requirement.confidence
     kept = promise.alpha, promise.guarantee, promise.delta
     below = calibration.missed
     caught, passed = n - below, counts.n_faithful - counts.false_alarms
+    required = float(1 - decimal(calibration.alpha))
+    if requirement.min_coverage is not None:
+        required = requirement.min_coverage
+    if not counts.n_hallucinated:
+        # Without a test part more may be required than is promised: the rank proves that, too.
+        kept = min(promise.alpha, float(1 - decimal(required))), promise.guarantee, promise.delta
+
+    @cache
+    def fewest(n_calibration: int, n_test: int) -> int:
+        """Return how many of the test part must be caught for the verdict to stand."""
+        if not (at := rank(n_calibration, *kept)):
+            return n_test + 1
+        lowest = bounds.coverage_band((at, n_calibration), n_test, level)[0] if n_test else 0
+        upper = bounds.interval(np.arange(lowest, n_test + 1), n_test, level)[1]
+        return lowest + int(np.searchsorted(upper, required))
 
     def coverage_holds(flips: int) -> bool:
-        return all(
-            below + added < rank(n + 2 * added - flips, *kept)
-            for added in range(max(0, flips - caught), min(flips, passed) + 1)
-        )
+        for added in range(max(0, flips - caught), min(flips, passed) + 1):
+            if below + added >= rank(n + 2 * added - flips, *kept):
+                return False
+        if not counts.n_hallucinated:
+            return True
+        # Flips of the calibration part move the band, those of the test part what was caught.
+        for n_now in range(max(below + 1, n - flips), n + flips + 1):
+            left = flips - abs(n_now - n)
+            for more in (max(0, left - counts.caught), min(left, passed)):
+                found = counts.caught - (left - more)
+                if found < fewest(n_now, counts.n_hallucinated + 2 * more - left):
+                    return False
+        return True
 
     labelled = ClassCounts(caught, n, counts.false_alarms, counts.n_faithful)
-    return _weaker(coverage_holds, labelled, requirement, requirement.confidence)
+    return _weaker(coverage_holds, labelled, requirement, level)
 
 
 def _worst(hits: int, misses: int, spare: int, flips: int, required: float) -> tuple[Ints, Ints]:

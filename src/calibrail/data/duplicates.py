@@ -10,10 +10,11 @@ import base64
 import re
 import unicodedata
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from calibrail.data.splits import Groups, group_numbers
 from calibrail.data.values import number_in, same_text
 from calibrail.errors import InputError
 from calibrail.serialization import Record
+from calibrail.text.words import names, numbers
 
 #: MinHash values a text: the standard error of a Jaccard estimate is at most 1/16.
 N_HASHES: Final = 64
@@ -35,6 +37,9 @@ N_OF_PART: Final = 32
 
 #: Bytes that are kept of the contexts.
 N_OF_CONTEXTS: Final = 64
+
+#: Numbers of 64 bits that are kept of what an answer names and counts.
+N_OF_NAMED: Final = 4
 
 #: Words from which an answer without question and contexts is no accident when it is repeated.
 TELLING: Final = 8
@@ -54,7 +59,7 @@ _OFFSETS: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """Question, response and contexts of n examples: 336 bytes each.
+    """Question, response and contexts of n examples: 368 bytes each.
 
     Parameters
     ----------
@@ -71,6 +76,9 @@ class Sketches:
     contexts : ndarray of uint8, shape (n, 64)
         MinHash of all contexts together: the least of the word pairs of each of 64 bins (one
         permutation hashing, Li, Owen and Zhang 2012), 0 for an empty bin.
+    named : ndarray of uint64, shape (n, 4)
+        In each of them a bit for each name and number of question and response (Bloom 1970); none
+        where an earlier version did not keep them.
     """
 
     exact: NDArray[np.uint64]
@@ -78,6 +86,7 @@ class Sketches:
     parts: NDArray[np.uint16]
     anchors: NDArray[np.uint64]
     contexts: NDArray[np.uint8]
+    named: NDArray[np.uint64]
 
     def __len__(self) -> int:
         """Return the number of examples."""
@@ -93,23 +102,33 @@ class Sketches:
         return replace(self, minhash=self.minhash & low, parts=self.parts & low)
 
     def to_text(self) -> str:
-        """Return them in base64, shortened: 208 bytes each, from which no text can be read."""
+        """Return them in base64, shortened: 240 bytes each, from which no text can be read."""
         n, whole = len(self), np.dtype("<u8")
-        hashes = (item.astype(whole).view(np.uint8) for item in (self.exact, self.anchors))
+        wide = (self.exact, self.anchors, self.named)
+        hashes = (item.reshape(n, -1).astype(whole).view(np.uint8) for item in wide)
         values = (item.astype(np.uint8) for item in (self.minhash, self.parts, self.contexts))
         rows = np.hstack([item.reshape(n, -1) for item in (*hashes, *values)])
-        return base64.b64encode(rows.tobytes()).decode("ascii")
+        return _WITH_NAMES + base64.b64encode(rows.tobytes()).decode("ascii")
 
     @classmethod
     def from_text(cls, text: str) -> "Sketches":
-        """Return shortened sketches from what `to_text` returns."""
-        rows = np.frombuffer(base64.b64decode(text), np.uint8).reshape(-1, 16 + 3 * N_HASHES)
-        ends = 8 + np.cumsum([0, 8, N_HASHES, 2 * N_OF_PART])
-        exact, anchors, minhash, parts, contexts = np.split(rows, ends, axis=1)
-        whole = (np.ascontiguousarray(item).view("<u8")[:, 0] for item in (exact, anchors))
+        """Return shortened sketches from what `to_text` returns, or returned before names."""
+        n_named = 8 * N_OF_NAMED * text.startswith(_WITH_NAMES)
+        octets = np.frombuffer(base64.b64decode(text.removeprefix(_WITH_NAMES)), np.uint8)
+        rows = octets.reshape(-1, 16 + n_named + 3 * N_HASHES)
+        ends = 8 + np.cumsum([0, 8, n_named, N_HASHES, 2 * N_OF_PART])
+        exact, anchors, names, minhash, parts, contexts = np.split(rows, ends, axis=1)
+        first, anchor, named = (
+            np.ascontiguousarray(item).view("<u8").astype(np.uint64)
+            for item in (exact, anchors, names if n_named else np.zeros((len(rows), 8), np.uint8))
+        )
         both = parts.reshape(-1, 2, N_OF_PART).astype(np.uint16)
-        first, anchor = (item.astype(np.uint64) for item in whole)
-        return cls(first, minhash.astype(np.uint16), both, anchor, contexts)
+        named = np.broadcast_to(named, (len(rows), N_OF_NAMED))
+        return cls(first[:, 0], minhash.astype(np.uint16), both, anchor[:, 0], contexts, named)
+
+
+#: How texts of sketches begin that hold what answers name.
+_WITH_NAMES: Final = "names:"
 
 
 def normalise(text: str) -> str:
@@ -135,8 +154,8 @@ class Sketcher:
     def __init__(self) -> None:
         self._texts: list[tuple[bytes, bytes, bytes]] = []
         self._held = 0
-        self._anchors = array("Q")
-        # What becomes of each batch: the fields of `Sketches` but for the anchors.
+        self._anchors, self._named = array("Q"), array("Q")
+        # What becomes of each batch: the fields of `Sketches` but for the anchors and names.
         self._batches: list[tuple[NDArray[Any], ...]] = []
 
     def add(self, example: Example) -> None:
@@ -147,6 +166,7 @@ class Sketcher:
         contexts = "\n".join(chunks).encode("utf-8", "surrogatepass")
         self._texts.append((question, response, contexts))
         self._anchors.append(_anchor(question, response, contexts))
+        self._named.extend(_bits(named_in(f"{example.question}\n{example.response}")))
         self._held += len(question) + len(response) + len(contexts) + 16
         if self._held >= _BATCH_BYTES:
             self._flush()
@@ -155,7 +175,8 @@ class Sketcher:
         """Return the sketches of everything added, in order; nothing can be added after."""
         self._flush()
         exact, minhash, parts, contexts = map(np.concatenate, zip(*self._batches, strict=True))
-        return Sketches(exact, minhash, parts, np.array(self._anchors, np.uint64), contexts)
+        anchors, named = (np.array(item, np.uint64) for item in (self._anchors, self._named))
+        return Sketches(exact, minhash, parts, anchors, contexts, named.reshape(-1, N_OF_NAMED))
 
     def _flush(self) -> None:
         if self._batches and not self._texts:
@@ -184,6 +205,35 @@ def _encoded(text: str) -> bytes:
 
 def _hash(text: bytes) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+
+
+def named_in(text: str) -> Counter[str]:
+    """Return what a text names and counts, which tells it from another one of the same template.
+
+    These are capitalised words that begin no sentence, numbers, and words with a numeral in them.
+
+    >>> sorted(named_in("Order ab-7c of 1,234.50 euros went to Ada."))
+    ['1234.5', '7', '7c', 'ada']
+    >>> sorted(named_in("\u8ba2\u5355\u4e09\u5341\u4e8c\u5df2\u53d1\u8d27"))
+    ['\u4e09\u5341\u4e8c']
+    """
+    named = Counter(piece.text for piece in (*names(text), *numbers(text)))
+    for word in _WORD.findall(text):
+        if not word.isdecimal() and any(map(str.isnumeric, word)):
+            runs = groupby(word, str.isnumeric)
+            parts = ["".join(run) for is_numeral, run in runs if is_numeral]
+            named.update([word.casefold()] if word.isascii() else parts)
+    return named
+
+
+def _bits(named: Counter[str]) -> list[int]:
+    """Return four numbers, in each of which one bit of 64 stands for a name and how often."""
+    bits = [0] * N_OF_NAMED
+    for name in (f"{n} {name}" for name, most in named.items() for n in range(most)):
+        places = _hash(name.encode("utf-8", "surrogatepass"))
+        for i in range(N_OF_NAMED):
+            bits[i] |= 1 << (places >> 6 * i & 63)
+    return bits
 
 
 def _anchor(question: bytes, response: bytes, contexts: bytes) -> int:
@@ -470,7 +520,7 @@ _DOZEN: Final = 12
 #: Share of the values with answers of both classes from which they are no copies of one answer
 #: each, unless such a share of the values is shared by equally many rows.
 _MIXED: Final = 0.1
-_TELLING_EVEN: Final = 0.8
+_EVEN_SHARE: Final = 0.8
 
 
 def score_copies(columns: Sequence[_Floats], labels: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -575,7 +625,7 @@ def _telling(
     if np.count_nonzero(mixed) > _MIXED * np.count_nonzero(telling):
         # Answers that several people have labelled stand there equally often.
         sizes = np.bincount(counts[telling])
-        telling &= bool(sizes.max() >= _TELLING_EVEN * sizes.sum())
+        telling &= bool(sizes.max() >= _EVEN_SHARE * sizes.sum())
     result: _Bools = telling & ~(mixed & (counts > _DOZEN))
     return result
 
@@ -654,21 +704,50 @@ _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CopyGroups:
-    """Which of n examples are copies of one another.
+    """Which of n examples are copies of one another, and which only may be.
 
     Attributes
     ----------
     groups : ndarray of int64, shape (n,)
-        0, 1, ... for the groups; -1 for an example without a copy.
+        0, 1, ... for the groups of what may be copies; -1 for an example that can be none.
+    same : ndarray of int64, shape (n,)
+        The same of examples that hold the same texts, which are copies.
     n_by_scores : int
-        Copies that are known by their scores alone, as they have no texts.
+        Examples that may be copies by their scores alone, as they have no texts.
     sketches : Sketches or None
         What told texts apart; None where there are none.
     """
 
     groups: NDArray[np.int64]
+    same: NDArray[np.int64]
     n_by_scores: int = 0
     sketches: Sketches | None = None
+
+    @property
+    def n_contents(self) -> NDArray[np.int64]:
+        """How many different answers each of the groups holds."""
+        contents = np.unique(np.stack([self.groups, _alone(self.same)]), axis=1)[0]
+        return np.bincount(contents[contents >= 0], minlength=1)
+
+    @property
+    def n_near(self) -> int:
+        """How many examples may be copies of one that does not hold the same texts."""
+        return int(np.count_nonzero((self.groups >= 0) & (self.n_contents[self.groups] > 1)))
+
+    @property
+    def together(self) -> NDArray[np.int64]:
+        """Groups that no split divides, shape (n,).
+
+        More than a dozen different answers that are nearly the same are hardly copies of one, but
+        fill a template, or share a number that stands for none: of these only the same texts stay
+        together, unless nearly all groups are as large.
+        """
+        sizes = self.n_contents
+        several = sizes[sizes > 1]
+        even = len(several) > _DOZEN and np.bincount(several).max() >= _EVEN_SHARE * len(several)
+        divided = (self.groups >= 0) & ((sizes > _DOZEN) & ~even)[self.groups]
+        same = np.where(self.same >= 0, self.same + len(sizes), -1)
+        return np.where(divided, same, self.groups)
 
     def counted(self) -> dict[str, int]:
         """Return how many examples have copies, their groups and the size of the largest."""
@@ -688,51 +767,78 @@ class CopyFinder:
         self._columns = {name: array("d") for name in columns}
         self._labels, self._without = array("b"), array("q")
         self._sketcher: Sketcher | None = None
-        self._n = 0
+        self._has_answer = bytearray()
 
     def add(self, example: Example) -> None:
         """Remember one example."""
         textual = bool(example.question or example.response)
         if textual and self._sketcher is None:
             self._sketcher = Sketcher()
-            for _ in range(self._n):
+            for _ in self._has_answer:
                 self._sketcher.add(Example())
         if self._sketcher is not None:
             self._sketcher.add(example)
         if not textual and self._columns:
-            self._without.append(self._n)
+            self._without.append(len(self._has_answer))
             self._labels.append(-1 if example.label is None else example.label)
             for name, values in self._columns.items():
                 values.append(_number(example.columns.get(name)))
-        self._n += 1
+        self._has_answer.append(example.known_by == "texts")
 
-    def finish(self) -> CopyGroups:
-        """Return the copies among all examples, in order; none can be added after."""
+    def finish(self, digests: NDArray[np.uint64] | None = None) -> CopyGroups:
+        """Return the copies among all examples, in order; none can be added after.
+
+        ``digests`` are those of the examples, by which the same texts are known.
+        """
+        n = len(self._has_answer)
         sketches = None if self._sketcher is None else self._sketcher.finish()
-        groups = np.full(self._n, -1, np.int64) if sketches is None else find_copies(sketches)
+        groups, same = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
+        if sketches is not None:
+            groups = find_copies(sketches)
+            if digests is not None:
+                # Short answers to nothing may be alike by chance.
+                able = np.frombuffer(self._has_answer, np.bool_) & (sketches.anchors != 0)
+                same = _repeated(digests, able)
+                groups = _repeated(merge_groups(_alone(groups), same), able | (groups >= 0))
         scores = [np.array(values, np.float64) for values in self._columns.values()]
         by_score = score_copies(scores, np.array(self._labels, np.int8))
         rows = np.array(self._without, np.int64)[by_score >= 0]
         groups[rows] = groups.max(initial=-1) + 1 + by_score[by_score >= 0]
-        return CopyGroups(groups, len(rows), sketches)
+        return CopyGroups(groups, same, len(rows), sketches)
+
+
+def _alone(groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return groups in which an example without one is one of its own."""
+    return np.where(groups >= 0, groups, groups.max(initial=-1) + 1 + np.arange(len(groups)))
+
+
+def _repeated(names: NDArray[Any], able: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the groups of rows with the same name, numbered; -1 for others and those not able."""
+    groups = np.full(len(names), -1, np.int64)
+    rows = np.flatnonzero(able)
+    _, member, sizes = np.unique(names[rows], return_inverse=True, return_counts=True)
+    several = sizes > 1
+    groups[rows] = np.where(several, np.cumsum(several) - 1, -1)[member]
+    return groups
 
 
 def copies_by_scores(
     columns: Sequence[NDArray[np.float64]], labels: NDArray[np.int8]
 ) -> CopyGroups:
-    """Return which of n examples without texts are copies, as a `CopyFinder` would."""
+    """Return which of n examples without texts may be copies, as a `CopyFinder` would."""
     groups = score_copies(columns, labels)
-    return CopyGroups(groups, int(np.count_nonzero(groups >= 0)))
+    return CopyGroups(groups, np.full_like(groups, -1), int(np.count_nonzero(groups >= 0)))
 
 
 def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
-    """Find the groups of examples that are copies of one another, word for word or nearly.
+    """Find the groups of examples that may be copies of one another, word for word or nearly.
 
-    Copies have the same contexts, questions and responses, or nearly so: of the word pairs of all
+    These have the same contexts, questions and responses, or nearly so: of the word pairs of all
     contexts together seven tenths are shared (estimated), of those of question and response
     together four fifths (as in `cross_split_duplicates`), of those of either of these three fifths.
-    A copy of a copy is a copy. Where
-    there is no context and no question, responses of at least eight words must be the same.
+    Where each of two names or counts something that the other does not, they are different answers
+    of one template. A copy of a copy is a copy. Where there is no context and no question,
+    responses of at least eight words must be the same.
 
     Parameters
     ----------
@@ -761,7 +867,8 @@ def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> N
     if not len(able):
         return found
     # A response alone may be of a template: anchored in itself, it has no other that is near it.
-    keys = sketches.exact[able] * _ODD + sketches.anchors[able]
+    named = np.bitwise_xor.reduce(sketches.named[able] * _MULTIPLIERS[:N_OF_NAMED], axis=1)
+    keys = (sketches.exact[able] * _ODD + sketches.anchors[able]) * _ODD + named
     _, first, member = np.unique(keys, return_index=True, return_inverse=True)
     holder = able[first]
     everywhere = np.full(len(holder), 3 if sides is None else 0, dtype=np.uint8)
@@ -774,12 +881,12 @@ def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> N
         shared = np.count_nonzero(left == right, axis=2)
         alike = (shared >= _OF_PART * left.shape[2]).all(axis=1)
         alike &= _near_contexts(sketches, *(holder[side] for side in pair))
+        one, other = (sketches.named[holder[side]] for side in pair)
+        alike &= ~((one & ~other).any(axis=1) & (other & ~one).any(axis=1))
         edges.append(np.stack(pair)[:, alike])
     text = _components(np.concatenate(edges, axis=1), len(holder))
-    _, component, size = np.unique(text[member], return_inverse=True, return_counts=True)
-    several = size > 1
-    found[able] = np.where(several, np.cumsum(several) - 1, -1)[component]
-    return found
+    found[able] = text[member]
+    return _repeated(found, found >= 0)
 
 
 def copies_of(known: Sketches, fresh: Sketches) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -792,9 +899,12 @@ def copies_of(known: Sketches, fresh: Sketches) -> tuple[NDArray[np.bool_], NDAr
     fresh : Sketches of n examples
         Those that are asked about.
     """
+    if not known.named.any():
+        # An earlier version did not keep them.
+        fresh = replace(fresh, named=np.zeros_like(fresh.named))
     both = (known, fresh.shortened())
-    names = [item.name for item in fields(Sketches)]
-    joined = Sketches(*(np.concatenate([getattr(it, name) for it in both]) for name in names))
+    columns = [item.name for item in fields(Sketches)]
+    joined = Sketches(*(np.concatenate([getattr(it, name) for it in both]) for name in columns))
     # A copy of a copy is none here: whether an answer is one depends on no other.
     sides = np.repeat(np.array([1, 2], np.uint8), [len(known), len(fresh)])
     earlier, later = np.split(find_copies(joined, sides), [len(known)])
@@ -895,7 +1005,7 @@ def n_indistinguishable(copies: CopyGroups, scores: NDArray[np.float64]) -> int:
     """
     sketches = copies.sketches
     if sketches is None:
-        return n_repeated(scores[~np.isnan(scores) & (copies.groups < 0)])
+        return n_repeated(scores[~np.isnan(scores) & (copies.together < 0)])
     return n_repeated(sketches.exact[(sketches.exact != 0) & (sketches.anchors == 0)])
 
 

@@ -59,6 +59,9 @@ class Sample(Record):
     shares : tuple of float, or None
         Which shares of the groups the split gave to fit, calibration and test; none where it went
         by a column, and None where nothing was split.
+    otherwise : Sample or None
+        The same where other answers count: what may be copies of one another, each by itself. Of
+        both thresholds the lower is taken.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class Sample(Record):
     lot: NDArray[np.uint64] | None = None
     independent: bool = False
     shares: tuple[float, ...] | None = None
+    otherwise: Sample | None = None
 
     def __post_init__(self) -> None:
         n = len(self.values)
@@ -217,13 +221,18 @@ class Sample(Record):
 
     def calibrated(self, promise: Promise) -> conformal.Calibration:
         """Return the threshold of the hallucinated calibration answers, by groups if promised."""
-        scores = self.scores(CALIBRATION, 1)
+        made: conformal.Calibration
+        scores, clusters = self.scores(CALIBRATION, 1), self.clusters
         with self.labels_to_add():
-            if not promise.clustered:
-                return conformal.calibrate_threshold(scores, promise)
-            assert self.clusters is not None
-            clusters = self.clusters[self.rows(CALIBRATION, 1)]
-            return conformal.calibrate_clusters(scores, clusters, promise)
+            if promise.clustered and clusters is not None:
+                clusters = clusters[self.rows(CALIBRATION, 1)]
+                made = conformal.calibrate_clusters(scores, clusters, promise)
+            else:
+                made = conformal.calibrate_threshold(scores, promise)
+        if self.otherwise is None:
+            return made
+        other = self.otherwise.calibrated(promise)
+        return min(made, other, key=lambda item: -np.inf if item.flag_all else item.threshold)
 
     @contextmanager
     def labels_to_add(self) -> Iterator[None]:
@@ -261,7 +270,8 @@ class Sample(Record):
 
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""
-        return replace(self, values=values, tolerance=tolerance)
+        other = self.otherwise and self.otherwise.with_scores(values, tolerance)
+        return replace(self, values=values, tolerance=tolerance, otherwise=other)
 
 
 def one_of_each(

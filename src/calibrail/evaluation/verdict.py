@@ -22,7 +22,13 @@ from calibrail.options import Requirement
 #: leave open is the very one that the threshold aims at; a test part that caught fewer than chance
 #: explains; the bounds of several risks; an earlier look at the same data.
 Reason = Literal[
-    "bounds", "aims_at_the_requirement", "caught_too_few", "risks", "looked_before", "rows_alike"
+    "bounds",
+    "aims_at_the_requirement",
+    "caught_too_few",
+    "risks",
+    "looked_before",
+    "rows_alike",
+    "near_copies",
 ]
 
 

@@ -6,7 +6,7 @@ Marks play no part in thresholds and verdicts: the answers are read again for th
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from os import PathLike
@@ -32,8 +32,8 @@ from calibrail.data.sentences import sentence_labels, sentences_of
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
-from calibrail.errors import DataError, InputError
-from calibrail.evaluation import Others, ReportOrigin, Sample, evaluate
+from calibrail.errors import DataError, InputError, TooFewExamplesError
+from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
 from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
@@ -45,7 +45,7 @@ from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, scoring
 from calibrail.pipelines.examples import page_examples
-from calibrail.pipelines.independence import independent, settled_report
+from calibrail.pipelines.independence import independent, joint_report, readings, settled_report
 from calibrail.pipelines.loading import Context, calibration_source, open_source
 from calibrail.pipelines.run import Run, calibration_rows, score_config
 from calibrail.pipelines.splitting import BySentence, by_sentence
@@ -374,22 +374,14 @@ def calibrate(
     )
     scoring.require_usable(scored, test=not (alone and promise.proves_itself))
     names, cuts = groups_of(scored, promise)
-    samples, promise = independent(scored, promise, requirement, names)
     look, standing = data_reuse.begin_report(history, scored, scored.keys[:1], promise, requirement)
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
-    sample, detector = samples[0], scored.detectors[0]
-    rule, control = _thresholds(sample, promise, requirement, names, cuts)
-    report = evaluate(
-        rule,
-        sample,
-        promise,
-        requirement,
-        _origin(scored, context),
-        others=_others(scored, samples, target, reading),
-        names=names,
-        risks=control,
-        sentences=scored.sentences,
+    origin = _origin(scored, context)
+    production = _production(scored, target, reading)
+    rule, promise, sample, report = _evaluated(
+        scored, promise, requirement, origin, production, names, cuts
     )
+    detector = scored.detectors[0]
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
     if scored.sentences is None:
@@ -471,27 +463,79 @@ def _thresholds(
     return replace(rule, chosen=control.threshold), control
 
 
-def _others(
+def _evaluated(
     scored: scoring.Scored,
-    samples: Sequence[Sample],
-    target: Source | None,
-    reading: ReadOptions | None,
-) -> Others:
-    """Return what stands beside the first detector: baselines, further detectors, production."""
-    sample, columns, production = samples[0], scored.table.columns, None
-    if target is not None:
-        if not scored.baselines:
-            raise InputError(
-                "target is compared by the baselines, and none stand beside the detectors; give "
-                "answers with their texts, and leave out "
-                f"{cli_or_python('--no-baselines', 'baselines=False')}"
-            )
-        options = replace(
-            optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None
+    promise: Promise,
+    requirement: Requirement,
+    origin: ReportOrigin,
+    production: Mapping[str, Floats] | None,
+    names: Sequence[str] | None,
+    cuts: tuple[float, ...] | None,
+) -> tuple[Rule, Promise, Sample, Report]:
+    """Return the thresholds, what they promise, on which answers, and the report.
+
+    What is promised holds whether near copies are copies or not: of both thresholds the lower is
+    taken, and of both verdicts the worse.
+    """
+    counted, columns = [], scored.table.columns
+    ways = readings(scored, requirement)
+    for way in ways:
+        samples, kept = independent(way, promise, requirement, names)
+        try:
+            made = _thresholds(samples[0], kept, requirement, names, cuts)
+        except TooFewExamplesError:
+            # Of near copies that count once too few may be left.
+            if way is ways[-1]:
+                raise
+        else:
+            counted.append((samples, kept, *made))
+    _, promise, rule, control = min(counted, key=lambda item: _boldness(item[2]))
+    reports = []
+    for samples, *_ in counted:
+        others = Others(
+            {name: samples[0].with_scores(columns[name]) for name in scored.baselines},
+            dict(zip(scored.keys[1:], samples[1:], strict=True)),
+            production,
         )
-        production = dict(scoring.score_only(target, scored.baselines, reading=options)[0].columns)
-    return Others(
-        baselines={name: sample.with_scores(columns[name]) for name in scored.baselines},
-        detectors=dict(zip(scored.keys[1:], samples[1:], strict=True)),
-        target=production,
+        reports.append(
+            evaluate(
+                rule,
+                samples[0],
+                promise,
+                requirement,
+                origin,
+                others=others,
+                names=names,
+                risks=control,
+                sentences=scored.sentences,
+            )
+        )
+    if len(ways) == 1:
+        return rule, promise, counted[0][0][0], reports[0]
+    place, report = joint_report(reports)
+    return rule, promise, counted[place][0][0], report
+
+
+def _boldness(rule: Rule) -> float:
+    """Return the threshold, where one decides about all answers."""
+    if rule.groups is not None or rule.chosen is not None:
+        return 0.0
+    return -np.inf if rule.flag_all else rule.calibration.threshold
+
+
+def _production(
+    scored: scoring.Scored, target: Source | None, reading: ReadOptions | None
+) -> Mapping[str, Floats] | None:
+    """Return the baselines of production answers, where there are any."""
+    if target is None:
+        return None
+    if not scored.baselines:
+        raise InputError(
+            "target is compared by the baselines, and none stand beside the detectors; give "
+            "answers with their texts, and leave out "
+            f"{cli_or_python('--no-baselines', 'baselines=False')}"
+        )
+    options = replace(
+        optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None
     )
+    return dict(scoring.score_only(target, scored.baselines, reading=options)[0].columns)

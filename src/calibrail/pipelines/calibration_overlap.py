@@ -104,9 +104,14 @@ class Fresh:
     ----------
     guardrail : Guardrail or None
         Without one, every answer is fresh.
+    with_near : bool
+        Whether answers that may be near copies of those that set it are yielded, too.
     """
 
-    def __init__(self, guardrail: Guardrail | None) -> None:
+    def __init__(self, guardrail: Guardrail | None, *, with_near: bool = False) -> None:
+        self._with_near = with_near
+        #: Of each answer that was yielded whether it may be such a near copy.
+        self.near = bytearray()
         self._data = None if guardrail is None else guardrail.config.data
         self._known = set(self._data.calibration_examples if self._data else ())
         self._then = self._data.known_by if self._data else None
@@ -131,8 +136,13 @@ class Fresh:
     def admitted(self, examples: Iterable[Example]) -> Iterator[Example]:
         """Yield the answers without which the threshold was found, some at a time."""
         for batch in batches(examples, _AT_ONCE):
-            near = self._near(batch)
-            yield from (it for it, copy in zip(batch, near, strict=True) if self._new(it, copy))
+            for example, near in zip(batch, self._near(batch), strict=True):
+                known = self._is_known(example)
+                self.n_near_copies += near and not known
+                self.n_seen_before += known or near
+                if not known and (self._with_near or not near):
+                    self.near.append(near)
+                    yield example
 
     def admits(self, example: Example) -> bool:
         """Return whether the threshold was found without this answer."""
@@ -147,9 +157,9 @@ class Fresh:
         self._met |= met
         return [bool(item) for item in near]
 
-    def _new(self, example: Example, near: bool) -> bool:
+    def _is_known(self, example: Example) -> bool:
         if not self._known:
-            return True
+            return False
         digests = {self._now.add(example)}
         kind, score = example.known_by, self._value(example)
         if self._older:
@@ -164,9 +174,7 @@ class Fresh:
             # Rows of a new batch may be numbered from 0 again; their scores are others.
             self._n_ids_again += 1
             known = rounded(np.array([score]), _EXACT).item() in self._exact_then
-        self.n_near_copies += near and not known
-        self.n_seen_before += known or near
-        return not (known or near)
+        return known
 
     def _value(self, example: Example) -> float | None:
         value = None if self._score is None else self._score.value(example)

@@ -1,11 +1,12 @@
 """Certification of a frozen guardrail on fresh labelled answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from math import nan
 from os import PathLike
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,10 +73,13 @@ class DecisionCounts:
         columns: Iterable[str] = (),
         share: float | None = None,
     ) -> None:
-        self._by, self._once, self._share = by, once, share
+        self.by, self._once, self._share = by, once, share
+        #: Whether sentences are removed.
+        self.trims = share is not None
         self._finder = CopyFinder(columns)
         self._rows: list[tuple[str, float, int, int, str | None, str | None]] = []
         self._left: list[tuple[bool, float, bool, bool, bool]] = []
+        self._near = np.zeros(0, np.bool_)
         #: All of these answers, whichever count.
         self.looked_at = data_reuse.TestSetFingerprint()
         self.n_undefined = self.n_errors = self.n_undefined_sentences = 0
@@ -92,7 +96,7 @@ class DecisionCounts:
         stopped = (outcome != "pass") + (outcome == "flag")
         self.looked_at.add(example, decision.score, stopped)
         self._finder.add(example)
-        name = None if self._by is None else group_name(example.columns.get(self._by))
+        name = None if self.by is None else group_name(example.columns.get(self.by))
         self._rows.append((example.told_by, score, label, stopped, example.group, name))
         if self._share is not None:
             self._add_sentences(example, decision, self._share)
@@ -124,23 +128,28 @@ class DecisionCounts:
         reviewed = withheld and not decision.failed
         self._left.append((1 not in shown, kept, emptied, decision.failed, reviewed))
 
-    def finish(self) -> None:
-        """Find the copies, once all answers are added, and what is left of every answer."""
+    def finish(self, near: Sequence[int]) -> None:
+        """Find the copies, once all answers are added, and what is left of every answer.
+
+        ``near`` says of each whether it may be a near copy of one that set the threshold.
+        """
         told_by, scores, labels, outcomes, groups, names = zip(*self._rows, strict=True)
-        self.copies, self._labels = self._finder.finish(), np.array(labels, np.int8)
+        self.copies = self._finder.finish(self.looked_at.known_by.digests)
+        self._labels, self._near = np.array(labels, np.int8), np.array(near, np.bool_)
         self._lots = independence.tie_break_keys(
             self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [np.array(scores)]
         )
         self._outcomes = np.array(outcomes, np.int8)
         self._stopped = self._outcomes > 0
-        self._groups = merge_groups(group_numbers(groups, self.n_answers), self.copies.groups)
-        known = self.looked_at.known_by.counts(self.copies.groups)
+        self._named = group_numbers(groups, self.n_answers)
+        self._groups = merge_groups(self._named, self.copies.groups)
+        known = self.looked_at.known_by.counts(self.copies.together)
         grouped = any(group is not None for group in groups)
         #: Rows of scores that are the same as another one, where groups do not say which are.
         self.n_alike = 0 if grouped or calibration_overlap.told_apart(known) else known["alike"]
         #: Answers that share their group with an earlier one of their class.
-        self.n_sharing = self.n_answers - len(self._drawn(self._labels))
-        if self._by is not None:
+        self.n_sharing = self.n_looked_at - len(self._drawn(self._labels))
+        if self.by is not None:
             self._names, self._numbers = np.unique(np.array(names, object), return_inverse=True)
         if self._share is not None:
             freed, kept, emptied, self._failed, reviewed = map(
@@ -148,6 +157,23 @@ class DecisionCounts:
             )
             self.outcomes = Outcomes(freed, kept, emptied, ~self._stopped, reviewed)
             self._stopped = np.where(self._labels == 1, freed, self._stopped)
+
+    @property
+    def n_looked_at(self) -> int:
+        """How many answers take part."""
+        return int(np.sum(~self._near))
+
+    @property
+    def n_near(self) -> int:
+        """How many may be near copies, of one another or of those that set the threshold."""
+        return self.copies.n_near + int(self._near.sum()) if self._once else 0
+
+    def each(self) -> Self:
+        """Return the same counts of answers, in which near copies are answers of their own."""
+        other = copy(self)
+        other._groups = merge_groups(self._named, self.copies.same)
+        other._near = np.zeros_like(self._near)
+        return other
 
     def counts(self, *, per_class: bool = True) -> ClassCounts:
         """Return what counts of all answers: one of each group and class, or of each group."""
@@ -183,9 +209,9 @@ class DecisionCounts:
 
     def what_counts(self) -> list[Any]:
         """Return all that verdicts rest on but the counts of all answers."""
-        counts = {} if self._by is None else self.by_group()
+        counts = {} if self.by is None else self.by_group()
         groups = {name: asdict(item) for name, item in counts.items()}
-        return [self._by, groups, [] if self._share is None else self.kept().tolist()]
+        return [self.by, groups, [] if self._share is None else self.kept().tolist()]
 
     def kept(self) -> NDArray[np.float64]:
         """Return what is kept of each answer that counts and holds a supported sentence."""
@@ -201,7 +227,7 @@ class DecisionCounts:
 
     def _counting(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
         """Return the rows that count: of each group, and of each value of the arrays, one."""
-        return self._drawn(*apart) if self._once else np.arange(self.n_answers)
+        return self._drawn(*apart) if self._once else np.flatnonzero(~self._near)
 
     def _shuffled(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
         """Return the rows that count in an order that has nothing to do with what is left."""
@@ -210,6 +236,7 @@ class DecisionCounts:
     def _drawn(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
         keys: Sequence[NDArray[Any]] = (self._lots, *apart, self._groups)
         order = np.lexsort(keys)
+        order = order[~self._near[order]]
         new = np.zeros(len(order), np.bool_)
         new[:1] = True
         for key in keys[1:]:
@@ -321,7 +348,7 @@ def certify(
     columns = loading.source_columns([guardrail.score])
     share = reading.span_share if trimming else None
     tally = DecisionCounts(by, once=not independent, columns=columns, share=share)
-    seen = calibration_overlap.Fresh(guardrail)
+    seen = calibration_overlap.Fresh(guardrail, with_near=True)
     # All is read before the first answer is scored: what refuses the source costs nothing.
     admitted = tried_out(guardrail, seen.admitted(examples.held()))
     for batch in loading.batches(admitted):
@@ -334,24 +361,28 @@ def certify(
     counts = _counted(tally, seen, per_class=not frozen_risks)
     look, standing = _begun(history, guardrail.config, tally, counts, limits)
     asked, limits = limits, standing.strict(limits)
-    verdicts: Mapping[str, GroupVerdict] | None = None
-    certificate: conformal.Certificate
-    if trimming:
-        certificate = certify_trimming(counts, tally.kept(), limits)
-        if by is not None:
-            verdicts = certify_group_trimming(tally.kept_by_group(), limits)
-    else:
-        certificate = conformal.certify_counts(counts, limits)
-        if by is not None:
-            verdicts = conformal.certify_groups(tally.by_group(), limits)
-    measured, level = None, limits.confidence
-    if frozen_risks:
-        measured = risk_bounds(frozen_risks, counts, level)
-        verdict = risk_verdict(measured)
-        reason = risks_reason(verdict, measured)
-        certificate = replace(
-            certificate, verdict=verdict, reason=reason, reason_code="risks", flips=None
-        )
+    level = limits.confidence
+    certificate, verdicts, measured = _decided(tally, counts, limits, frozen_risks)
+    near_copies = None
+    if tally.n_near:
+        each = tally.each()
+        others = each.counts(per_class=not frozen_risks)
+        beside, by_group, of_each = _decided(each, others, limits, frozen_risks)
+        certificate, near_copies, is_each = _worse(certificate, beside, tally.n_near)
+        if verdicts is not None and by_group is not None:
+            verdicts = {
+                name: replace(
+                    verdicts.get(name, item),
+                    certificate=_worse(
+                        verdicts[name].certificate if name in verdicts else None,
+                        item.certificate,
+                        tally.n_near,
+                    )[0],
+                )
+                for name, item in by_group.items()
+            }
+        if is_each:
+            tally, counts, measured = each, others, of_each
     n_assumed = tally.n_sharing if independent else 0
     reason = " ".join(filter(None, (certificate.reason, assumed(n_assumed))))
     certificate = replace(certificate, reason=reason)
@@ -359,7 +390,7 @@ def certify(
     if guardrail.rule.upper is not None:
         blocked = conformal.exact_bound(tally.n_flagged(), counts.n_faithful, level)
     sha256 = examples.digest()
-    n_set_aside = tally.n_answers - counts.n_hallucinated - counts.n_faithful
+    n_set_aside = tally.n_looked_at - counts.n_hallucinated - counts.n_faithful
     if n_set_aside > 0:
         # A flip may also change which answer of a group counts, for both classes.
         certificate = replace(certificate, flips=None)
@@ -391,6 +422,7 @@ def certify(
         freshness=freshness,
         looks=tuple(data_reuse.to_report_rows(standing.earlier)),
         copies=tally.copies.counted(),
+        near_copies=near_copies,
     )
     if trimming:
         result = replace(result, **tally.delivered(level))
@@ -398,11 +430,7 @@ def certify(
         about = standing.to_dict(asked.confidence)
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
             next_limits = replace(limits, confidence=1.0 - about["next_level"])
-            following = (
-                certify_trimming(counts, tally.kept(), next_limits)
-                if trimming
-                else conformal.certify_counts(counts, next_limits)
-            )
+            following = _decided(tally, counts, next_limits, ())[0]
             about["needed"] = dict(following.needed)
         result = replace(result, look=about)
     warnings = certify_warnings(
@@ -427,10 +455,11 @@ def _begun(
     rule = Rule.from_dict(vars(config))
     thresholds = [rule.calibration.threshold, rule.chosen, rule.upper and rule.upper.threshold]
     decides = [config.score.model_dump(), thresholds, rule.groups]
+    each = tally.each().what_counts() if tally.n_near else []
     look = replace(
         tally.looked_at.look(assumed=limits.assume_independent),
         detector=data_reuse.digest_of(plain(decides)),
-        question=data_reuse.digest_of(plain([asdict(counts), *tally.what_counts()])),
+        question=data_reuse.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
         limits=data_reuse.limits_of(limits, config.promise.unit),
     )
     standing = history.record(
@@ -443,6 +472,39 @@ def _begun(
     return look, standing
 
 
+def _decided(
+    tally: DecisionCounts, counts: ClassCounts, limits: Requirement, risks: Sequence[Risk]
+) -> tuple[conformal.Certificate, Mapping[str, GroupVerdict] | None, list[dict[str, Any]] | None]:
+    """Return the certificate of what counts, those of groups, and the risks as measured."""
+    certificate: conformal.Certificate
+    verdicts: Mapping[str, GroupVerdict] | None = None
+    if tally.trims:
+        certificate = certify_trimming(counts, tally.kept(), limits)
+        if tally.by is not None:
+            verdicts = certify_group_trimming(tally.kept_by_group(), limits)
+    else:
+        certificate = conformal.certify_counts(counts, limits)
+        if tally.by is not None:
+            verdicts = conformal.certify_groups(tally.by_group(), limits)
+    if not risks:
+        return certificate, verdicts, None
+    measured = risk_bounds(risks, counts, limits.confidence)
+    verdict = risk_verdict(measured)
+    about: dict[str, Any] = {"reason": risks_reason(verdict, measured), "reason_code": "risks"}
+    return replace(certificate, verdict=verdict, flips=None, **about), verdicts, measured
+
+
+def _worse(
+    once: conformal.Certificate | None, each: conformal.Certificate, n_near: int
+) -> tuple[conformal.Certificate, dict[str, Any], bool]:
+    """Return the worse of two certificates as both leave it, both figures, and which it is."""
+    pair = None if once is None else once.to_dict(), each.to_dict()
+    worse, left = independence.worse_of(*pair, n_near)
+    certificate = each if once is None or worse is pair[1] else once
+    figures = left.pop("near_copies")
+    return replace(certificate, **left), figures, certificate is each
+
+
 def _counted(
     tally: DecisionCounts, seen: calibration_overlap.Fresh, *, per_class: bool
 ) -> ClassCounts:
@@ -452,7 +514,7 @@ def _counted(
     """
     counts = ClassCounts(0, 0, 0, 0)
     if tally.n_answers:
-        tally.finish()
+        tally.finish(seen.near)
         counts = tally.counts(per_class=per_class)
     for label, name in ((1, "hallucinated"), (0, "faithful")):
         if getattr(counts, f"n_{name}") == 0:

@@ -80,6 +80,9 @@ class Certification(Shown):
     copies : mapping
         Answers that were taken for copies, word for word or nearly, as ``n``, their groups, the
         ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
+    near_copies : mapping or None
+        Where answers may be near copies: how many, as ``n``, and the figures where those count
+        ``once``, and where ``each`` of them does. The verdict is the worse of both.
     looks : tuple of mapping
         Earlier looks at this guardrail, its own report's among them where that is at answers of
         this data, with the share of the answers that each was the first to look at.
@@ -130,6 +133,7 @@ class Certification(Shown):
     n_undefined_sentences: int = 0
     n_near_copies: int = 0
     known_as_spelt: bool = False
+    near_copies: Mapping[str, Any] | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -157,6 +161,7 @@ class Certification(Shown):
             **({} if self.look is None else self._plain("look")),
             "by_group": by_group,
             **({"known_as_spelt": True} if self.known_as_spelt else {}),
+            **({} if self.near_copies is None else self._plain("near_copies")),
             **({} if self.sequential is None else self._plain("sequential")),
         }
 

@@ -16,7 +16,13 @@ from calibrail.formatting import Shown
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse
-from calibrail.pipelines.independence import independent, settled, settled_report
+from calibrail.pipelines.independence import (
+    independent,
+    joint_comparison,
+    readings,
+    settled,
+    settled_report,
+)
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import cost_dict, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
@@ -145,22 +151,38 @@ def compare(
     # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
     for index in usable or [0]:
         require_usable(scored, index)
-    samples, promise = independent(scored, promise, requirement, halved=True)
     look, standing = data_reuse.begin_report(history, scored, keys, promise, requirement)
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     notes = data_notes(scored.data, scored.lessons)
     reproduce = context.reproduce()
-    comparison = compare_detectors(
-        dict(zip(keys, samples, strict=True)),
-        promise,
-        requirement,
-        {
-            key: ReportOrigin(spec, scored.data, reproduce, notes)
-            for key, spec in scored.specs.items()
-        },
-        baselines={name: samples[0].with_scores(table.columns[name]) for name in scored.baselines},
-        seed=splitting.seed,
-    )
+    compared = []
+    ways = [
+        independent(way, promise, requirement, halved=True) for way in readings(scored, requirement)
+    ]
+    for (samples, kept), (others, _) in zip(ways, ways[::-1], strict=True):
+        if len(ways) > 1:
+            # Near copies may be copies or not: what is promised holds for either.
+            samples = tuple(
+                replace(sample, otherwise=other)
+                for sample, other in zip(samples, others, strict=True)
+            )
+        made = compare_detectors(
+            dict(zip(keys, samples, strict=True)),
+            kept,
+            requirement,
+            {
+                key: ReportOrigin(spec, scored.data, reproduce, notes)
+                for key, spec in scored.specs.items()
+            },
+            baselines={
+                name: samples[0].with_scores(table.columns[name]) for name in scored.baselines
+            },
+            seed=splitting.seed,
+        )
+        compared.append((samples, kept, made))
+    samples, promise, comparison = compared[0]
+    if len(compared) > 1:
+        comparison = joint_comparison(comparison, compared[1][2])
     winner = comparison.winner
     assumed, reports = requirement.assume_independent, []
     for name, report in comparison.detectors:

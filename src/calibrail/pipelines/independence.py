@@ -8,17 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from struct import pack
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data import duplicates, example, splits
 from calibrail.errors import InputError
-from calibrail.evaluation import Report, Sample
+from calibrail.evaluation import Comparison, Report, Sample
+from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import spell_option
-from calibrail.pipelines.calibration_overlap import revised_report, withdrawn_for
+from calibrail.pipelines.calibration_overlap import ALIKE, revised_report, withdrawn_for
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import assumed_apart
 from calibrail.report.messages import say
@@ -56,6 +57,105 @@ def settled_report(report: Report) -> Report:
         return report
     withdrawn = None if report.verdict == "inconclusive" else "rows_alike"
     return revised_report(report, lambda row: settled(row, n_alike, assumed=False), withdrawn)
+
+
+#: Verdicts, the worse first.
+_WORSE_FIRST: Final = ("rejected", "inconclusive", "certified")
+#: The bounds that a certificate rests on, and which of two is the worse.
+_ENDS: Final = {"coverage_at_least": min, "fpr_at_most": max, "kept_at_least": min}
+
+
+def readings(scored: Scored, requirement: Requirement) -> tuple[Scored, ...]:
+    """Return the scores as they count where near copies are copies, and where they are none.
+
+    Nothing tells a reworded answer from another one of the same template, or two answers of one
+    number from one that is there twice. So whatever is promised must hold for either.
+    """
+    table = scored.table
+    near = scored.data["n_near_copies"] and not requirement.assume_independent
+    each = replace(scored, table=replace(table, copies=table.same, together=table.same))
+    return (scored, each) if near else (scored,)
+
+
+def worse_of(
+    once: Mapping[str, Any] | None, each: Mapping[str, Any] | None, n_near: int
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """Return the worse of two certificates, and what both leave of it.
+
+    Parameters
+    ----------
+    once, each : mapping
+        Where near copies count once, and where each counts; None for one that is not there.
+    n_near : int
+        How many answers may be near copies.
+    """
+    both = {"once": once, "each": each}
+    known = [item for item in both.values() if item is not None]
+    worse = min(known, key=lambda item: _WORSE_FIRST.index(item["verdict"]))
+    figures = {
+        name: item
+        and {"verdict": item["verdict"]}
+        | {key: [item[key]["count"], item[key]["n"]] for key in ("coverage", "fpr")}
+        for name, item in both.items()
+    }
+    left: dict[str, Any] = {"flips": None, "near_copies": {"n": n_near, **figures}}
+    for name, choose in _ENDS.items():
+        if name in known[0]:
+            left[name] = choose(item[name] for item in known)
+    if len({item and item["verdict"] for item in both.values()}) > 1:
+        reason = say("verdict.near_copies", left["near_copies"])
+        left |= {"verdict": "inconclusive", "reason": reason, "reason_code": "near_copies"}
+    return worse, left
+
+
+def joint_report(reports: Sequence[Report]) -> tuple[int, Report]:
+    """Return the worse of the reports where near copies count once and where each of them does.
+
+    Both figures stand in its certificate, and, where near copies are many, in a warning. Without
+    the first report, since too few answers are left, nothing is decided.
+
+    Returns
+    -------
+    (int, Report)
+        Which of the reports it is, and what is left of it.
+    """
+    each, n_near = reports[-1], reports[-1].data["n_near_copies"]
+    once = reports[0].certificate if len(reports) > 1 else None
+    worse, left = worse_of(once, each.certificate, n_near)
+    place = next(i for i, item in enumerate(reports) if item.certificate is worse)
+    rows: dict[Any, list[Mapping[str, Any]]] = {}
+    for report in reports:
+        for row in (report.by_group or {"rows": ()})["rows"]:
+            rows.setdefault((row.get("column"), row["group"]), []).append(row)
+
+    def change(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        pair = rows[row.get("column"), row["group"]]
+        return {**row, **worse_of(pair[0] if len(pair) > 1 else None, pair[-1], n_near)[1]}
+
+    report = revised_report(reports[place], change, left.get("reason_code"))
+    report = replace(report, certificate={**report.certificate, **left})
+    if "reason_code" not in left and n_near > ALIKE * each.data["n_examples"]:
+        warnings = (*report.warnings, ReportWarning("near_copies", values=left["near_copies"]))
+        report = replace(report, warnings=warnings)
+    return place, report
+
+
+def joint_comparison(once: Comparison, each: Comparison) -> Comparison:
+    """Return a comparison where near copies count once, with what is left where each of them does.
+
+    A winner that is not the same in both is none that is certified.
+    """
+    others = dict(each.detectors)
+    reports = [
+        (name, joint_report([report, others[name]])[1] if name in others else report)
+        for name, report in once.detectors
+    ]
+    winner = once.winner
+    if winner.certificate is not None:
+        beside = each.winner.certificate if each.winner.name == winner.name else None
+        left = worse_of(winner.certificate, beside, reports[0][1].data["n_near_copies"])[1]
+        winner = replace(winner, certificate={**winner.certificate, **left})
+    return replace(once, detectors=tuple(reports), winner=winner)
 
 
 def tie_break_keys(

@@ -120,7 +120,7 @@ class Scored:
     @property
     def _all_alone(self) -> bool:
         """Whether no example has a group or a copy."""
-        copies = self.table.copies
+        copies = self.table.together
         return not _grouped(self.table) and (copies is None or not (copies >= 0).any())
 
     def sample(self, index: int = 0) -> Sample:
@@ -401,7 +401,7 @@ def score_source(
             table = score_examples(examples, every, keep=columns, progress=progress)
         else:
             table, sentences = by_sentence.score(examples, every, keep=columns, progress=progress)
-        copies = finder.finish()
+        copies = finder.finish(known_by.digests)
     table = replace(with_copies(table, copies), files=opened.files)
     empty = {key for key, values in table.columns.items() if np.isnan(values).all()} - named
     # Baselines that are undefined for every answer, with the first reason.
@@ -425,13 +425,13 @@ def score_source(
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
     codes[unanswered] = splits.FIT
     # Copies that the data itself puts on a further side take no part there.
-    sides = duplicates.earliest_split(table.copies, codes)
+    sides = duplicates.earliest_split(table.together, codes)
     near = None
     if copies.sketches is not None and splitting is not None:
         near = duplicates.cross_split_duplicates(
             copies.sketches, sides, group_codes(table), ids=cast(Any, table.ids)
         ).to_dict()
-    known, grouped = known_by.counts(copies.groups), _grouped(table)
+    known, grouped = known_by.counts(copies.together), _grouped(table)
     n_answers = None if sentences is None else len(table)
     data = {
         "source": source_name(source),
@@ -456,6 +456,8 @@ def score_source(
         "copies": None
         if table.copies is None
         else {**copies.counted(), "n_across": int(np.count_nonzero(sides != codes))},
+        # How many may be copies of one with other texts, or with the same scores alone.
+        "n_near_copies": copies.n_near,
         "n_untold": 0
         if grouped
         else min(duplicates.n_indistinguishable(copies, table.columns[key]) for key in named),

@@ -16,6 +16,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal import p_values
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.conformal.threshold import add_tolerance
+from calibrail.data.duplicates import CopyFinder, CopyGroups
 from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.reading import Reading
@@ -67,6 +68,8 @@ class BatchSelection(Shown):
         Answers without a score, and answers or rows that could not be judged: never released.
     n_seen_before : int
         Calibration examples found in the batch and left out.
+    n_copies : int
+        Answers that may be copies of an earlier one: these are released together, or not at all.
     source : str
         What the batch is called.
     part : mapping or None
@@ -98,6 +101,7 @@ class BatchSelection(Shown):
     scale: Scale = field(default_factory=Scale)
     places: tuple[Mapping[str, Any], ...] = ()
     seen: Mapping[int, Decision] = field(default_factory=dict)
+    n_copies: int = 0
     files: tuple[Path, ...] = ()
 
     def at(self, cutoff: float) -> tuple[int, int]:
@@ -147,11 +151,11 @@ class BatchSelection(Shown):
             "method": self.method,
             "share": found.share,
             "cutoff": found.cutoff,
-            **{name: getattr(self, name) for name in (*counts, "n_seen_before")},
+            **{name: getattr(self, name) for name in (*counts, "n_seen_before", "n_copies")},
             "confidence": self.bounds.confidence,
             "most_hallucinated_in_batch": self.bounds.most_hallucinated,
             "n_calibration_for_one": conformal.minimum_n_for_selection(
-                found.fdr, len(self.ids) or 1, found.share
+                found.fdr, (len(self.ids) - self.n_copies) or 1, found.share
             ),
             "table": self.table(),
             "methods": self.methods(),
@@ -211,7 +215,9 @@ def select(
     The expected share of hallucinated answers among the released is at most ``fdr``; by the method
     ``bh``, at most ``fdr`` times the batch's share of hallucinated answers. Besides, for every
     cut-off of the p-value at once, the number of hallucinated answers below it is bounded with
-    ``confidence``. Nothing is drawn by chance: the same batch gives the same answers.
+    ``confidence``. Nothing is drawn by chance: the same batch gives the same answers. What may be
+    copies of one answer counts once in the expected share, and is released together or not at all;
+    in the bounds each of them counts.
 
     Parameters
     ----------
@@ -278,13 +284,22 @@ class NewAnswers:
             )
         self.guardrail = guardrail
         self._fresh, self._groups = calibration_overlap.Fresh(guardrail), Counter[str]()
+        self._known_by = calibration_overlap.KnownBy()
+        self._finder = CopyFinder(loading.source_columns([guardrail.score]))
 
     def admits(self, example: Example) -> bool:
         """Return whether an answer may be released at all, and count it."""
         admitted = self._fresh.admits(example)
-        if admitted and example.group is not None:
-            self._groups[example.group] += 1
+        if admitted:
+            self._known_by.add(example)
+            self._finder.add(example)
+            if example.group is not None:
+                self._groups[example.group] += 1
         return admitted
+
+    def copies(self) -> CopyGroups:
+        """Return which of those that were admitted may be copies; no other can be admitted then."""
+        return self._finder.finish(self._known_by.digests)
 
     @property
     def n_seen_before(self) -> int:
@@ -339,6 +354,11 @@ def select_decided(
         p = np.full(len(scores), np.nan)
         p[defined] = p_values(ordered, add_tolerance(scores[defined], guardrail.score.tolerance))
     grouped, data = n_grouped > 0, guardrail.config.data
+    # A row that cannot be used was never admitted.
+    admitted = np.array([item.cause.row is None for item in decided], np.bool_)
+    copies = batch.copies()
+    member, p = _shared(p, admitted, copies.together)
+    every, p = p, p[np.unique(member, return_index=True)[1]]
     found: dict[SelectionMethod, conformal.Selection | Obstacle] = {
         "bh": conformal.conformal_selection(p, release.fdr)
     }
@@ -354,6 +374,20 @@ def select_decided(
     else:
         share = conformal.labelled_share(data.n_hallucinated, data.n_examples)
         found["both-classes"] = conformal.conformal_selection(p, release.fdr, share)
+    bounds = _of_rows(conformal.discoveries(p, n, release.confidence), p, np.bincount(member))
+    if copies.n_near:
+        # Near copies may be answers of their own, too: the higher bound holds for either.
+        single, _ = _shared(every, admitted, copies.same)
+        each = every[np.unique(single, return_index=True)[1]]
+        other = _of_rows(
+            conformal.discoveries(each, n, release.confidence), each, np.bincount(single)
+        )
+        total = max(bounds.most_hallucinated, other.most_hallucinated)
+        bounds = _bounded(bounds, bounds.released, np.maximum(bounds.most, other.most), total)
+    found = {
+        name: item if isinstance(item, str) else _for_rows(item, member, every)
+        for name, item in found.items()
+    }
     automatic: SelectionMethod = "bh" if grouped else "storey"
     chosen = automatic if release.method == "auto" else release.method
     selection = found.pop(chosen)
@@ -362,7 +396,7 @@ def select_decided(
     failed = np.array(outcomes) == "error"
     return BatchSelection(
         selection=selection,
-        bounds=conformal.discoveries(p, n, release.confidence),
+        bounds=bounds,
         method=chosen,
         others=found,
         ids=ids,
@@ -377,4 +411,52 @@ def select_decided(
         scale=guardrail.scale,
         places=places,
         seen=seen,
+        n_copies=len(ids) - len(p),
+    )
+
+
+def _shared(
+    p_values: NDArray[np.float64], admitted: NDArray[np.bool_], copies: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return which answer each row is one of, and of copies the highest p-value for all of them."""
+    groups = np.full(len(p_values), -1, np.int64)
+    groups[admitted] = copies
+    alone = groups.max(initial=-1) + 1 + np.arange(len(groups))
+    member = np.unique(np.where(groups >= 0, groups, alone), return_inverse=True)[1]
+    highest = np.full(member.max(initial=-1) + 1, np.nan)
+    np.fmax.at(highest, member, p_values)
+    return member, np.where(np.isnan(p_values), np.nan, highest[member])
+
+
+def _for_rows(
+    selection: conformal.Selection, member: NDArray[np.intp], p_values: NDArray[np.float64]
+) -> conformal.Selection:
+    """Return a selection of answers as one of the rows that each of them has."""
+    defined = ~np.isnan(p_values)
+    shared = np.where(defined, selection.p_values[member], 1.0)
+    return replace(selection, released=selection.released[member] & defined, p_values=shared)
+
+
+def _of_rows(
+    bounds: conformal.Discoveries, p_values: NDArray[np.float64], sizes: NDArray[np.intp]
+) -> conformal.Discoveries:
+    """Return bounds of answers as bounds of their rows: the most rows that so many can have."""
+    if len(sizes) == sizes.sum():
+        return bounds
+    p_values = np.where(np.isnan(p_values), 1.0, p_values)
+    rows = []
+    for cutoff, n in zip(bounds.cutoffs.tolist(), bounds.most.tolist(), strict=True):
+        largest = np.sort(sizes[p_values <= cutoff])[::-1]
+        rows.append((int(largest.sum()), int(largest[:n].sum())))
+    released, most = np.array(rows, np.int64).reshape(-1, 2).T
+    total = int(np.sort(sizes)[::-1][: bounds.most_hallucinated].sum())
+    return _bounded(bounds, released, most, total)
+
+
+def _bounded(
+    bounds: conformal.Discoveries, released: NDArray[np.int64], most: NDArray[np.int64], total: int
+) -> conformal.Discoveries:
+    """Return bounds with other counts."""
+    return replace(
+        bounds, released=released, most=most, proportion=most / released, most_hallucinated=total
     )

@@ -25,6 +25,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.options.fields import optional, spell_option
 from calibrail.options.guarantee import Undefined
+from calibrail.pipelines.calibration_overlap import KnownBy
 from calibrail.pipelines.loading import Progress, batches, source_columns, watched
 from calibrail.report.messages import say
 from calibrail.scores.base import Demanding, Fittable, Score, learns, try_out
@@ -194,8 +195,9 @@ def _reasons(sentences: SentenceTable, key: str, values: NDArray[np.float64]) ->
 
 def with_copies(table: ScoreTable, copies: CopyGroups) -> ScoreTable:
     """Return a table with the copies among its answers, where these can be told."""
-    known = copies.sketches is not None or copies.n_by_scores
-    return replace(table, copies=copies.groups) if known else table
+    if copies.sketches is None and not copies.n_by_scores:
+        return table
+    return replace(table, copies=copies.groups, same=copies.same, together=copies.together)
 
 
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
@@ -221,9 +223,9 @@ def fitted(
     """
     if not any(map(learns, detectors)):
         return detectors
-    finder = CopyFinder(source_columns(detectors))
-    table = score_examples(watched(answers, finder.add), (), keep=keep)
-    table = with_copies(table, finder.finish())
+    known_by, finder = KnownBy(), CopyFinder(source_columns(detectors))
+    table = score_examples(watched(answers, known_by.add, finder.add), (), keep=keep)
+    table = with_copies(table, finder.finish(known_by.digests))
     codes = split_codes(table, splitting, learning=True)
     rows = np.flatnonzero(codes == FIT).tolist()
     if not rows:
@@ -253,7 +255,7 @@ def fitted(
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:
     """Return one integer per group; copies of an answer and their groups are one group."""
     groups = named_groups(table)
-    return groups if table.copies is None else merge_groups(groups, table.copies)
+    return groups if table.together is None else merge_groups(groups, table.together)
 
 
 def named_groups(table: ScoreTable) -> NDArray[np.int64]:

@@ -161,8 +161,10 @@ class ScoreTable:
     digests : ndarray of uint64, shape (n,)
         ``Example.digest`` of the texts as they are spelt, as a number: lots are drawn by it.
     copies : ndarray of int64, shape (n,), or None
-        Groups of examples that are copies of one another, numbered; -1 for one without a copy.
+        Groups of examples that may be copies of one another, numbered; -1 for one without a copy.
         None where that was not looked at, or there are no texts.
+    same, together : ndarray of int64, shape (n,), or None
+        Likewise the groups of the same texts, and those that no split divides.
     kept : mapping of str to sequence
         Further columns of the data that were asked for.
     costs : tuple of Cost
@@ -185,6 +187,8 @@ class ScoreTable:
     reasons: Mapping[str, Mapping[int, str]]
     digests: NDArray[np.uint64]
     copies: NDArray[np.int64] | None = None
+    same: NDArray[np.int64] | None = None
+    together: NDArray[np.int64] | None = None
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     costs: tuple[Cost, ...] = ()
     n_truncated: int = 0

@@ -194,6 +194,8 @@ def reason(report: Json, n_assumed: int = 0) -> str:
         parts = [risks_reason(report["verdict"], report["risks"]["measured"])]
     elif code == "looked_before":
         parts = [looked_before(report["looks"])]
+    elif code == "near_copies":
+        parts = [say("verdict.near_copies", report["certificate"]["near_copies"])]
     elif code in ("caught_too_few", "rows_alike"):
         about = {"n_alike": data.get("n_alike"), "unit": unit_words(report)}
         parts = [say(f"verdict.{code}", report, about)]
@@ -327,7 +329,7 @@ def baselines_finding(report: Json) -> str:
 def verdict_summary(result: Json) -> str:
     """Return what the verdict of a report or a certificate means, and why it is what it is."""
     summary = f"{say('verdict.' + result['verdict'])} {result['reason']}"
-    if result.get("reason_code") in ("looked_before", "rows_alike") or "certificate" not in result:
+    if result.get("reason_code") in _STEPS or "certificate" not in result:
         return summary
     n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
     if result["max_fpr"] is None or n == n_test:
@@ -359,14 +361,22 @@ def next_step(report: Json) -> str:
     return say(f"verdict.{code}", **parameters)
 
 
+#: What to do where a verdict was taken back, by the reason.
+_STEPS: Final = {
+    "looked_before": "certify_anew",
+    "rows_alike": "name_rows",
+    "near_copies": "name_copies",
+}
+
+
 def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     """Return the code of what to do now, with its parameters."""
     verdict, sentences, code = report["verdict"], by_sentence(report), report.get("reason_code")
     codes = {item["code"] for item in report["warnings"]}
     if verdict == "certified":
         return "export", {}
-    if code in ("looked_before", "rows_alike"):
-        return {"looked_before": "certify_anew", "rows_alike": "name_rows"}[code], {}
+    if code in _STEPS:
+        return _STEPS[code], {}
     if "reversed_direction" in codes and not sentences:
         if report["score"]["name"] == "column":
             return "check_direction", {"command": turned(report)}

@@ -97,6 +97,7 @@ def _next_step(certificate: Json) -> str:
     cases = {
         "certify.use": verdict == "certified",
         "certify.do_not_rely": verdict == "rejected",
+        "verdict.name_copies": certificate.get("reason_code") == "near_copies",
         "certify.use_unseen": freshness == "calibration data",
         "certify.identify_rows": freshness == "unknown" and not any(needed.values()),
         "verdict.state_kept": trims and certificate["min_kept"] is None,
@@ -109,7 +110,7 @@ def _next_step(certificate: Json) -> str:
     look, once = certificate.get("look") or {}, bool(certificate.get("n_set_aside"))
     if look.get("declared") and not look["next_level"]:
         return say("certify.no_look_left")
-    needed = look.get("needed", needed)
+    needed = look["needed"] if "needed" in look else needed
     if anew := messages.label_anew({**certificate, "needed": needed}, once=once):
         code, parameters = anew
         if "needed" in look:
@@ -138,12 +139,14 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         What the guardrail does with answers without a score.
     """
     rows, copies = (certificate["by_group"] or {"rows": ()})["rows"], certificate["copies"]
+    near = certificate.get("near_copies")
     groups = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]
     applies = {
         "certify.seen_before": certificate["n_seen_before"],
         "certify.known_as_spelt": certificate.get("known_as_spelt"),
         "certify.same_file": same_file,
         "certify.copies": copies["n"],
+        "certify.near_copies": near and certificate.get("reason_code") != "near_copies",
         "certify.repeated_ids": certificate["reading"].get("repeated_ids"),
         "certify.set_aside": certificate["n_set_aside"],
         "certify.errors": certificate["n_errors"],
@@ -155,6 +158,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "sentences": messages.by_sentence(certificate),
         "policy": policy,
         "groups": groups,
+        "near_copies": near,
         "known": known_as_copies(copies) if copies["n"] else "",
     }
     return [text for _, text in say_each(applies, certificate, parameters)]

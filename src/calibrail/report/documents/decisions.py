@@ -149,7 +149,10 @@ def _summary(selection: Json) -> str:
     scored = selection["n"] - selection["n_undefined"] - selection["n_errors"]
     every = selection["share"] <= selection["fdr"] and selection["n_released"] == scored
     alike = selection["n_grouped"] and method != "storey"
-    about = {"mean": say("decisions.mean"), "reckoned": upper_percent(min(1.0, selection["share"]))}
+    about = {
+        "mean": say("decisions.mean", selection),
+        "reckoned": upper_percent(min(1.0, selection["share"])),
+    }
     sentences = (
         say("decisions.released_all" if every else "decisions.released_some", selection),
         say(f"decisions.promise_{method}", selection, about),
