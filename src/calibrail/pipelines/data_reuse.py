@@ -454,14 +454,17 @@ def _shared(chain: Sequence[DataUse], n_looks: int | None, *, spends: bool) -> t
 
 
 def to_report_rows(earlier: Earlier) -> list[dict[str, Any]]:
-    """Return earlier looks as a report holds them, without digests."""
+    """Return earlier looks as a report holds them, without digests.
+
+    Of labels that may go on it holds that they were begun: what is said once stays.
+    """
     return [
         {
-            "n": look.n,
+            "n": 0 if look.session else look.n,
             "seed": look.seed,
-            "verdict": look.verdict,
+            "verdict": "begun" if look.session else look.verdict,
             "reported": look.reported,
-            "shared": share,
+            "shared": float(bool(look.traces)) if look.session else share,
             "folder": look.folder,
             "same_traces": bool(look.traces),
         }

@@ -128,6 +128,7 @@ def recalibrate(
     assume_independent: bool = False,
     risks: Sequence[str] = (),
     min_kept: float | None = None,
+    n_looks: int | None = None,
 ) -> Recalibration:
     """Make a new guardrail from answers that people audited: same detector, new threshold.
 
@@ -151,7 +152,7 @@ def recalibrate(
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
         Level of every interval and of the verdict.
-    assume_independent, risks, min_kept
+    assume_independent, risks, min_kept, n_looks
         Further fields of `Requirement`, by themselves in its place.
 
     Returns

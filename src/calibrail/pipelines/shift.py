@@ -94,6 +94,7 @@ def shift(
     assume_independent: bool = False,
     risks: Sequence[str] = (),
     min_kept: float | None = None,
+    n_looks: int | None = None,
 ) -> ShiftRun:
     """Calibrate on some answers, test on others: the drift audit.
 

@@ -110,11 +110,11 @@ def _next_step(certificate: Json) -> str:
     look, once = certificate.get("look") or {}, bool(certificate.get("n_set_aside"))
     if look.get("declared") and not look["next_level"]:
         return say("certify.no_look_left")
-    needed = look["needed"] if "needed" in look else needed
+    needed = look.get("needed") or needed
     if anew := messages.label_anew({**certificate, "needed": needed}, once=once):
         code, parameters = anew
         if "needed" in look:
-            more = messages.answers_more(needed)
+            more = messages.answers_more(look["needed"])
             return say("certify.next_look", look, parameters, more=more, once=once)
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)
