@@ -309,8 +309,8 @@ def test_a_winner_taken_back_is_told_with_what_took_it_back() -> None:
     content["winner"]["contradicted_by"] = [tests[0]["name"]]
     text = finding(content)
     assert text.startswith(
-        "No winner: the data that chooses separates toy from all others, but the half of the test "
-        f"part that did not choose {tests[0]['name']} flagged fewer faithful answers, beyond "
+        "No winner: the data that chooses separates toy from all others, but on the half of the "
+        f"test part that did not choose {tests[0]['name']} flagged fewer faithful answers, beyond "
         "chance."
     )
     page = page_of(content)

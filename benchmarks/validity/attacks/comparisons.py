@@ -83,8 +83,6 @@ def best_row_again(rng: np.random.Generator, folder: Path) -> bool | None:
 
 
 ATTACKS = [
-    Attack("the best of 3 equals", "400 answers, 5 %", 0.05, (6, 100), best_of(3)),
-    Attack("the best of 10 equals", "400 answers, 5 %", 0.05, (7, 60), best_of(10), 200),
     Attack("the best of 30 equals", "400 answers, 5 %", 0.05, (10, 30), best_of(30), 100),
     Attack(
         "the best of 10 equals with ties",
@@ -98,7 +96,7 @@ ATTACKS = [
         "the best row of a table without a winner, on the other half",
         "12 equal detectors that flag 30.5 % where 30 % is allowed, 5 %",
         0.05,
-        (0, 1),
+        (8, 36),
         best_row_again,
     ),
 ]

@@ -391,7 +391,7 @@ class PairTests:
 
     def adjusted(self, kind: str, name: str, against: str) -> float:
         """Return the p-value of a pair's difference in ``fpr`` or ``auroc``, corrected for all."""
-        return self._adjusted[kind, frozenset((name, against))]
+        return float(self._adjusted[kind, frozenset((name, against))])
 
     def ranking(self, name: str, against: str) -> Difference:
         """Return the AUROC of one candidate minus that of another."""

@@ -59,7 +59,7 @@ def share(value: Json | None) -> str:
     'at least 90%'
     """
     if is_proven(value):
-        return f"at least {percent(value['lower'])}"
+        return f"at least {lower_percent(value['lower'])}"
     if value is None or value["estimate"] is None:
         return "none"
     return percent(value["estimate"])

@@ -11,7 +11,7 @@ from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_sections import verdict_summary
+from calibrail.report.documents.calibrate_sections import look_number, verdict_summary
 from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
 from calibrail.report.messages import facts, remarks, say, say_first
 from calibrail.report.text import capital, count_of
@@ -47,6 +47,7 @@ def next_step(certificate: Json) -> str:
         {
             "certify.use": verdict == "certified",
             "label.do_not_rely": verdict == "rejected",
+            "certify.no_look_left": certificate.get("reason_code") == "no_look_left",
             "label.label_unseen": found["withheld"],
             "label.say_fresh": unsaid,
             "label.settle": found["held_up"]["disagreements"],
@@ -94,7 +95,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
-        summary=verdict_summary(certificate),
+        summary=f"{verdict_summary(certificate)}{look_number(certificate)}",
         tiles=(*tiles, parts.Tile("Labelled", f"{found['labelled']:,}", more)),
         blocks=(
             parts.section(
