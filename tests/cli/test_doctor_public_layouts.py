@@ -11,7 +11,7 @@ import json
 import random
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +21,17 @@ from typer.testing import CliRunner
 from calibrail import diagnose
 from calibrail.cli import app
 from calibrail.data import Example, read_all
+from calibrail.options.fields import cli_spelling
 from calibrail.report import document as parts
 from calibrail.report.documents.doctor import document
+
+
+@pytest.fixture(autouse=True)
+def typed() -> Iterator[None]:
+    """Say it as to who wrote a command."""
+    with cli_spelling():
+        yield
+
 
 N: Final = 40
 BAD: Final = "zork"

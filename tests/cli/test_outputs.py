@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -35,7 +37,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.freeze().save(folder / "g.json")
     (folder / "link.jsonl").symlink_to("t.jsonl")
     (folder / "hard.jsonl").hardlink_to(folder / "t.jsonl")
-    (folder / "quarantine.jsonl").write_text('{"row": 1}\n')
+    (folder / "quarantine.jsonl").write_text('{"row": 1, "field": "label", "reason": "r"}\n')
+    calibrail.label(folder / "t.jsonl", folder / "labels", promise=calibrail.Promise()).close()
+    (folder / "mine").mkdir()
+    row = '{"id": "a", "question": "q", "contexts": ["c"], "response": "r"}\n'
+    (folder / "mine" / "FILE").write_text("notes")
+    for ending in ("html", "md", "xml", "jsonl", "json", "svg", "csv"):
+        (folder / "mine" / f"FILE.{ending}").write_text(row)
+    frame = pa.table({"id": ["a"], "group": ["g"], "label": [1], "length": [1.0]})
+    pq.write_table(frame, folder / "mine" / "FILE.parquet")
+    (folder / "mine" / "quarantine.jsonl").write_text(row)
+    (folder / "mine" / "manifest.json").write_text("{}")
     (folder / "foreign" / "figures").mkdir(parents=True)
     (folder / "foreign" / "report.json").write_text('{"tests": 4}')
     (folder / "figures" / "figures").mkdir(parents=True)
@@ -60,6 +72,23 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+#: Each replaces FILE, which nothing reads and no command has written.
+WRITTEN = (
+    "check g.json t.jsonl -o mine/FILE",
+    "check g.json t.jsonl -o new.jsonl --page mine/FILE.html",
+    "certify g.json t.jsonl --max-fpr 0.5 --fresh --page mine/FILE.md",
+    "doctor t.jsonl --page mine/FILE.xml",
+    "score t.jsonl --score length -o mine/FILE",
+    "score t.jsonl --score length -o mine/FILE.parquet",
+    "select g.json t.jsonl --fdr 0.2 -o mine/FILE.jsonl",
+    "card g.json -o mine/FILE.md",
+    "export run -o mine/FILE.json",
+    "plan --alpha 0.2 --max-fpr 0.3 --base-rate 0.5 --auroc 0.9 --figure mine/FILE.svg",
+    "label t.jsonl --until calibrated -o new --export mine/FILE.csv",
+    "label t.jsonl --until calibrated -o new --export mine/FILE.jsonl",
+    "check g.json t.jsonl -o mine/new.jsonl",
+)
+MINE = "a file that is no result of calibrail stands there"
 READ = "which is read"
 AGAIN = "which is read as data"
 SAME = "are the same file"
@@ -104,6 +133,12 @@ THERE = "stands there"
         ("label t.jsonl --guardrail g.json --max-fpr 0.5 -o labels --export t.jsonl", READ),
         ("label t.jsonl --until calibrated -o labels --export a.csv --import a.csv", READ),
         ("monitor g.json t.jsonl -o foreign/report.json", "is a file"),
+        ("monitor g.json t.jsonl -o run", "a run stands there"),
+        ("calibrate t.jsonl SCORES -o labels", "a folder of labels stands there"),
+        ("score t.jsonl --score length -o run/scores.parquet", "scores.parquet of a run"),
+        ("doctor t.jsonl --page run/report.html", "report.html of a run"),
+        ("check g.json t.jsonl --shards mine -o new.jsonl", THERE),
+        *((line, MINE) for line in WRITTEN),
     ],
 )
 def test_what_is_read_or_somebody_elses_is_not_written_over(
@@ -148,6 +183,64 @@ def test_a_guardrail_and_a_foreign_folder_are_replaced_with_force(folder: Path) 
     assert READ in str(call("check g.json t.jsonl -o t.jsonl --force").exception)
 
 
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("check g.json t.jsonl -o FILE", "d.out"),
+        ("check g.json t.jsonl data/t.jsonl --evidence -o FILE", "d.jsonl"),
+        ("check g.json t.jsonl -o new.jsonl --page FILE", "d.html"),
+        ("doctor t.jsonl --page FILE", "d.md"),
+        ("certify g.json t.jsonl --max-fpr 0.5 --fresh --page FILE", "d.xml"),
+        ("select g.json t.jsonl --fdr 0.2 -o FILE", "s.jsonl"),
+        ("score t.jsonl --score length -o FILE", "s.parquet"),
+        ("card g.json -o FILE", "card.html"),
+        ("plan --alpha 0.2 --max-fpr 0.3 --base-rate 0.5 --auroc 0.9 --figure FILE", "p.png"),
+        ("label t.jsonl --until calibrated -o labels --export FILE", "a.csv"),
+        ("label t.jsonl --until calibrated -o labels --export-as argilla --export FILE", "a.json"),
+        ("label t.jsonl --until calibrated -o labels --export FILE", "a.jsonl"),
+    ],
+)
+def test_an_earlier_result_is_replaced_with_a_word_unless_somebody_changed_it(
+    folder: Path, line: str, file: str
+) -> None:
+    line, made = line.replace("FILE", file), folder / file
+    assert "is replaced" not in call(line).stderr
+    again = call(line)
+    assert not isinstance(again.exception, CalibrailError), again.exception
+    assert f"{file}: an earlier file of this kind" in again.stderr
+    if made.suffix in (".out", ".csv", ".jsonl"):
+        raw = made.read_bytes()
+        changed = raw.replace(b"}\n", b', "label": 1}\n', 1).replace(b",,,\r\n", b",1,,\r\n", 1)
+        made.write_bytes(changed)
+        assert raw != changed
+        assert THERE in str(call(line).exception)
+        assert made.read_bytes() == changed
+        assert call(f"{line} --force").exception is None or made.read_bytes() != changed
+
+
+@pytest.mark.parametrize(
+    ("line", "report"),
+    [
+        ("compare t.jsonl SCORES --score length -o run", "compare.json"),
+        ("audit t.jsonl SCORES -o run", "audit.json"),
+        ("shift t.jsonl SCORES --test data/deep/u.jsonl -o run", "shift.json"),
+        ("calibrate t.jsonl SCORES -o run", "report.json"),
+    ],
+)
+def test_the_folder_of_a_run_is_one_command_s(folder: Path, line: str, report: str) -> None:
+    call("compare t.jsonl SCORES --score length -o run")
+    (folder / "run" / "state.safetensors").write_bytes(b"learnt")
+    call("export run -o run/guardrail.json")
+    done = call(line)
+    assert done.exit_code == 0, done.exception
+    assert "it is replaced" in done.stderr
+    there = {path.name for path in (folder / "run").iterdir()}
+    assert there & {"report.json", "compare.json", "audit.json", "shift.json"} == {report}
+    assert ("calibration.json" in there) == (report == "report.json")
+    assert "state.safetensors" not in there
+    assert (call("export run -o again.json").exit_code == 0) == (report == "report.json")
+
+
 def test_a_run_of_our_own_is_replaced_with_a_word(folder: Path) -> None:
     done = call("calibrate t.jsonl SCORES --alpha 0.3 -o run")
     assert (done.exit_code, "run holds an earlier run; it is replaced" in done.stderr) == (0, True)
@@ -162,13 +255,27 @@ def test_python_refuses_the_same(folder: Path) -> None:
         run.save("run")
     with pytest.raises(InputError, match=r"report.json.*force=True"):
         run.save("foreign")
-    with pytest.raises(InputError, match=r"a file that is no guardrail.*force=True"):
+    with pytest.raises(InputError, match=rf"{MINE}.*force=True"):
         guardrail.save("t.jsonl")
     selected = calibrail.select(guardrail, "link.jsonl", fdr=0.2)
-    for place, why in (("hard.jsonl", READ), ("g.json", "a guardrail of calibrail")):
+    for place, why in (("hard.jsonl", READ), ("g.json", "another guardrail")):
         with pytest.raises(InputError, match=why):
             selected.save(place)
     assert contents(folder) == before
     guardrail.save("g.json")
+    with pytest.raises(InputError, match="run is a folder"):
+        guardrail.save("run")
+    with pytest.raises(CalibrailError, match=r"cannot write t.jsonl/g.json"):
+        guardrail.save("t.jsonl/g.json")
+    with pytest.raises(InputError, match=MINE):
+        calibrail.card(guardrail).save("mine/FILE.html")
+    with pytest.raises(InputError, match=MINE):
+        calibrail.calibrate(
+            "t.jsonl", "length", reading=calibrail.ReadOptions(quarantine=Path("mine/FILE"))
+        )
+    call("check g.json t.jsonl -o d.jsonl")
+    for place, why in (("figures", "mine.svg"), ("run", "a run stands"), ("labels", "a folder")):
+        with pytest.raises(InputError, match=why):
+            calibrail.monitor(guardrail, "d.jsonl", place)
     guardrail.save("t.jsonl", force=True)
     run.save("foreign", force=True)

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from calibrail.conformal import (
     Calibration,
     ClusteredCalibration,
     calibrate_clusters,
     calibrate_threshold,
+    group_thresholds,
     minimum_n,
 )
 from calibrail.errors import InputError, TooFewExamplesError
@@ -124,7 +125,7 @@ def test_the_fewest_clusters_that_can_promise_stake_everything_on_the_lowest_sco
 @pytest.mark.parametrize("undefined", ["flag", "pass"])
 def test_undefined_examples_are_caught_or_the_first_to_be_missed(undefined: Undefined) -> None:
     rng = np.random.default_rng(3)
-    scores, clusters = rng.normal(size=300), np.arange(300) // 3
+    scores, clusters = rng.normal(size=300), np.arange(300) // 6
     gone = rng.random(300) < 0.02
     end = -np.inf if undefined == "pass" else np.inf
     promise = Promise(0.1, "pac", 0.1, undefined)
@@ -165,7 +166,8 @@ def test_the_naive_calibration_takes_all_examples_as_independent() -> None:
 @pytest.mark.parametrize("undefined", POLICIES)
 def test_undefined_scores_weigh_as_the_policy_says(undefined: Any) -> None:
     scores = np.append(np.arange(57.0), [math.nan] * 3)
-    clusters = np.append(np.arange(57) % 25, [0, 1, 1])
+    # Of a few groups with many answers none is left out, so that no lot falls otherwise.
+    clusters = np.append(np.arange(57) % 6, [0, 1, 1])
     stand_in = -1e9 if undefined == "pass" else 1e9
     filled = np.where(np.isnan(scores), stand_in, scores)
     for guarantee in BOTH:
@@ -282,3 +284,52 @@ def test_the_p_values_are_prepared_once_for_every_answer(monkeypatch: pytest.Mon
     assert calibrate_clusters(
         np.arange(20.0), np.arange(20), Promise(0.2, guarantee="pac", delta=0.1)
     ).p_value([3.0]) == [0.0]
+
+
+@pytest.mark.parametrize("undefined", POLICIES)
+@pytest.mark.parametrize(("size", "by_lot"), [(1, True), (2, True), (3, True), (4, False)])
+def test_pac_takes_the_rank_of_one_answer_a_group_where_groups_are_small(
+    size: int, by_lot: bool, undefined: Undefined
+) -> None:
+    """The numbers of answers alone choose, and a file holds what was chosen."""
+    rng = np.random.default_rng(size)
+    scores, clusters = rng.normal(size=200 * size).round(1), np.arange(200 * size) // size
+    scores[rng.random(len(scores)) < 0.02] = math.nan
+    promise = Promise(0.1, "pac", 0.1, undefined)
+    made = calibrate_clusters(scores, clusters, promise)
+    assert made.by_lot is by_lot == calibrate_clusters(-scores, clusters, promise).by_lot
+    assert ClusteredCalibration.from_dict(made.to_dict()).to_dict() == made.to_dict()
+    assert ("by_lot" in made.to_dict()) is by_lot
+    if by_lot:
+        one = calibrate_threshold(made.one_per_cluster(), promise)
+        assert made.threshold == one.threshold
+        assert made.least_alpha(made.missed) == one.least_alpha(one.missed) <= 0.1
+        # A file from before has no such field, and its threshold is that of the bet.
+        old = {key: value for key, value in made.to_dict().items() if key != "by_lot"}
+        if made.threshold != _by_bet(made, promise).threshold:
+            with pytest.raises(InputError, match="contradicts itself"):
+                ClusteredCalibration.from_dict(old)
+    bet = _by_bet(made, promise)
+    assert ClusteredCalibration.from_dict(bet.to_dict()).threshold == bet.threshold
+
+
+def _by_bet(made: ClusteredCalibration, promise: Promise) -> ClusteredCalibration:
+    """Calibrate as before there was a lot."""
+    scores = np.append(made.scores, np.full(made.n_undefined, math.nan))
+    return group_thresholds._calibrate_clusters(scores, made.clusters, promise, by_lot=False)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 1.0])
+def test_the_lot_keeps_the_promise_and_flags_fewer(correlation: float) -> None:
+    rng, runs, wrong, alarms = np.random.default_rng(7), 300, 0, np.zeros(2)
+    promise = Promise(0.1, "pac", 0.1)
+    for _ in range(runs):
+        clusters = np.repeat(np.arange(60), rng.choice([1, 1, 2], 60))
+        shared = rng.normal(0.0, math.sqrt(correlation), 60)[clusters]
+        scores = shared + rng.normal(0.0, math.sqrt(1.0 - correlation), len(clusters))
+        made = calibrate_clusters(scores, clusters, promise)
+        wrong += bool(norm.cdf(made.threshold) > 0.1)
+        edges = made.threshold, _by_bet(made, promise).threshold
+        alarms += norm.sf(np.array(edges) + 2.0)
+    assert wrong <= binom.ppf(1.0 - 1e-4, runs, 0.1)
+    assert alarms[0] / runs < alarms[1] / runs - 0.03

@@ -135,7 +135,7 @@ def test_the_odds_come_out_in_simulated_calibrations(
 def test_five_thousand_answers_certify_a_detector_of_known_separation() -> None:
     """The figure quoted for n = 5,000 needs the means about 2.06 standard deviations apart."""
     share = {"delta": 0.05, "confidence": 0.9, "max_fpr": 0.3, "base_rate": 0.3}
-    share["withhold"] = False
+    share |= {"withhold": False, "calibration_share": 0.5}
     assert at(5000, separation=2.06, **share).certified == pytest.approx(0.93, abs=0.005)
     assert at(5000, separation=1.0, **share).rejected > 0.999
 

@@ -61,7 +61,8 @@ def groups_of(folder: Path, label: int) -> tuple[int, int]:
 def test_every_number_rests_on_one_answer_of_each_group_and_class(
     data: Path, tmp_path: Path, guarantee: str
 ) -> None:
-    report = calibrated(data, tmp_path, "--max-fpr", "0.9", "--guarantee", guarantee)
+    asked = ("--max-fpr", "0.9", "--guarantee", guarantee, "--calibration-share", "0.5")
+    report = calibrated(data, tmp_path, *asked)
     assert report["promise"]["clustered"] is True
     for label, side in ((1, "coverage"), (0, "fpr")):
         n, n_groups = groups_of(tmp_path, label)

@@ -16,7 +16,7 @@ from calibrail.labelling.session import hallucinated_needed
 from calibrail.options import Promise, SplitOptions
 from calibrail.pipelines.certify import certify
 from calibrail.pipelines.shift import shift
-from calibrail.report.documents.calibrate_sections import label_anew
+from calibrail.report.documents.calibrate_sections import label_anew, next_step
 
 SCORE = "column:column=s,higher=hallucinated"
 
@@ -163,18 +163,25 @@ def test_plan_and_label_count_the_half_that_tests(alpha: float, guarantee: Any) 
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "alpha", "max_fpr", "apart", "seed", "min_coverage"),
+    ("guarantee", "alpha", "max_fpr", "apart", "seed", "min_coverage", "share"),
     [
-        ("marginal", 0.1, 0.45, 1.5, 1, None),
-        ("marginal", 0.2, 0.2, 1.5, 1, 0.75),
+        ("marginal", 0.1, 0.45, 1.5, 1, None, None),
+        ("marginal", 0.2, 0.2, 1.5, 1, 0.75, None),
         # The report proves coverage by its construction, and certify must show it by a sample.
-        ("pac", 0.1, 0.45, 1.5, 0, None),
-        ("pac", 0.2, 0.2, 2.0, 0, 0.75),
-        ("pac", 0.2, 0.3, 1.5, 1, None),
+        ("pac", 0.1, 0.45, 1.5, 0, None, 0.5),
+        ("pac", 0.2, 0.2, 2.0, 0, 0.75, 0.5),
+        ("pac", 0.2, 0.3, 1.5, 1, None, 0.5),
+        ("pac", 0.2, 0.35, 1.5, 2, 0.75, None),
     ],
 )
 def test_new_answers_as_a_verdict_asks_for_settle_it(
-    guarantee: Any, alpha: float, max_fpr: float, apart: float, seed: int, min_coverage: Any
+    guarantee: Any,
+    alpha: float,
+    max_fpr: float,
+    apart: float,
+    seed: int,
+    min_coverage: Any,
+    share: float | None,
 ) -> None:
     rng = np.random.default_rng(seed)
     source = [
@@ -189,14 +196,22 @@ def test_new_answers_as_a_verdict_asks_for_settle_it(
         guarantee=guarantee,
         baselines=False,
         **options,
-        **split(seed=seed),
+        **split(seed=seed, calibration_share=share),
     )
     report, threshold = run.report.to_dict(), run.calibration.threshold
     assert run.verdict == "inconclusive"
     level = report["confidence"] if guarantee == "pac" else None
-    advice = label_anew(report["certificate"], confidence=level)
+    n, k = report["n_calibration"], report["rank"]
+    whole = guarantee == "pac" and share is None
+    certificate = report["certificate"]
+    if whole:
+        # About so much is caught of new answers.
+        seen = {"count": n - k, "n": n, "estimate": 1.0 - k / n}
+        certificate = {**certificate, "coverage": seen}
+    advice = label_anew(certificate, confidence=level)
     assert advice is not None
-    sides = report["certificate"]["coverage"], report["certificate"]["fpr"]
+    assert not whole or " and ".join(advice[1]["wanted"]) in next_step(report)
+    sides = certificate["coverage"], certificate["fpr"]
     fresh = []
     for label, wanted, side in zip((1, 0), advice[1]["wanted"], sides, strict=True):
         n = int(wanted.split()[0].replace(",", ""))

@@ -313,8 +313,13 @@ def test_what_a_report_tested_is_no_fresh_data_for_its_guardrail(tmp_path: Path)
 
 def test_a_pac_report_looked_at_faithful_calibration_answers_too(tmp_path: Path) -> None:
     run = calibrail.calibrate(write(tmp_path / "a.csv", 0, 1200), DETECTOR, alpha=0.1)
-    pac = calibrail.calibrate(tmp_path / "a.csv", DETECTOR, alpha=0.1, guarantee="pac")
-    assert pac.data["looked_at"]["n"] > 1.4 * run.data["looked_at"]["n"]
+    pac, halves = (
+        calibrail.calibrate(tmp_path / "a.csv", DETECTOR, alpha=0.1, guarantee="pac", **split)
+        for split in ({}, {"splitting": calibrail.SplitOptions(calibration_share=0.5)})
+    )
+    assert halves.data["looked_at"]["n"] > 1.4 * run.data["looked_at"]["n"]
+    # Without a test part those that the guardrail does not know as calibration answers.
+    assert pac.data["looked_at"]["n"] == 1200 - pac.data["n_hallucinated"]
 
 
 GOOD = {"n": 3, "seed": 0, "content": "c", "lowest": ["0" * 16], "verdict": "certified"}

@@ -40,7 +40,7 @@ def test_it_fits_the_screen_and_loads_nothing(page: str, tmp_path: Path, width: 
     assert told["outside"] == told["small"] == told["scripts"] == told["resources"] == 0
     assert told["headings"] == [
         *("Warnings", "What it does", "What it promises", "What it does not promise"),
-        *("What the held-out answers show", "Its data", "Its detector", "Its file", "Check it"),
+        *("What the labelled answers show", "Its data", "Its detector", "Its file", "Check it"),
     ]
 
 

@@ -73,3 +73,15 @@ def test_a_column_is_turned_round() -> None:
         "calibrail calibrate a.csv --score-column x --alpha 0.1 --higher faithful -o RUN"
     )
     assert calibrate_sections.turned(made_by("calibrail calibrate a.csv --score length")) == ""
+
+
+def test_a_detector_of_a_pac_comparison_is_calibrated_on_a_part() -> None:
+    """All answers have chosen among detectors, so that the rank of all proves nothing here."""
+    for more, wanted in (
+        ("", True),
+        (" --calibration-share 0.3", False),
+        (" --split-column p", False),
+    ):
+        command = f"{COMPARED} --guarantee pac{more}"
+        made = calibrate_sections.for_one(made_by(command), "b")
+        assert ("--calibration-share 0.5" in made) is wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,10 +12,19 @@ from rich.console import Console
 
 from calibrail.errors import InputError
 from calibrail.formatting import percent
+from calibrail.options.fields import cli_spelling
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.plan import document
 from calibrail.report.figures.sequential import draw_plan
 from tests.plans import planned
+
+
+@pytest.fixture(autouse=True)
+def typed() -> Iterator[None]:
+    """Say it as to who wrote a command."""
+    with cli_spelling():
+        yield
+
 
 pytestmark = pytest.mark.painted
 
@@ -41,7 +51,7 @@ def test_alpha_alone_prints_the_two_minima() -> None:
     assert [line.split()[-1] for line in text.splitlines()[2:4]] == ["19", "45"]
     assert "in all" not in text
     with_rate = shown({"alpha": 0.05, "base_rate": 0.3}).splitlines()
-    assert [line.split()[-1] for line in with_rate[2:4]] == ["122", "295"]
+    assert [line.split()[-1] for line in with_rate[2:4]] == ["122", "149"]
     assert "Next: " in text and "--auroc" in text
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import html
+import inspect
+import json
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +21,15 @@ from typer.main import get_command
 import calibrail
 from calibrail import calibrate, compare
 from calibrail.cli import app
+from calibrail.conformal import Assumption, plan
 from calibrail.options.fields import cli_spelling
 from calibrail.pipelines.certify import certify
+from calibrail.pipelines.check import check_source
 from calibrail.pipelines.loading import Context
 from calibrail.report import document as parts
 from calibrail.report.documents import build_document, calibrate_sections
 from calibrail.report.messages import catalogue
+from calibrail.scores.registry import build_column
 
 COMMANDS = get_command(app)
 ODD = "it's my data.csv"
@@ -56,6 +64,96 @@ def of_templates() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("code", "command"), list(of_templates()))
 def test_a_command_of_the_catalogue_names_options_that_there_are(code: str, command: str) -> None:
     parse(command)
+
+
+def calls(text: str) -> list[str]:
+    """Return the calls of calibrail in a text; each must be one in Python, of what there is."""
+    found = []
+    for place in re.finditer(r"(?<![\w./`])(?:calibrail\.\w+|plan)\(", text):
+        ends = [at.end() for at in re.finditer(r"\)", text[place.start() :])]
+        parsed = [code for end in ends if is_python(code := text[place.start() :][:end])]
+        assert parsed, text
+        found.append(parsed[0])
+        for node in ast.walk(ast.parse(found[-1])):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("calibrail."):
+                function = getattr(calibrail, ast.unparse(node.func).split(".")[1])
+                words = {str(word.arg): word.value for word in node.keywords}
+                inspect.signature(function).bind_partial(*node.args, **words)
+    return found
+
+
+def is_python(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return False
+    return True
+
+
+def of_callers() -> Iterator[tuple[str, str]]:
+    """Yield every text for callers in Python, as far as it can be read without its numbers."""
+    for code, entry in catalogue().items():
+        text = entry.get("python", entry["text"] if code == "monitor.calls" else "")
+        if text:
+            yield code, re.sub(r"{%.*?%}", "", re.sub(r"{{.*?}}", "1", text))
+
+
+@pytest.mark.parametrize(("code", "text"), list(of_callers()))
+def test_a_call_of_the_catalogue_names_what_there_is_in_python(code: str, text: str) -> None:
+    assert not re.search(r"\bcalibrail [a-z]|(?<!\w)--[a-z]", text)
+    calls(text)
+
+
+def test_doctor_says_in_python_what_it_says_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    odd = [
+        {"text": row["response"], "verdict": row["label"], "id": row["id"], "it's, so": row["s"]}
+        for row in ({**item, "s": -3.0 * item["label"] + k % 5} for k, item in enumerate(rows()))
+    ]
+    Path(ODD + "l").write_text("".join(json.dumps(row) + "\n" for row in odd))
+    reading = {"mapping": {"response": "text"}, "label_column": "verdict", "positive": "1"}
+    said = calibrail.diagnose(ODD + "l", **reading)
+    document = build_document("doctor", said.to_dict())
+    steps = (document.next_step, *document.alternatives)
+    with cli_spelling():
+        typed = build_document("doctor", said.to_dict())
+    assert len(steps) == len((typed.next_step, *typed.alternatives))
+    for step in steps:
+        assert "--" not in step and "calibrail calibrate" not in step
+        call = calls(step)[0]
+        run = eval(call, {"calibrail": calibrail})
+        assert run.report.promise.alpha == 0.05
+    for step in (typed.next_step, *typed.alternatives):
+        parse("calibrail " + step.rpartition("calibrail ")[2])
+    of_memory = build_document("doctor", calibrail.diagnose(rows()).to_dict()).next_step
+    assert calls(of_memory)[0].startswith("calibrail.calibrate(data, ")
+
+
+def test_a_plan_and_a_watch_say_in_python_what_is_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    promise, limits = calibrail.Promise(alpha=0.1), calibrail.Requirement(max_fpr=0.3)
+    for assumed in (None, Assumption(auroc=0.95), Assumption(coverage=0.97, fpr=0.1)):
+        given = {} if assumed is None else {"requirement": limits, "assumption": assumed}
+        pac = replace(promise, guarantee="pac")
+        made = plan(pac, **given, base_rate=None if assumed is None else 0.3)
+        step = build_document("plan", made.to_dict()).next_step
+        assert "--" not in step and calls(step)
+    score = build_column("good one", "faithful")
+    guardrail = calibrate(rows(), score, alpha=0.2).freeze()
+    guardrail.save(tmp_path / "it's.json")
+    log = tmp_path / "log d.jsonl"
+    check_source(guardrail, rows(), log)
+    calibrail.monitor(tmp_path / "it's.json", log, tmp_path / "watch")
+    page = html.unescape((tmp_path / "watch" / "watch.html").read_text())
+    assert "calibrail monitor" not in page and "--per-day" not in page
+    document = build_document("watch", json.loads((tmp_path / "watch/status.json").read_bytes()))
+    assert "--" not in document.next_step and calls(document.next_step)
+    (drawn,) = calls(page)[:1]
+    assert eval(drawn, {"calibrail": calibrail}).n_drawn
 
 
 def rows(n: int = 240, apart: float = 1.5) -> list[dict[str, Any]]:
@@ -146,7 +244,9 @@ def test_a_comparison_says_what_is_next_in_the_words_of_its_caller() -> None:
 
 @pytest.mark.parametrize("guarantee", ["marginal", "pac"])
 def test_a_range_of_another_population_says_whose_it_is(guarantee: Any) -> None:
-    report = calibrate(rows(), SCORE, alpha=0.2, guarantee=guarantee, max_fpr=0.5).report.to_dict()
+    halves = calibrail.SplitOptions(calibration_share=0.5)
+    run = calibrate(rows(), SCORE, alpha=0.2, guarantee=guarantee, max_fpr=0.5, splitting=halves)
+    report = run.report.to_dict()
     n, n_test = report["certificate"]["fpr"]["n"], report["test"]["fpr"]["n"]
     summary = build_document("calibrate", report).summary
     assert (n > n_test) == (guarantee == "pac")

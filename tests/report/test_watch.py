@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from calibrail.guardrail import decision_log
+from calibrail.options.fields import cli_spelling
 from calibrail.pipelines import monitor_inputs
 from calibrail.report import print_document, render_page
 from calibrail.report.documents import guardrail, monitor
@@ -19,6 +21,13 @@ from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_markdown
 from calibrail.report.messages import catalogue
 from tests.report import watch_status as made
+
+
+@pytest.fixture(autouse=True)
+def typed() -> Iterator[None]:
+    """Say it as to who wrote a command."""
+    with cli_spelling():
+        yield
 
 
 def printed(status: dict[str, Any], **details: Any) -> str:

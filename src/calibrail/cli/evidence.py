@@ -62,7 +62,7 @@ def audit_command(
             confidence=requirement.confidence,
             context=context,
         )
-        result.save(output, force=True)
+        result.save(output)
     content = result.to_dict()
     looks.finish(
         "audit",
@@ -104,7 +104,7 @@ def shift_command(
             reading=replace(reading, quarantine=output / "quarantine.jsonl"),
             context=context,
         )
-        result.save(output, force=True)
+        result.save(output)
     show.finish(
         "shift",
         result.to_dict(),

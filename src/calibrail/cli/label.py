@@ -59,7 +59,7 @@ class Sitting(Showing):
         "Hand the next answers out in a file (.csv, .jsonl), and end.",
         None,
         metavar="FILE",
-        writes=True,
+        writes="export",
     )
     export_n: int = setting("How many answers that file holds at most.", 100, metavar="N")
     export_as: Format | None = setting(
@@ -305,6 +305,7 @@ def recalibrate_command(
     options: settings.RecalibrateOptions,
     trust: opt.TrustArguments,
     sign: opt.Sign = None,
+    force: opt.Force = False,
     show: opt.ShowAlone,
 ) -> None:
     """Make a new guardrail from audited answers: the same detector, with a new threshold.
@@ -322,7 +323,7 @@ def recalibrate_command(
     made = calibrail.recalibrate(
         read_file(guardrail, trust.keys).config, labels, logs or None, requirement, options
     )
-    page = made.save(output, sign=sign, force=True)
+    page = made.save(output, sign=sign, force=force)
     content = made.to_dict()
     show.finish(
         "recalibrate",

@@ -136,7 +136,7 @@ def verify(
 @opt.takes_settings
 def export(
     folders: Folders,
-    output: Annotated[Path, opt.to_file("Parquet file to write.")],
+    output: Annotated[Path, opt.to_file("Parquet file to write.", "log_export")],
     show: opt.ShowAlone,
 ) -> None:
     """Write every logged decision as a row of one Parquet file; memory does not grow with it."""

@@ -28,7 +28,7 @@ def check_command(
     traces: Annotated[
         list[str], typer.Argument(metavar="TRACES...", help="Answers to decide about.")
     ],
-    output: Annotated[Path, opt.to_file("JSON lines to write; - for stdout.")],
+    output: Annotated[Path, opt.to_file("JSON lines to write; - for stdout.", "decisions")],
     reading: opt.ReadingUnlabelled,
     work: opt.Work,
     trust: opt.TrustArguments,
@@ -108,7 +108,9 @@ def select_command(
     release: opt.Release,
     trust: opt.TrustArguments,
     *,
-    output: Annotated[Path | None, opt.to_file("JSON lines to write, one per answer.")] = None,
+    output: Annotated[
+        Path | None, opt.to_file("JSON lines to write, one per answer.", "selection")
+    ] = None,
     show: opt.Show,
 ) -> None:
     """Release as much of a batch as the false discovery rate allows.
@@ -127,7 +129,7 @@ def select_command(
             progress=context.progress,
         )
     if output is not None:
-        result.save(output, force=True)
+        result.save(output)
     show.finish(
         "select",
         result.to_dict(),

@@ -71,7 +71,7 @@ class Showing:
         "Write a page, too, Markdown (.md) or the verdict as JUnit (.xml). Repeatable.",
         (),
         metavar="FILE",
-        writes=True,
+        writes="page",
     )
     json: bool = setting("Print the machine-readable result on standard output.", False)
     markdown: bool = setting("Print the result as Markdown, for a pull request's comment.", False)

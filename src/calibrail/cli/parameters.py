@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from keyword import iskeyword
@@ -77,17 +77,21 @@ Keys = Annotated[
 ]
 
 
-def to_file(help: str, *, decides: bool = False) -> Any:
+def to_file(help: str, kind: str = "") -> Any:
     """Return the option for a file of results, refused before the work where it cannot be.
 
-    The command itself ``decides`` what it replaces there, or calibrail does for it.
+    An earlier one of its ``kind`` is replaced; without a kind the command itself decides.
     """
-    callback = _file_of_command if decides else file_to_write
-    return typer.Option("--output", "-o", metavar="FILE", help=help, callback=callback)
+
+    def checked(path: Path | None) -> Path | None:
+        return file_to_write(path)
+
+    _KINDS[checked] = kind
+    return typer.Option("--output", "-o", metavar="FILE", help=help, callback=checked)
 
 
-def _file_of_command(path: Path | None) -> Path | None:
-    return file_to_write(path)
+#: Which kind of file is written where an option checks its value so.
+_KINDS: Final[dict[Callable[..., Any], str]] = {file_to_write: "figure", folder_to_write: ""}
 
 
 def to_folder(metavar: str, help: str) -> Any:
@@ -320,14 +324,13 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
                 values[item.field.name] == item.field.default for item in offered
             )
             given[name] = None if absent else kind(**values)
-        if paths.written and not words.get("dry_run"):
-            reads = any(issubclass(kind, options.ReadOptions) for kind, _, _ in objects.values())
-            paths.refuse(words, quarantine=reads)
         # One name stands for itself, several for one source.
         for name, value in given.items():
             if name in arguments and value and len(value) == 1:
                 given[name] = value[0]
-        run(**given)
+        reads = any(issubclass(kind, options.ReadOptions) for kind, _, _ in objects.values())
+        with paths.guarded(words, quarantine=reads) if paths.written else nullcontext():
+            run(**given)
 
     del command.__wrapped__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -339,8 +342,8 @@ class _Paths:
     """Which options of a command name what is written, and which what is read."""
 
     def __init__(self) -> None:
-        #: How each is spelled, and what it is where it is a folder, by parameter.
-        self.written: dict[str, tuple[str, str | None]] = {}
+        #: How each is spelled, what it is where it is a folder, and its kind, by parameter.
+        self.written: dict[str, tuple[str, str | None, str]] = {}
         self._read: list[str] = []
         self._sources: list[str] = []
         self.decided: list[str] = []
@@ -348,12 +351,12 @@ class _Paths:
     def add_parameter(self, name: str, info: ParameterInfo, kind: Any) -> None:
         """Take a parameter of the command."""
         of_path = Path in (kind, *get_args(kind)) or info.metavar in ("FILE", "LOG")
-        if info.callback in (file_to_write, folder_to_write, _file_of_command):
-            if info.callback is _file_of_command:
-                self.decided.append(name)
+        if info.callback in _KINDS:
             flag = next((item for item in info.param_decls or () if len(item) == 2), f"--{name}")
-            folder = info.callback is folder_to_write
-            self.written[name] = flag, str(info.metavar) if folder else None
+            folder = str(info.metavar) if info.callback is folder_to_write else None
+            self.written[name] = flag, folder, _KINDS[info.callback]
+            if folder is None and not _KINDS[info.callback]:
+                self.decided.append(name)
         elif of_path or isinstance(info, ArgumentInfo):
             self._read.append(name)
         if isinstance(info, ArgumentInfo) and str(info.metavar).rstrip(".") in _SOURCES:
@@ -364,12 +367,15 @@ class _Paths:
         for item in offered:
             if item.option.writes:
                 folder = item.option.metavar == "DIR"
-                self.written[item.name] = item.flag, "DIR" if folder else None
+                self.written[item.name] = item.flag, "DIR" if folder else None, item.option.writes
             elif item.option.metavar == "FILE" or Path in (item.hint, *get_args(item.hint)):
                 self._read.append(item.name)
 
-    def refuse(self, given: Mapping[str, Any], *, quarantine: bool) -> None:
+    @contextmanager
+    def guarded(self, given: Mapping[str, Any], *, quarantine: bool) -> Iterator[None]:
         """Refuse to write over what is read, or what is somebody else's, before any work is done.
+
+        In the block of the work --force holds, where it was given.
 
         Parameters
         ----------
@@ -381,26 +387,30 @@ class _Paths:
         from calibrail.data import outputs
 
         written, judged = list[outputs.Output](), list[outputs.Output]()
-        for name, (option, folder) in self.written.items():
+        for name, (option, folder, kind) in self.written.items():
             for path in _listed(given[name]):
                 if str(path) != "-":
                     names = outputs.IN_FOLDER.get(folder, ())
-                    written.append(outputs.Output(option, Path(path), names))
+                    written.append(outputs.Output(option, Path(path), names, kind))
                     judged += written[-1:] * (name not in self.decided)
         read = [Path(path) for name in self._read for path in _listed(given[name])]
         sources = [Path(path) for name in self._sources for path in _listed(given[name])]
         # Where the rows of data that cannot be used are listed, the reader of it looks itself.
         beside = next((item.path.parent for item in written if item.option == "-o"), Path())
-        rows = [outputs.Output("unusable rows in", beside / "quarantine.jsonl")]
+        rows = [outputs.Output("unusable rows in", beside / "quarantine.jsonl", None, "quarantine")]
         if not quarantine or any(item.names is not None for item in written):
             rows = []
-        outputs.refuse_within(written, sources)
-        outputs.refuse_read([*written, *rows], [path for path in read if path not in sources])
-        outputs.refuse_read(written, sources)
-        outputs.refuse_foreign(judged, force=given.get("force", False))
-        for item in judged:
-            if item.names is outputs.RUN_FILES and outputs.is_run(item):
-                note(say("command.replaced", path=item.path))
+        with outputs.replacing(given.get("force", False)):
+            if not given.get("dry_run"):
+                outputs.refuse_within(written, sources)
+                outputs.refuse_read(
+                    [*written, *rows], [item for item in read if item not in sources]
+                )
+                outputs.refuse_read(written, sources)
+                outputs.refuse_foreign(rows)
+                for path, kind in outputs.refuse_foreign(judged):
+                    note(say("command.replaced", path=path, kind=kind))
+            yield
 
 
 #: Arguments that name data.

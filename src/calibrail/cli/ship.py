@@ -32,7 +32,7 @@ def export_command(
     run_folder: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of a calibrate export_command.")
     ],
-    output: Annotated[Path, opt.to_file("Guardrail file to write.", decides=True)],
+    output: Annotated[Path, opt.to_file("Guardrail file to write.")],
     failing: Failing,
     sign: opt.Sign = None,
     probe_endpoint: Annotated[
@@ -118,9 +118,7 @@ def export_command(
 def keygen_command(
     output: Annotated[
         Path,
-        opt.to_file(
-            "Private key to write; the public one stands beside it, as NAME.pub.pem.", decides=True
-        ),
+        opt.to_file("Private key to write; the public one stands beside it, as NAME.pub.pem."),
     ],
     show: opt.ShowAlone,
 ) -> None:
@@ -237,7 +235,9 @@ def _verified(path: Path, key: list[Path] | None, probe: bool, endpoint: bool) -
 @opt.takes_settings
 def card_command(
     guardrail: opt.Guardrail,
-    output: Annotated[Path | None, opt.to_file("Page to write: .html, or Markdown: .md.")] = None,
+    output: Annotated[
+        Path | None, opt.to_file("Page to write: .html, or Markdown: .md.", "page")
+    ] = None,
     key: opt.Keys = None,
     *,
     show: opt.ShowAlone,

@@ -69,7 +69,7 @@ def calibrate_command(
             context=replace(context, text=not show.no_text),
             looks=output / "looks.json",
         )
-        result.save(output, text=not show.no_text, force=True)
+        result.save(output, text=not show.no_text)
     limits = (requirement.max_fpr, requirement.min_kept, requirement.risks or None)
     decides = any(limit is not None for limit in limits)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
@@ -122,7 +122,7 @@ def compare_command(
             context=context,
             looks=output / "looks.json",
         )
-        result.save(output, force=True)
+        result.save(output)
     show.finish(
         "compare",
         result.to_dict(),
@@ -152,7 +152,7 @@ _UNIT = "What a row is: an answer, or one of its sentences, scored from what sta
 @opt.takes_settings
 def score_command(
     data: opt.Data,
-    output: Annotated[Path, opt.to_file("Parquet file to write.")],
+    output: Annotated[Path, opt.to_file("Parquet file to write.", "scores")],
     detectors: Annotated[opt.DetectorArguments, opt.Pick(only=("score",))],
     promise: Annotated[opt.Promise, opt.Pick(only=("unit",), help={"unit": _UNIT})],
     reading: opt.Reading,
@@ -204,7 +204,7 @@ class Labels:
 
     base_rate: float | None = setting("Share of hallucinated answers among those labelled.", None)
     calibration_share: float | None = setting(
-        "Share of the data used to calibrate (default: 0.5; none with --coverage).", None
+        "Share used to calibrate (default: 0.5, or 1 with pac; none with --coverage).", None
     )
     n: tuple[int, ...] = setting(
         "Number of labelled answers to look at. Repeatable.", (), metavar="N"

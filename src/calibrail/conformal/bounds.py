@@ -67,7 +67,7 @@ class Bound(Record):
         The counts behind it.
     method : str
         ``clopper-pearson`` (decides) or ``wilson`` (shown); ``beta-mixture`` or ``betting`` for an
-        interval that holds at any time.
+        interval that holds at any time; ``rank`` for what the rank of a threshold proves.
     confidence : float
         Two-sided level.
     """

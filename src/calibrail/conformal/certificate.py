@@ -150,6 +150,8 @@ def _last(holds: Callable[[int], bool], most: int) -> int:
 
 
 Verdict = Literal["certified", "rejected", "inconclusive"]
+#: The method of a bound that follows from the rank of a threshold, without a test.
+PROVEN: Final = "rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,17 +245,20 @@ def joint_certificate(
 
     Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
     joint confidence is 1 - delta - (1 - confidence) / 2: the error of the construction and that of
-    the FPR bound. The coverage shown is the one observed; it can still reject.
+    the FPR bound. The coverage shown is the one observed; it can still reject. Without hallucinated
+    test examples it is the one proven (``proven_coverage``).
 
     Parameters
     ----------
     calibration : Calibration
         With ``guarantee="pac"`` or ``"anytime"``.
     counts : Counts
-        On hallucinated test examples, and on faithful examples that had no part in the threshold.
+        On hallucinated test examples, or none, and on faithful examples that had no part in the
+        threshold.
     requirement : Requirement
         ``confidence`` is the two-sided level of both intervals. ``min_coverage`` is at most the
-        1 - alpha that is proven; that when left out.
+        1 - alpha that is proven; that when left out. Without test examples it may be more, and is
+        shown where so few calibration scores lie below the threshold that its rank allows it.
 
     Raises
     ------
@@ -270,17 +275,41 @@ def joint_certificate(
     if requirement.min_coverage is None:
         requirement = replace(requirement, min_coverage=proven)
     required, _, level = checked_limits(requirement)
-    if required > proven + 1e-12:
+    coverage = None if counts.n_hallucinated else _between(calibration, level)
+    if required > proven + 1e-12 and coverage is None:
         raise InputError(
             f"min_coverage must be at most the {proven:g} that the threshold is proven to catch; "
             f"got {requirement.min_coverage!r}"
         )
     joint = joint_confidence(calibration.delta, level)
-    certificate = _decide(counts, requirement, joint, level, promised=proven)
+    if required > proven + 1e-12:
+        # The rank's bound proves a limit that was fixed beforehand, however scores are tied.
+        shown = 1.0 - calibration.least_alpha(calibration.missed) >= required
+        proven = required if shown else 1.0 - calibration.least_alpha(calibration.rank - 1)
+    certificate = _decide(counts, requirement, joint, level, proven, coverage)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
     if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
         return certificate
     return replace(certificate, flips=joint_flip_tolerance(calibration, counts, requirement))
+
+
+def proven_coverage(calibration: Calibration) -> Bound:
+    """Return what a ``pac`` or ``anytime`` threshold is proven to catch, without any estimate."""
+    lower = 1.0 if calibration.flag_all else float(1 - decimal(calibration.alpha))
+    return Bound(None, lower, 1.0, 0, 0, PROVEN, float(1 - decimal(calibration.delta or 0.0)))
+
+
+def _between(calibration: Calibration, confidence: float) -> Bound:
+    """Return ``proven_coverage`` with an upper end that may refute a limit fixed beforehand.
+
+    How many calibration scores lie below a threshold, and what it misses, only grow with it: so
+    many below refute a limit as they would for a threshold that they did not set.
+    """
+    bound, caught = proven_coverage(calibration), calibration.n - calibration.missed
+    if calibration.counted != "examples":
+        return bound
+    upper = float(bounds.interval(caught, calibration.n, confidence)[1])
+    return replace(bound, upper=max(bound.lower, upper))
 
 
 def smallest_limit(
@@ -368,13 +397,16 @@ def _decide(
     confidence: float,
     proof: float,
     promised: float | None = None,
+    proven: Bound | None = None,
 ) -> Certificate:
     """Decide by the bounds of counts, and by the coverage that is ``promised`` by a construction.
 
-    ``proof`` is the two-sided level of the interval whose ends may certify.
+    ``proof`` is the two-sided level of the interval whose ends may certify; ``proven`` stands for
+    the bound of what no count shows.
     """
     required, limit, level = checked_limits(requirement)
     coverage, fpr = counts.bounds(level)
+    coverage = proven or coverage
     at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])
     at_most = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
     if promised is not None:

@@ -2,8 +2,8 @@
 
 Answers to one question are not independent, so calibrating on all of them as if they were is
 heuristic ("naive" below): its error depends on how alike they are. Questions are independent.
-Taking one answer per question makes the scores exchangeable again, but wastes the others and
-depends on the draw; so all draws are combined:
+Taking one answer per question makes the scores exchangeable again, and wastes the others where they
+are many; so all draws are combined, or one is made where they are few:
 
 - ``marginal``: the mean of the p-values over all draws, computed without drawing: each answer
     weighs 1 / (answers of its question). The mean of dependent p-values is in general valid only
@@ -11,14 +11,18 @@ depends on the draw; so all draws are combined:
     within its own question is exchangeable, too (Lee, Barber and Willett, 2023, "Distribution-free
     inference with
   hierarchical data").
-- ``pac``: a bet against "the threshold misses more than alpha". A question of which the share X is
-  missed multiplies the wealth by 1 + lambda (alpha - X). Where the true miss rate is alpha, this
-  has a mean of 1, however alike the answers of one question are; so the wealth reaches 1 / delta
-  with probability at most delta (Markov's inequality; Waudby-Smith and Ramdas, 2024, "Estimating
-  means of bounded random variables by betting"). lambda is fixed by the number of
+- ``pac``: the rank of one answer of each question, drawn by lot, where questions have few answers
+  (`_FEW`), else a bet against "the threshold misses more than alpha". A question of which the share
+  X is missed multiplies the wealth by 1 + lambda (alpha - X). Where the true miss rate is alpha,
+  this has a mean of 1, however alike the answers of one question are; so the wealth reaches 1 /
+  delta with probability at most delta (Markov's inequality; Waudby-Smith and Ramdas, 2024,
+  "Estimating means of bounded random variables by betting"). lambda is fixed by the number of
   questions. The wealth falls with every answer that is missed: so at the first threshold that
   misses too much it is at least that at any higher one, and the highest threshold at which it still
   stands at 1 / delta is the one sought.
+  Which of the two is made depends on the numbers of answers alone, never on their scores, so that
+  neither costs an error. With one or two answers a question the lot raises up to 9 points fewer
+  false alarms at 60 to 150 questions; with many, the bet does.
 
 What is promised counts each question once: the miss rate is that of a hallucinated answer drawn
 from a new question.
@@ -34,6 +38,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv
 
 from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
@@ -342,6 +347,8 @@ def _members(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     return {name: np.array(places, np.intp) for name, places in members.items()}
 
 
+#: Questions have few answers where 1 / (answers of a question) is more than this on average.
+_FEW: Final = 0.25
 #: Variance of a question's share of missed answers, relative to that of a single answer, for which
 #: the bet is best. A wrong guess costs sharpness, never the promise; taken from the data it would.
 _SPREAD: Final = 0.6
@@ -361,11 +368,15 @@ class ClusteredCalibration(Calibration):
     clusters : ndarray of int64, shape (n,)
         Cluster of each example, 0 to K - 1: of the defined scores in ascending order, then of the
         undefined ones.
+    by_lot : bool
+        Under ``pac``, whether the threshold is the rank of one example of each cluster.
     """
 
     clusters: Ints = field(kw_only=True)
+    by_lot: bool = field(default=False, kw_only=True)
 
     counted: ClassVar[str] = "groups"
+    later = ("by_lot",)
 
     @property
     def n_clusters(self) -> int:
@@ -404,6 +415,10 @@ class ClusteredCalibration(Calibration):
         if self.guarantee == "marginal":
             return float((1.0 + np.sum(1.0 / sizes[missed])) / (len(sizes) + 1.0))
         assert self.delta is not None
+        if self.by_lot:
+            turn = _missed_in_turn(np.arange(self.n), len(self.scores), self.undefined)
+            below = int(np.isin(turn[:below], self._drawn()).sum())
+            return float(betaincinv(below + 1, len(sizes) - below, 1.0 - self.delta))
         low, high = 0.0, 1.0
         for _ in range(40):
             alpha = (low + high) / 2.0
@@ -413,8 +428,7 @@ class ClusteredCalibration(Calibration):
 
     def naive(self) -> Calibration:
         """Return the calibration that takes all examples as independent, for comparison."""
-        scores = np.append(self.scores, np.full(self.n_undefined, np.nan))
-        return calibrate_threshold(scores, replace(self.promise, allow_flag_all=True))
+        return calibrate_threshold(self._all_scores, replace(self.promise, allow_flag_all=True))
 
     def one_per_cluster(self) -> Floats:
         """Return the score of one example of each cluster, drawn by a fixed lot: shape (K,).
@@ -424,21 +438,20 @@ class ClusteredCalibration(Calibration):
         p-values that are valid one by one do not suffice. The lot picks a place in an order that
         scatters a cluster's scores: their own would tie the draw to ranks among all clusters.
         """
-        scores = np.append(self.scores, np.full(self.n_undefined, np.nan))
-        # Minus zero is zero.
-        lots = _scattered((scores + 0.0).view(np.uint64), self.clusters)
-        order = np.lexsort((lots, self.clusters))
-        sizes = np.bincount(self.clusters)
-        first = np.cumsum(sizes) - sizes
-        # A lot of the whole cluster: the lowest alone would not favour a score that is there twice.
-        whole = _scattered(np.add.reduceat(lots[order], first), np.arange(len(sizes)))
-        place = (whole % sizes.astype(np.uint64)).astype(np.int64)
-        drawn: Floats = scores[order[first + place]]
-        return drawn
+        return self._all_scores[self._drawn()]
+
+    @property
+    def _all_scores(self) -> Floats:
+        return np.append(self.scores, np.full(self.n_undefined, np.nan))
+
+    def _drawn(self) -> Ints:
+        """Return the place of one example of each cluster."""
+        return _drawn(self._all_scores, self.clusters)
 
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
-        return cast(Self, calibrate_clusters(scores, content["clusters"], promise))
+        by_lot = content.get("by_lot", False) is True
+        return cast(Self, _calibrate_clusters(scores, content["clusters"], promise, by_lot))
 
 
 #: The p-values of each calibration in use: as many as it has scores, so they are computed once, not
@@ -479,6 +492,13 @@ def calibrate_clusters(
     >>> calibrate_threshold(scores, Promise(alpha=0.2)).threshold
     0.0
     """
+    return _calibrate_clusters(scores, clusters, promise)
+
+
+def _calibrate_clusters(
+    scores: ArrayLike, clusters: ArrayLike, promise: Promise, by_lot: bool | None = None
+) -> ClusteredCalibration:
+    """Calibrate, under ``pac`` by the lot or by the bet; left out, the numbers of answers say."""
     values, codes = argument_checks.scores(scores), _codes(clusters)
     argument_checks.paired(codes, len(values), "clusters")
     guarantee, undefined = promise.guarantee, promise.undefined
@@ -502,13 +522,19 @@ def calibrate_clusters(
             total,
             "groups",
         )
-    position = 0
-    if total >= least and guarantee == "marginal":
+    position, sizes = 0, np.bincount(numbers)
+    if by_lot is None:
+        by_lot = guarantee == "pac" and total >= least and float(np.mean(1.0 / sizes)) > _FEW
+    if by_lot:
+        every = np.append(defined, np.full(n_undefined, np.nan))
+        one = calibrate_threshold(every[_drawn(every, numbers)], promise)
+        position = int(np.searchsorted(defined, one.threshold)) + 1 + below
+    elif total >= least and guarantee == "marginal":
         ladder = _ladder(numbers, len(defined), undefined)
         position = int(np.searchsorted(ladder, alpha, side="right")) + below
     elif total >= least:
         missed = _missed_in_turn(numbers, len(defined), undefined)
-        log_wealth = _log_wealth(np.bincount(numbers), missed, alpha, delta)
+        log_wealth = _log_wealth(sizes, missed, alpha, delta)
         # The wealth falls: the last of its steps that still suffices.
         position = int(np.sum(log_wealth >= math.log(1.0 / delta) - 1e-12))
     lowest = -math.inf
@@ -516,8 +542,22 @@ def calibrate_clusters(
         lowest = threshold.at_rank(defined, position, n_undefined, undefined)
     numbers.flags.writeable = False
     return ClusteredCalibration.build(
-        defined, n_undefined, promise, position, lowest, clusters=numbers
+        defined, n_undefined, promise, position, lowest, clusters=numbers, by_lot=by_lot
     )
+
+
+def _drawn(scores: Floats, clusters: Ints) -> Ints:
+    """Return the place of one score of each cluster, drawn as `one_per_cluster` says."""
+    # Minus zero is zero.
+    lots = _scattered((scores + 0.0).view(np.uint64), clusters)
+    order = np.lexsort((lots, clusters))
+    sizes = np.bincount(clusters)
+    first = np.cumsum(sizes) - sizes
+    # A lot of the whole cluster: the lowest alone would not favour a score that is there twice.
+    whole = _scattered(np.add.reduceat(lots[order], first), np.arange(len(sizes)))
+    place = (whole % sizes.astype(np.uint64)).astype(np.int64)
+    drawn: Ints = order[first + place]
+    return drawn
 
 
 def _scattered(bits: NDArray[np.uint64], clusters: Ints) -> NDArray[np.uint64]:

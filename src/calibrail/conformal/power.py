@@ -189,7 +189,7 @@ class Design:
         weight, miss, fpr = self._true_rates(calibration[first], m, faithful[first], k[first])
         kept, proven = self._cut_offs(m, weight, miss)
         within = _least(faithful, self.limit, self.proof, 1, beyond=True)
-        covers = _reaches(proven + (stricter or 0), m, 1.0 - miss)
+        covers = _reaches(proven + (stricter or 0) * (m > 0), m, 1.0 - miss)
         fpr = fpr[row]
         spares = _reaches(within - (stricter or 0), faithful, fpr, below=True)
         if block is not None:
@@ -519,8 +519,8 @@ def plan(
         Share of hallucinated answers among the labelled ones, in (0, 1); needed with assumptions.
         Their number is taken as the nearest whole one, not as random.
     calibration_share : float, optional
-        Share of either class that calibrates; one half when left out, and none where the
-        threshold exists.
+        Share of either class that calibrates. When left out: all where ``pac`` proves the coverage,
+        none where the threshold exists, else one half.
     power : float
         Wanted probability of ``certified``, in [0.5, 1).
     n : sequence of int, optional
@@ -568,14 +568,19 @@ def plan(
     minimum: dict[str, int] = {kind: minimum_n(alpha, kind, delta) for kind in kinds}
     requirement, assumption = requirement or Requirement(), assumption or Assumption()
     rates, assumed = assumption.rates, assumption.to_dict()
-    part = 0.5 if calibration_share is None else calibration_share
-    # A threshold that exists already needs no calibration.
-    if rates is None or part != 0:
+    aim = float(1 - decimal(alpha))
+    required = aim if requirement.min_coverage is None else float(requirement.min_coverage)
+    proven = guarantee == "pac" and rates is None and required <= aim + 1e-12
+    part = (1.0 if proven else 0.5) if calibration_share is None else calibration_share
+    # A threshold that exists already needs no calibration, and one that is proven no test.
+    if part != 1 if proven else rates is None or part != 0:
         part = _share_of(part, "calibration_share")
     base = None if base_rate is None else _share_of(base_rate, "base_rate")
     labels = None
     if base is not None and part:
-        labels = {kind: _labels(least, base, part) for kind, least in minimum.items()}
+        shares = {str(kind): part if part < 1.0 else 0.5 for kind in kinds}
+        shares["pac"] = 1.0 if calibration_share is None else part
+        labels = {kind: _labels(least, base, shares[kind]) for kind, least in minimum.items()}
     limit = requirement.max_fpr
     least = Plan(alpha, delta, minimum, labels, None, assumed, base, part)
     if not assumed:
@@ -585,8 +590,6 @@ def plan(
     if limit is None or base is None:
         missing = "max_fpr" if limit is None else "base_rate"
         raise InputError(f"{missing} must be given with assumed rates or an assumed detector")
-    aim = float(1 - decimal(alpha))
-    required = aim if requirement.min_coverage is None else float(requirement.min_coverage)
     level = float(requirement.confidence)
     share = 0.0 if rates and calibration_share is None else part
     separation = assumed.get("separation", 0.0)

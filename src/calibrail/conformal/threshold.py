@@ -34,11 +34,11 @@ from typing import Any, ClassVar, Final, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtrik, betaincc
+from scipy.special import bdtrik, betaincc, betaincinv
 
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
-from calibrail.conformal.sequential.betting import wealth_of_counts
+from calibrail.conformal.sequential.betting import lowest_limit, wealth_of_counts
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options.fields import one_of, spell_option
 from calibrail.options.guarantee import OF_THIS_THRESHOLD, Guarantee, Promise, Undefined
@@ -333,6 +333,14 @@ class Calibration(Record):
         """Calibration examples below the threshold, undefined ones among them under ``pass``."""
         below = int(np.searchsorted(self.scores, self.threshold))
         return below + (self.n_undefined if self.undefined == "pass" else 0)
+
+    def least_alpha(self, below: int) -> float:
+        """Return the smallest alpha at which so many examples may lie below the threshold."""
+        if self.delta is None:
+            return (below if self.guarantee == "paper" else below + 1) / (self.n + 1)
+        if self.guarantee == "anytime":
+            return 1.0 - float(lowest_limit(self.n - below, below, -math.log(self.delta)))
+        return float(betaincinv(below + 1, self.n - below, 1.0 - self.delta))
 
     @classmethod
     def build(

@@ -1,10 +1,12 @@
 """What may be written over: nothing that is read, and nothing of somebody else's unasked."""
 
+import csv
+import io
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,24 +18,54 @@ from calibrail.options.fields import cli_or_python
 
 #: What stands in the folder of a run, of any command.
 _REPORTS: Final = ("report.json", "compare.json", "audit.json", "shift.json", "status.json")
+#: What stays in the folder of a run that takes the place of another: the looks at its data, and
+#: the rows that its reader has set aside.
+_STAYING: Final = ("looks.json", "quarantine.jsonl")
 RUN_FILES: Final = (
-    *(*_REPORTS[:4], "calibration.json", "cost.json", "looks.json"),
+    *(*_REPORTS[:4], "calibration.json", "cost.json"),
     *("report.html", "scores.parquet", "sentences.parquet", "state.safetensors"),
-    "quarantine.jsonl",
+    *_STAYING,
 )
+WATCH_FILES: Final = ("status.json", "state.json", "watch.html")
+_LABELS: Final = ("session.json",)
 #: What may be written into folders, by what their option is called; None for a file.
 IN_FOLDER: Final[dict[str | None, tuple[str, ...] | None]] = {
     None: None,
     "RUN": RUN_FILES,
-    "WATCH": ("status.json", "state.json", "watch.html"),
+    "WATCH": WATCH_FILES,
+    "LABELS": _LABELS,
+    "AUDIT": _LABELS,
+    "DIR": ("manifest.json",),
 }
+#: Folders that hold nothing else.
+_ALONE: Final = {RUN_FILES: "run", WATCH_FILES: "watch", _LABELS: "folder of labels"}
 
 #: How a file of calibrail says what it is.
 _SCHEMA: Final = re.compile(rb'"schema": ?"calibrail\.(\w+)/')
-#: Bytes of a file in which that is looked for.
+#: How other files of calibrail begin.
+_BEGINNINGS: Final = {
+    "key": rb"-----BEGIN ",
+    "signature": rb'{"payload": ?"',
+    "page": rb"# calibrail |(?s:<!doctype html>.{,2000}?<title>[^<]*: calibrail )"
+    rb'|<\?xml [^>]*>\s*<testsuites><testsuite name="calibrail"',
+    "figure": rb"(?s:(?:<\?xml|%PDF|\x89PNG).*(?:<dc:title>|/Creator \(|Software\x00)calibrail\b)",
+}
+_TEXT: Final = rb'"(?:[^"\\]|\\.)*"'
+_AT: Final = rb', "row": \d+(, "file": %b)?}' % _TEXT
+_HANDED_OUT: Final = rb'"no\d+-[0-9a-f]+"'
+#: How each line of others looks.
+_LINES: Final = {
+    "decisions": rb'{"id": %b, "outcome": .*%b' % (_TEXT, _AT),
+    "selection": rb'{"id": %b, "released": .*%b' % (_TEXT, _AT),
+    "quarantine": rb'{"row": \w+, "field": .*}',
+    "export": rb'{"id": %b, "question": %b, "contexts": \[.*\], "response": %b}'
+    % (_HANDED_OUT, _TEXT, _TEXT),
+}
+#: The last columns of a table of answers that were handed out.
+_TO_FILL: Final = ["label", "unsupported", "annotator"]
+#: Bytes of a file in which that is looked for, and of the end of a Parquet file.
 _READ: Final = 1 << 26
-#: How a list of unusable rows begins.
-_QUARANTINED: Final = b'{"row": '
+_FOOTER: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +80,14 @@ class Output:
         The file or folder.
     names : tuple of str, or None
         Of a folder, the files that may be written into it.
+    kind : str
+        Of a file, what is written: an earlier one of it may be replaced.
     """
 
     option: str
     path: Path
     names: tuple[str, ...] | None = None
+    kind: str = ""
 
     @property
     def files(self) -> list[Path]:
@@ -79,15 +114,36 @@ def identity(path: Path) -> object:
 
 
 def kind_of(path: Path) -> str | None:
-    """Return what file of calibrail stands at a path: its schema's name, or "key"; else None."""
+    """Return what file of calibrail stands at a path, as calibrail wrote it; None for another."""
     try:
         raw = read_regular(path, _READ)
+        if raw.startswith(b"PAR1"):
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _FOOTER))
+                raw = b"{" + file.read()
     except (OSError, ValueError):
         return None
-    if raw.startswith(b"-----BEGIN "):
-        return "key"
     named = _SCHEMA.search(raw) if raw.startswith(b"{") else None
-    return None if named is None else named[1].decode()
+    if named is not None:
+        return named[1].decode()
+    for kind, beginning in _BEGINNINGS.items():
+        if re.match(beginning, raw):
+            return kind
+    lines = raw.splitlines()[: -1 if len(raw) == _READ else None]
+    for kind, line in _LINES.items():
+        if lines and all(re.fullmatch(line, item) for item in lines):
+            return kind
+    return "export" if _is_unlabelled(raw) else None
+
+
+def _is_unlabelled(raw: bytes) -> bool:
+    """Return whether answers were handed out in a file of other programs, and it has no label."""
+    if re.match(rb'\[\s*{\s*("data": {\s*"answer_)?"?id": %b' % _HANDED_OUT, raw):
+        return b'"value": ' not in raw and b'"annotations": ' not in raw
+    with suppress(UnicodeDecodeError, csv.Error):
+        rows = csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""))
+        return next(rows, [])[-3:] == _TO_FILL and not any(any(row[-3:]) for row in rows)
+    return False
 
 
 def refuse_read(outputs: Sequence[Output], read: Iterable[Path]) -> None:
@@ -167,32 +223,105 @@ def refuse_within(outputs: Sequence[Output], sources: Iterable[Path]) -> None:
                 )
 
 
-def refuse_foreign(outputs: Sequence[Output], *, force: bool = False) -> None:
-    """Refuse to replace what somebody else made: a guardrail, or what is no result of a run.
+class _Replacing:
+    """Whether whoever wrote a command said that what stands there is to be replaced."""
+
+    forced = False
+
+
+@contextmanager
+def replacing(forced: bool) -> Iterator[None]:
+    """Let whatever is written within the block take the place of anything, if that was said."""
+    before, _Replacing.forced = _Replacing.forced, forced
+    try:
+        yield
+    finally:
+        _Replacing.forced = before
+
+
+def refuse_foreign(
+    outputs: Sequence[Output], *, force: bool | None = False
+) -> list[tuple[Path, str]]:
+    """Refuse to replace what somebody else made, or another result than the one that is written.
+
+    Parameters
+    ----------
+    outputs : sequence of Output
+        What is written.
+    force : bool or None
+        Whether it is replaced all the same; None where a caller cannot say so.
+
+    Returns
+    -------
+    list of (Path, str)
+        What is replaced: earlier results of the same kind.
 
     Raises
     ------
     InputError
         Says what stands there.
     """
-    for output in () if force else outputs:
-        own = is_run(output)
-        for file in output.files:
-            kind = kind_of(file)
-            if output.names is None and kind is not None:
-                _refuse(output, f"a {kind}{' of calibrail' * (kind != 'key')}")
-            listed = _is_quarantine(file) or (own and file.name not in _REPORTS)
-            if output.names is not None and file.exists() and kind is None and not listed:
-                _refuse(output, f"{file.name}, which is no result of a run,")
-        draws = output.names is RUN_FILES and not own
-        if drawn := next(output.path.glob("figures/*.svg"), None) if draws else None:
-            _refuse(output, f"figures/{drawn.name}, which is no result of a run,")
+    for output in outputs:
+        if output.names is None and output.path.is_dir():
+            example = output.path / "out"
+            raise InputError(f"{output} is a folder; name a file in it, e.g. {example}")
+        foreign = None if force or _Replacing.forced else next(_foreign(output), None)
+        if foreign is not None:
+            remedy = cli_or_python("--force", "" if force is None else "force=True")
+            remedy = f", or replace it: {remedy}" * bool(remedy)
+            raise InputError(f"{output}: {foreign} stands there; name another place{remedy}")
+    return [(item.path, item.kind or "run") for item in outputs if _is_earlier(item)]
+
+
+def _foreign(output: Output) -> Iterator[str]:
+    """Yield what stands in the place of an output and is not an earlier one of it."""
+    path = output.path
+    if output.names is None:
+        for names, folder in _ALONE.items():
+            within = path.name in names and output.kind != "quarantine"
+            if within and is_run(Output("", path.parent, names)):
+                yield f"{path.name} of a {folder}"
+        kind = kind_of(path)
+        if path.is_file() and path.stat().st_size and kind != output.kind:
+            yield _spoken(kind)
+        return
+    own, alone = is_run(output), output.names in (RUN_FILES, WATCH_FILES)
+    for names, folder in _ALONE.items():
+        if alone and names != output.names and is_run(Output("", path, names)):
+            yield f"a {folder}"
+    for name in output.names:
+        listed = kind_of(path / name) is not None or (own and name not in _REPORTS)
+        if (path / name).exists() and not listed:
+            yield f"{name}, which is no result of a run,"
+    if alone and not own and (drawn := next(path.glob("figures/*.svg"), None)):
+        yield f"figures/{drawn.name}, which is no result of a run,"
+
+
+def _spoken(kind: str | None) -> str:
+    if kind is None:
+        return "a file that is no result of calibrail"
+    if kind == "guardrail":
+        return "another guardrail"
+    article = "" if kind.endswith("s") else "an " if kind[0] in "aeiou" else "a "
+    return f"{article}{kind}{' of calibrail' * (kind != 'key')}"
+
+
+def _is_earlier(output: Output) -> bool:
+    if output.names is not None:
+        return output.names is RUN_FILES and is_run(output)
+    return output.path.is_file() and output.path.stat().st_size > 0
 
 
 def is_run(output: Output) -> bool:
     """Return whether a folder holds results of calibrail."""
     names = (name for name in output.names or () if name.endswith(".json"))
     return any(kind_of(output.path / name) is not None for name in names)
+
+
+def remove_earlier(folder: Path, written: Collection[str]) -> None:
+    """Remove from the folder of a run what an earlier run of another kind has left there."""
+    for name in set(RUN_FILES) - {*written, *_STAYING}:
+        (folder / name).unlink(missing_ok=True)
 
 
 def refuse_other(path: Path, raw: bytes, *, force: bool = False) -> None:
@@ -203,19 +332,5 @@ def refuse_other(path: Path, raw: bytes, *, force: bool = False) -> None:
     InputError
         Says what stands there.
     """
-    if force or not path.is_file() or not path.stat().st_size or path.read_bytes() == raw:
-        return
-    kind = kind_of(path)
-    _refuse(Output("", path), f"another {kind}" if kind else "a file that is no guardrail")
-
-
-def _is_quarantine(path: Path) -> bool:
-    if not path.name.startswith("quarantine") or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(8) in (b"", _QUARANTINED)
-
-
-def _refuse(output: Output, what: str) -> None:
-    force = cli_or_python("--force", "force=True")
-    raise InputError(f"{output}: {what} stands there; name another place, or replace it: {force}")
+    if not path.is_file() or path.read_bytes() != raw:
+        refuse_foreign([Output("", path)], force=force)

@@ -203,7 +203,7 @@ class Diagnosis(Shown, Record):
     length_auroc : float or None
         AUROC of the response's length in characters, longer = hallucinated.
     supports : tuple of Support
-        Guarantees at the default half split.
+        Guarantees at the default split.
     scores : tuple of ScoreSupport
         Built-in scores that need no more than texts.
     numeric_columns : tuple of NumericColumn

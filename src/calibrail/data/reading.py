@@ -29,7 +29,7 @@ from calibrail.data.example import (
 )
 from calibrail.data.files import count_rows
 from calibrail.data.labels import holds_others, what_is_held
-from calibrail.data.outputs import Output, refuse_read
+from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
 from calibrail.data.sentences import UNMARKED
 from calibrail.data.sources import (
@@ -671,7 +671,9 @@ def read_needed(source: Source, reading: ReadOptions, needs: Needs) -> Reading:
     """Open a source as `read` does, for what is needed of its rows."""
     opened = open_source(source, reading)
     if reading.quarantine is not None:
-        refuse_read([Output("quarantine", reading.quarantine)], opened.files)
+        rows = Output("quarantine", reading.quarantine, kind="quarantine")
+        refuse_read([rows], opened.files)
+        refuse_foreign([rows], force=None)
     made = Reading(spoken(source), opened, reading, needs)
     if (told := _told.get()) is not None:
         told(made)

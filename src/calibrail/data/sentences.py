@@ -27,6 +27,7 @@ from calibrail.data.values import column_value, parse_cell, value_at
 from calibrail.formatting import count
 from calibrail.options.data import SKIP
 from calibrail.text.sentences import answer_sentences
+from calibrail.text.words import edition, rules_of
 
 #: Characters that stand before the sentences of an answer, added up over all of them.
 MOST_BEFORE: Final = 100_000_000
@@ -601,6 +602,8 @@ class MarkReader:
         self._by_sentence = by_sentence
         self._judged = () if any_length else keep
         self._sentences = GATHERED if columns.answer_id is not None else columns.sentences
+        #: By which edition of the rules the sentences of a text are found, whenever it is read.
+        self._edition = edition()
 
     def given(self, values: Mapping[str, object]) -> list[SentenceCell] | None:
         """Return the sentences that a row lists; None where it lists none.
@@ -682,6 +685,10 @@ class MarkReader:
         FieldError
             Marks and label contradict each other, or a sentence has neither.
         """
+        with rules_of(self._edition):
+            return self._checked(example)
+
+    def _checked(self, example: Example) -> Example:
         if self._by_sentence and not sentences_of(example):
             raise FieldError("response", "holds no sentence", example.response, _MARKED_WORDS)
         if self._by_sentence:

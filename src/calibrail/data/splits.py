@@ -232,6 +232,16 @@ def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str
     ]
 
 
+def tested_rows(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Return which answers are measured: the test part, or, without one, those that calibrate.
+
+    >>> tested_rows(np.array([0, 1, 2])).tolist(), tested_rows(np.array([0, 1, 1])).tolist()
+    ([False, False, True], [False, True, True])
+    """
+    part: NDArray[np.bool_] = codes == TEST
+    return part if part.any() else codes == CALIBRATION
+
+
 def groups_to_add(n: int, least: int, shares: Sequence[float]) -> int:
     """Return how many groups, beside the n there are, let a split calibrate on at least so many.
 

@@ -31,6 +31,7 @@ from calibrail.scores.custom import CustomScore, sources
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build, key_of, scale_of
 from calibrail.scores.table import Cost, ScoreTable
 from calibrail.serialization import plain
+from calibrail.text.words import edition_in, rules_of
 
 #: Key of the metadata of a result.
 _BESIDE: Final = b"calibrail"
@@ -72,7 +73,8 @@ class SerialisedScore:
         ModelError
             If this machine would compute other values: other weights, or other libraries.
         """
-        score = build(ScoreSpec(self.name, json.loads(self.params)))
+        with rules_of(edition_in(self.fingerprint)):
+            score = build(ScoreSpec(self.name, json.loads(self.params)))
         if self.state is not None:
             score = with_state(score, self.state)
         if (here := serialise_score(score)) != self:

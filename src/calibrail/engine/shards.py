@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from calibrail.atomic_files import own_folder, write_atomically
 from calibrail.data.example import Example
+from calibrail.data.outputs import Output, refuse_foreign
 from calibrail.data.tables import byte_array
 from calibrail.engine.local import characters, share_of
 from calibrail.errors import CalibrailError, DataError, InputError, file_errors
@@ -62,6 +63,7 @@ class ShardStore:
             If it cannot be made or written into, or is a file.
         """
         folder = folder.absolute()
+        refuse_foreign([Output("shards", folder, (MANIFEST,))], force=None)
         inputs = folder / _INPUTS
         with ExitStack() as stack:
             with file_errors(f"cannot keep shards in {folder}", "; name another folder"):

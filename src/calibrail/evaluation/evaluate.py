@@ -99,7 +99,9 @@ def findings(
     expected_misses = calibration.rank / (calibration.n + 1)
     set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum())}
     # The answers behind threshold and measures that share their group.
-    parts = sample.rows(CALIBRATION, 1), sample.rows(TEST)
+    parts = [sample.rows(TEST)]
+    if not sample.whole:
+        parts.append(sample.rows(CALIBRATION, 1))
     n_sharing = sum(map(sample.n_sharing, parts)) if sample.independent else 0
     sharing = {"n_sharing": n_sharing, "n": int(np.sum(parts))}
     # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
@@ -150,7 +152,7 @@ def _outside_band(calibration: Calibration, tested: TestMetrics) -> bool:
 
 def _too_few(tested: TestMetrics, rank: int) -> dict[str, Any]:
     """Return what is too small: the test part, the rank of a threshold."""
-    few = min(tested.n_hallucinated, tested.n_faithful) < FEW_TEST
+    few = min(n for n in (tested.n_hallucinated or FEW_TEST, tested.n_faithful)) < FEW_TEST
     low_rank = 0 < rank < FEW_RANK
     return {"fewer_than": FEW_TEST * few, "low_rank": low_rank} if few or low_rank else {}
 
@@ -458,7 +460,10 @@ def evaluate(
 
     lost = np.isnan(sample.values)
     n_undefined = {
-        name: {kind: sample.count(lost, part, k)[0] for kind, k in CLASSES.items()}
+        name: {
+            kind: int(np.sum(lost & (sample.split == part) & (sample.labels == k)))
+            for kind, k in CLASSES.items()
+        }
         for part, name in enumerate(SPLIT_NAMES)
     }
     baselines, threshold = rows_of(others.baselines, "baselines"), rule.chosen

@@ -1,6 +1,6 @@
 """Measures of a detector, of its baselines, and of removed sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from calibrail.conformal import (
     exact_bound,
 )
 from calibrail.conformal.bounds import MeanBound, mean_bound
+from calibrail.conformal.certificate import proven_coverage
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.example import mix64
 from calibrail.data.splits import CALIBRATION, TEST
@@ -331,23 +332,13 @@ class TestMetrics(Record):
     @classmethod
     def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float) -> Self:
         """Measure what a rule flags, and how its score ranks."""
-        test, right = sample.rows(TEST), flagged == (sample.labels == 1)
-        ranked = sample.by_class(ranked_values(sample.values, rule.undefined))
-        values = sample.by_class(sample.values)
-        coverage, fpr = sample.bounds(flagged, confidence)
+        values, right = sample.by_class(sample.values), flagged == (sample.labels == 1)
+        ranked = [ranked_values(item, rule.undefined) for item in values]
         return cls(
-            n_hallucinated=coverage.n,
-            n_faithful=fpr.n,
-            coverage=coverage,
-            coverage_band=_band(rule, coverage, confidence),
-            fpr=fpr,
-            accuracy=wilson(int(np.sum(right & test)), int(np.sum(test)), confidence),
             auroc=auroc(*ranked, confidence=confidence),
             overlap=overlap(*ranked, confidence=confidence),
-            median_overlap=median_overlap(*ranked),
-            means=dict(zip(CLASSES, map(tests.moments, values), strict=True)),
-            cohens_d=cohens_d(*values),
             welch=welch(*values),
+            **_common(rule, sample, flagged, right, values, ranked, confidence),
         )
 
     @classmethod
@@ -360,35 +351,55 @@ class TestMetrics(Record):
         independent: what would take them for that has no interval.
         """
         sample, outcomes = trimmed.sample, trimmed.outcomes
-        coverage, fpr = sample.bounds(flagged, confidence)
         part = trimmed.sentences.of_answers(sample.rows(TEST))
         scores = part.columns[trimmed.key]
         classes = scores[part.labels == 1], scores[part.labels == 0]
-        ranked = tuple(ranked_values(item, rule.undefined) for item in classes)
+        ranked = [ranked_values(item, rule.undefined) for item in classes]
         shared = overlap(*ranked, confidence=confidence)
         if shared.estimate is not None:
             shared = Measure(shared.estimate, None, None, "sentences pooled")
         right = outcomes.freed & ~(outcomes.kept < 1.0) & ~outcomes.reviewed
-        test = sample.rows(TEST)
+        delivered = trimmed.delivered(confidence)
         return cls(
-            n_hallucinated=coverage.n,
-            n_faithful=fpr.n,
-            coverage=coverage,
-            coverage_band=_band(rule, coverage, confidence),
-            fpr=fpr,
-            accuracy=wilson(int(np.sum(right & test)), int(np.sum(test)), confidence),
             auroc=trimmed.auroc(confidence),
             overlap=shared,
-            median_overlap=median_overlap(*ranked),
-            means=dict(zip(CLASSES, map(tests.moments, classes), strict=True)),
-            cohens_d=cohens_d(*classes),
             welch=tests.Welch(None, None, None, "sentences_of_one_answer"),
-            **{
-                item.name: getattr(delivered, item.name)
-                for delivered in (trimmed.delivered(confidence),)
-                for item in fields(delivered)
-            },
+            **_common(rule, sample, flagged, right, classes, ranked, confidence),
+            **{item.name: getattr(delivered, item.name) for item in fields(delivered)},
         )
+
+
+def _common(
+    rule: Rule,
+    sample: Sample,
+    flagged: Mask,
+    right: Mask,
+    classes: Sequence[intervals.Floats],
+    ranked: Sequence[intervals.Floats],
+    confidence: float,
+) -> dict[str, Any]:
+    """Return the measures that are computed alike of answers and of sentences."""
+    coverage, fpr = tested_rates(sample, rule.calibration, flagged, confidence)
+    test = sample.rows(TEST) & (not sample.whole)
+    return {
+        "n_hallucinated": coverage.n,
+        "n_faithful": fpr.n,
+        "coverage": coverage,
+        "coverage_band": _band(rule, coverage, confidence),
+        "fpr": fpr,
+        "accuracy": wilson(int(np.sum(right & test)), int(np.sum(test)), confidence),
+        "median_overlap": median_overlap(*ranked),
+        "means": dict(zip(CLASSES, map(tests.moments, classes), strict=True)),
+        "cohens_d": cohens_d(*classes),
+    }
+
+
+def tested_rates(
+    sample: Sample, calibration: Calibration, flagged: Mask, confidence: float
+) -> tuple[Bound, Bound]:
+    """Return coverage and FPR: of the test part, or, without one, as proven and of all faithful."""
+    coverage, fpr = sample.bounds(flagged, confidence)
+    return (proven_coverage(calibration) if sample.whole else coverage), fpr
 
 
 def _band(rule: Rule, coverage: Bound, confidence: float) -> CoverageBand | None:
@@ -495,7 +506,7 @@ def baseline_result(
     except InputError as error:
         return replace(bare, reason=str(error))
     flagged = calibration.flags(other.values, other.tolerance)
-    coverage, fpr = other.bounds(flagged, confidence)
+    coverage, fpr = tested_rates(other, calibration, flagged, confidence)
     return replace(
         bare,
         threshold=calibration.threshold,

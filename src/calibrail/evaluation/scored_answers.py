@@ -93,9 +93,19 @@ class Sample(Record):
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def whole(self) -> bool:
+        """Whether no answer is set apart for a test, so that those that calibrate are measured."""
+        return not (self.split == TEST).any()
+
     def rows(self, part: int, label: int | None = None) -> Mask:
-        """Return which answers belong to a part of the split, and to a class where one is named."""
+        """Return which answers belong to a part of the split, and to a class where one is named.
+
+        Where there is no test part, those that calibrate stand for it, one of each group and class.
+        """
         rows: Mask = self.split == part
+        if part == TEST and self.whole:
+            rows = self.drawn(CALIBRATION, self.labels)
         return rows if label is None else rows & (self.labels == label)
 
     def by_class(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -121,6 +131,8 @@ class Sample(Record):
     ) -> tuple[int, int]:
         """Return how many of one class in one part are flagged, and how many there are.
 
+        Hallucinated answers that set the threshold test nothing: without a test part there is none.
+
         Parameters
         ----------
         flagged : ndarray of bool, shape (n,)
@@ -131,6 +143,8 @@ class Sample(Record):
             Counts only these.
         """
         rows = self.rows(part, label)
+        if part == TEST and label == 1 and self.whole:
+            return 0, 0
         if among is not None:
             rows = rows & among
         return int(np.sum(flagged & rows)), int(np.sum(rows))
@@ -238,11 +252,12 @@ class Sample(Record):
         n = len(np.unique(groups[among]))
         more = groups_to_add(n, error.minimum_n - there, self.shares)
         alone = error.of == "groups" or self.groups is None or not n_repeated(self.groups)
-        return (
-            f"{error.more(more, error.of)} ({'' if alone else 'each of a new group; '}"
-            f"{percent(self.shares[1])} of them calibrate, as "
-            f"{spell_option(SplitOptions, 'calibration_share')} says)"
-        )
+        about = [] if alone else ["each of a new group"]
+        if self.shares[1] < 1.0:
+            option = spell_option(SplitOptions, "calibration_share")
+            about.append(f"{percent(self.shares[1])} of them calibrate, as {option} says")
+        labels = error.more(more, error.of)
+        return f"{labels} ({'; '.join(about)})" if about else labels
 
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""

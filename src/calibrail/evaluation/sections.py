@@ -1,17 +1,14 @@
 """Attainable, baselines, clustering, curve, risks, review."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import betaincinv
 
 from calibrail import conformal
 from calibrail.conformal.bounds import interval, proof_level, simultaneous_bounds
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_control import Risk
-from calibrail.conformal.sequential.betting import lowest_limit
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.evaluation.scored_answers import CLASSES, Sample
@@ -65,7 +62,7 @@ def attainable(
             return None
         if calibration.flag_all or used_at >= n_distinct:
             return None
-        if 1.0 - _least_alpha(int(below[used_at]), calibration) - target <= slack:
+        if 1.0 - calibration.least_alpha(int(below[used_at])) - target <= slack:
             return None
         near_it = slice(max(0, used_at - 1), used_at + 2)
         distinct, below = distinct[near_it], below[near_it]
@@ -75,7 +72,7 @@ def attainable(
     for threshold, n_below in zip(distinct.tolist(), below.tolist(), strict=True):
         reached = values >= threshold
         coverage, fpr = sample.bounds(reached | undefined, confidence)
-        promise = 1.0 - _least_alpha(n_below, calibration)
+        promise = 1.0 - calibration.least_alpha(n_below)
         is_used = not calibration.flag_all and threshold == calibration.threshold
         # A threshold that no answer stays below keeps any promise, and detects nothing.
         if is_used and promise - target <= slack and not reached[sample.rows(TEST)].all():
@@ -84,21 +81,6 @@ def attainable(
         steps.append({**step, "coverage": coverage.to_dict(), "fpr": fpr.to_dict()})
     section = {"target": target, "is_attainable": is_attainable, "n_distinct": n_distinct}
     return {**section, "steps": steps}
-
-
-def _least_alpha(below: int, calibration: conformal.Calibration) -> float:
-    """Return the smallest alpha at which a threshold with so many scores below it is allowed."""
-    n = calibration.n
-    if isinstance(calibration, conformal.ClusteredCalibration):
-        return calibration.least_alpha(below)
-    if calibration.guarantee == "anytime":
-        goal = -math.log(calibration.delta or 0.1)
-        return 1.0 - float(lowest_limit(n - below, below, goal))
-    if calibration.guarantee == "pac":
-        return float(betaincinv(below + 1, n - below, 1.0 - (calibration.delta or 0.1)))
-    if calibration.guarantee == "paper":
-        return below / (n + 1)
-    return (below + 1) / (n + 1)
 
 
 def confounds(

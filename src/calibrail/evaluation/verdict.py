@@ -45,7 +45,10 @@ def decide(
     saw. For the other guarantees, both rates are bounded on the test part. One answer of each group
     and class counts, unless the sample takes all as independent. Where such a threshold is
     certified although the test part caught fewer than chance explains, the certificate is withheld:
-    the samples it combines do not look like one source.
+    the samples it combines do not look like one source. Without a test part the construction alone
+    speaks of coverage, and all faithful answers of the FPR: a threshold and what it flags only fall
+    and grow together, so that the bounds decide about limits that were fixed beforehand, also where
+    groups hold answers of both classes.
 
     Parameters
     ----------
@@ -68,10 +71,12 @@ def decide(
     band = tested.coverage_band
     proven, construction = (
         calibration.promise.of_this_threshold,
-        _by_construction(rule, min_coverage),
+        _by_construction(rule, min_coverage, whole=sample.whole),
     )
     if construction:
-        least = min(min_coverage, float(1 - decimal(calibration.alpha)))
+        least = min_coverage
+        if not sample.whole:
+            least = min(least, float(1 - decimal(calibration.alpha)))
         joint = _with_unseen(counts, flagged, sample)
         limits = replace(requirement, min_coverage=least)
         certificate = conformal.joint_certificate(calibration, joint, limits)
@@ -129,10 +134,10 @@ def decide_trimming(
     return VerdictResult(verdict, reason, {**certificate.to_dict(), "verdict": verdict})
 
 
-def _by_construction(rule: Rule, min_coverage: float) -> bool:
-    """Return whether a threshold decides alone whose coverage is proven, and is enough."""
+def _by_construction(rule: Rule, min_coverage: float, *, whole: bool = False) -> bool:
+    """Return whether a threshold decides alone whose coverage is proven, and is enough or all."""
     calibration = rule.calibration
-    promised = min_coverage <= 1.0 - calibration.alpha + 1e-12
+    promised = whole or min_coverage <= 1.0 - calibration.alpha + 1e-12
     alone = rule.groups is None and rule.chosen is None
     proven = calibration.promise.of_this_threshold
     return alone and proven and promised and not calibration.flag_all
@@ -145,6 +150,8 @@ def _with_unseen(
 
     None is added where one shares a group with a hallucinated example of the calibration part.
     """
+    if sample.whole:
+        return counts
     if sample.groups is not None:
         grouped = sample.groups >= 0
         faithful, seen = (sample.groups[sample.rows(CALIBRATION, k) & grouped] for k in (0, 1))

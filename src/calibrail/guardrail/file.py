@@ -19,8 +19,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 import pydantic
 
 from calibrail.atomic_files import read_regular, write_atomically
-from calibrail.data.outputs import refuse_other
-from calibrail.errors import GuardrailError
+from calibrail.data.outputs import Output, refuse_foreign, refuse_other
+from calibrail.errors import GuardrailError, file_errors
 from calibrail.guardrail import signing
 from calibrail.guardrail.decision import raised_in_old_probes
 from calibrail.options import Promise, Requirement, fields
@@ -462,16 +462,19 @@ def write_file(
     The same content and key always give the same bytes. A file of another content is replaced only
     where ``force`` says so.
     """
-    path = Path(path)
+    path = fields.path(path, "path")
     key = None if sign_with is None else signing.read_private_key(sign_with)
     raw = config.to_bytes()
     refuse_other(path, raw, force=force)
-    if key is not None:
-        predicate = {"calibrail": version("calibrail"), **_statement(raw)}
-        # Whoever waits for the guardrail finds its signature there; and where that cannot be
-        # written, the old pair is still whole.
-        write_atomically(signing.signature_path(path), signing.sign(raw, path.name, predicate, key))
-    write_atomically(path, raw)
+    with file_errors(f"cannot write {path}", "; name another place"):
+        if key is not None:
+            predicate = {"calibrail": version("calibrail"), **_statement(raw)}
+            beside = signing.signature_path(path)
+            refuse_foreign([Output("", beside, kind="signature")], force=force)
+            # Whoever waits for the guardrail finds its signature there; and where that cannot be
+            # written, the old pair is still whole.
+            write_atomically(beside, signing.sign(raw, path.name, predicate, key))
+        write_atomically(path, raw)
 
 
 def _statement(raw: bytes) -> dict[str, str]:

@@ -41,11 +41,9 @@ from calibrail.scores.base import (
     with_state,
 )
 from calibrail.scores.custom import find_source
-from calibrail.scores.lexical import frozen_first
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build, members_of
-from calibrail.text.removal import TRIMMING_VERSION
 from calibrail.text.sentences import answer_sentences_version
-from calibrail.text.words import FIRST_NUMBERS_VERSION
+from calibrail.text.words import edition_in, rules_of, rules_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,9 +404,14 @@ def frozen_fingerprint(score: Score, unit: Unit = "answer") -> dict[str, Any]:
     """
     fingerprint = plain(score.fingerprint())
     if unit == "sentence":
-        versions = {"splitter": answer_sentences_version(), "trimming": TRIMMING_VERSION}
+        versions = {"splitter": answer_sentences_version(), "trimming": rules_version("trimming")}
         fingerprint["by_sentence"] = versions
     return fingerprint
+
+
+def edition_of(frozen: ScoreSpecConfig) -> int:
+    """Return the edition of the rules for texts and replies that a guardrail was frozen with."""
+    return edition_in(json.dumps(frozen.fingerprint))
 
 
 def frozen_detector(
@@ -430,20 +433,17 @@ def frozen_detector(
     GuardrailError
         If its name, parameters, state or fingerprint is not what was frozen.
     """
-    if score is None:
-        spec = ScoreSpec(frozen.name, frozen.params)
-        _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
-        token = frozen_first.set(FIRST_NUMBERS_VERSION in json.dumps(frozen.fingerprint))
-        try:
+    with rules_of(edition_of(frozen)):
+        if score is None:
+            spec = ScoreSpec(frozen.name, frozen.params)
+            _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
             score = build(spec)
-        finally:
-            frozen_first.reset(token)
-    if learns(score):
-        try:
-            score = with_state(score, frozen.state_bytes())
-        except InputError as error:
-            raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
-    _refuse_other_detector(frozen, score, unit)
+        if learns(score):
+            try:
+                score = with_state(score, frozen.state_bytes())
+            except InputError as error:
+                raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
+        _refuse_other_detector(frozen, score, unit)
     return score
 
 

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
@@ -22,7 +23,7 @@ from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import decision
 from calibrail.guardrail.decision_rule import DecisionRule, RowDecision, frozen_rule
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
-from calibrail.guardrail.probes import Probed, compare_probes, frozen_detector
+from calibrail.guardrail.probes import Probed, compare_probes, edition_of, frozen_detector
 from calibrail.guardrail.sentences import (
     StreamCheck,
     decision_from_sentences,
@@ -36,6 +37,7 @@ from calibrail.options.fields import Cell, spell_option
 from calibrail.options.guarantee import Unit
 from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
+from calibrail.text.words import rules_of
 
 
 class Guardrail(Shown):
@@ -68,6 +70,7 @@ class Guardrail(Shown):
         self.probed: Probed | None = None
         #: Everything that decides: the threshold, and those of groups and of a review.
         self.rule: Final = frozen_rule(config)
+        self._edition = edition_of(config.score)
         #: The detector.
         self.score: Final = frozen_detector(config.score, score, config.promise.unit)
 
@@ -114,9 +117,10 @@ class Guardrail(Shown):
         ``GuardrailError`` where a score differs by more than its tolerance, with the versions on
         both sides, and where no probes were frozen.
         """
-        self.probed = compare_probes(
-            self.config.probes, self.score, endpoint=endpoint, unit=self.unit
-        )
+        with self.rules():
+            self.probed = compare_probes(
+                self.config.probes, self.score, endpoint=endpoint, unit=self.unit
+            )
         return self.probed
 
     def save(
@@ -137,6 +141,10 @@ class Guardrail(Shown):
     def signature(self) -> Signature | None:
         """The signature that was verified when it was loaded; None where no key was trusted."""
         return None if self.origin is None else self.origin.signature
+
+    def rules(self) -> AbstractContextManager[None]:
+        """Let the rules for texts and replies that it was frozen with be in force in a block."""
+        return rules_of(self._edition)
 
     @property
     def calibration(self) -> Calibration | NegatedCalibration:
@@ -269,7 +277,8 @@ class Guardrail(Shown):
             raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
         self._renew()
         if self.unit == "sentence":
-            return self._decide_by_sentences(examples, alone)
+            with self.rules():
+                return self._decide_by_sentences(examples, alone)
         verdicts = self.judge.decide(examples, alone=alone)
         return list(map(self.decision_for_answer, examples, verdicts))
 
@@ -315,7 +324,8 @@ class Guardrail(Shown):
         if reads_length(self.config.promise.by):
             length = {CHARACTERS: float(len(answer.response))}
             answer = replace(answer, columns={**answer.columns, **length})
-        return sentences_to_judge(answer, self.columns)
+        with self.rules():
+            return sentences_to_judge(answer, self.columns)
 
     def decision_for_sentences(
         self, answer: Example, sentences: Sequence[Example], verdicts: Sequence[RowDecision]
@@ -329,14 +339,15 @@ class Guardrail(Shown):
         except InputError as error:
             return self.failed(answer, error)
         try:
-            return decision_from_sentences(
-                answer,
-                sentences,
-                verdicts,
-                threshold=self.judge.threshold(answer),
-                undefined=self.config.policy.undefined,
-                scale=self.scale,
-            )
+            with self.rules():
+                return decision_from_sentences(
+                    answer,
+                    sentences,
+                    verdicts,
+                    threshold=self.judge.threshold(answer),
+                    undefined=self.config.policy.undefined,
+                    scale=self.scale,
+                )
         except Exception as error:
             return self.failed(answer, error, "calibrail_failed")
 

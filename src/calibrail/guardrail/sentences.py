@@ -400,13 +400,15 @@ class StreamCheck:
         if self.decision is not None:
             raise InputError("this answer has ended; begin another one: guardrail.stream_check()")
         self._written.append(token)
-        sentences = self._splitter.feed(token)
+        with self._guardrail.rules():
+            sentences = self._splitter.feed(token)
         self._waiting.extend(sentences)
         return sentences
 
     def end(self) -> list[Sentence]:
         """End the text; return the sentences that are left, to be given to `judge` in order."""
-        sentences = self._splitter.close()
+        with self._guardrail.rules():
+            sentences = self._splitter.close()
         self._waiting.extend(sentences)
         return sentences
 

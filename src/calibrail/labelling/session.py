@@ -38,7 +38,8 @@ _FIRST: Final = 10
 def hallucinated_needed(promise: Promise) -> int:
     """Return the fewest hallucinated answers of which the part that calibrates holds enough.
 
-    The rest tests the threshold: `calibrail calibrate` splits labelled answers in two.
+    The rest tests the threshold: `calibrail calibrate` splits labelled answers in two, unless the
+    promise proves itself.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def hallucinated_needed(promise: Promise) -> int:
     Examples
     --------
     >>> hallucinated_needed(Promise(0.05)), hallucinated_needed(Promise(0.05, "pac"))
-    (37, 89)
+    (37, 45)
     """
     if promise.by is not None:
         raise InputError(
@@ -56,8 +57,13 @@ def hallucinated_needed(promise: Promise) -> int:
             "column when it is calibrated"
         )
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
-    share = SplitOptions().shares(learning=False)["calibration_share"]
+    share = _calibrating(promise)
     return groups_to_add(0, least, (0.0, share, 1.0 - share))
+
+
+def _calibrating(promise: Promise) -> float:
+    """Return the share of labelled answers that `calibrail calibrate` makes the threshold of."""
+    return SplitOptions().proving(promise).shares(learning=False)["calibration_share"]
 
 
 def coverage_to_expect(promise: Promise, n_hallucinated: int) -> list[dict[str, float]]:
@@ -84,7 +90,7 @@ def coverage_to_expect(promise: Promise, n_hallucinated: int) -> list[dict[str, 
     >>> [round(now[end], 3) for end in ("lower", "upper")], four["hallucinated"]
     ([0.717, 0.994], 68)
     """
-    share, expected = SplitOptions().shares(learning=False)["calibration_share"], []
+    share, expected = _calibrating(promise), []
     for times in (1, 2, 4):
         labelled = times * n_hallucinated
         n = math.floor(labelled * share + 0.5)

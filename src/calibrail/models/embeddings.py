@@ -18,7 +18,7 @@ from calibrail.models.llm.chat import ChatSession, Question, RemoteModel, read_t
 from calibrail.models.llm.transport import RefusedError, resolve_endpoint
 from calibrail.models.networks import Exportable, Network
 from calibrail.models.windows import whole_characters
-from calibrail.text.words import WORDS_VERSION, content_words
+from calibrail.text.words import content_words, edition, words_version
 
 #: Texts tokenised at a time.
 _CHUNK: Final = 2048
@@ -91,10 +91,10 @@ class Encoder:
         word_texts : iterable of str
             Texts whose word vectors will be asked for; their sentence vector comes along.
         """
-        missing = (text for text in word_texts if self._words.get(text_key(text)) is None)
+        missing = (text for text in word_texts if self._words.get(_key(text)) is None)
         wanted = dict.fromkeys(missing, True)
         for text in texts:
-            if text not in wanted and self._sentences.get(text_key(text)) is None:
+            if text not in wanted and self._sentences.get(_key(text)) is None:
                 wanted[text] = False
         items = list(wanted.items())
         for start in range(0, len(items), _CHUNK):
@@ -102,7 +102,7 @@ class Encoder:
 
     def _together(self, items: Sequence[tuple[str, bool]]) -> None:
         """Embed texts, or take up what they were when they were embedded together, and alone."""
-        keys = [text_key(text) for text, _ in items]
+        keys = [_key(text) for text, _ in items]
         run = run_key(key + bytes([words]) for key, (_, words) in zip(keys, items, strict=True))
         if not (self._sentences.repeat(run) and self._words.repeat(run)):
             self.embed(items)
@@ -111,7 +111,7 @@ class Encoder:
 
     def sentences(self, texts: Sequence[str], *, normal: bool = True) -> NDArray[np.float64]:
         """Return L2-normalised sentence vectors, float64, shape (n, d); else as the model gives."""
-        keys = list(map(text_key, texts))
+        keys = list(map(_key, texts))
         known = [self._sentences.get(key) for key in keys]
         if None in known:
             self.prepare(texts)
@@ -132,7 +132,7 @@ class Encoder:
 
         A word's vector is the mean of its subwords' last hidden states in context.
         """
-        return self._words.get_or(text_key(text), partial(self.prepare, (), (text,)))
+        return self._words.get_or(_key(text), partial(self.prepare, (), (text,)))
 
     def settle(self, texts: Iterable[str]) -> None:
         """Embed texts and their words again, each by itself: what they are then no batch changes.
@@ -147,7 +147,7 @@ class Encoder:
 
         Texts that were not prepared, or whose vectors were dropped since, are not among them.
         """
-        keys = map(text_key, texts)
+        keys = map(_key, texts)
         return {key for key in keys if (kept := self._sentences.peek(key)) and kept.cut}
 
     def forget(self) -> None:
@@ -157,7 +157,7 @@ class Encoder:
 
     def keep(self, text: str, vector: NDArray[np.float32], cut: bool) -> None:
         """Keep the vector of a text."""
-        self._sentences.put(text_key(text), SentenceVector(vector, cut), vector.nbytes)
+        self._sentences.put(_key(text), SentenceVector(vector, cut), vector.nbytes)
 
 
 #: How an encoder behind an endpoint is named: ``openai:MODEL`` or ``openai:MODEL@ADDRESS``.
@@ -310,6 +310,11 @@ def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | 
 _PURPOSE: Final = "an encoder"
 
 
+def _key(text: str) -> bytes:
+    """Return what stands for a text: its words depend on the edition of the rules."""
+    return text_key(text) + bytes([edition()])
+
+
 class WordSums:
     """Adds up token vectors by content word, over the windows of a text.
 
@@ -391,7 +396,7 @@ class LocalEncoder(loading.LocalModel, Encoder):
             "max_length": self.place.max_length(),
             "prompt": self.prompt,
             "windowing": "sentence vector: first window; words: consecutive windows",
-            "words": WORDS_VERSION,
+            "words": words_version(),
         }
 
     def embed(self, items: Sequence[tuple[str, bool]]) -> None:
@@ -438,7 +443,7 @@ class LocalEncoder(loading.LocalModel, Encoder):
                     sums[owner[window]].add(offsets, tokens[row, : len(offsets)])
         for index, of_text in sums.items():
             unit = of_text.vectors()
-            self._words.put(text_key(items[index][0]), unit, unit.nbytes)
+            self._words.put(_key(items[index][0]), unit, unit.nbytes)
 
     @cached_property
     def opened(self) -> Network:

@@ -1,13 +1,14 @@
 """ReadOptions, SplitOptions, ShiftSplit, detectors of a command."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 from calibrail.errors import InputError
 from calibrail.options import fields
 from calibrail.options.fields import setting
+from calibrail.options.guarantee import Promise
 
 Annotators = Literal["majority", "any", "all"]
 
@@ -149,7 +150,7 @@ class SplitOptions:
     """How to split: seeded shares, or the user's own column.
 
     Without a share to fit, none is kept, or ``FIT_SHARE`` where a score learns; without one to
-    calibrate, it is half of the rest.
+    calibrate, it is half of the rest, or all of it where a promise needs no test (``proving``).
     """
 
     panel: ClassVar = "Split"
@@ -161,12 +162,19 @@ class SplitOptions:
 
     def shares(self, learning: bool) -> dict[str, float]:
         """Return the shares that calibrate and that fit, as ``split`` takes them."""
-        fit = self.fit_share
+        fit, share = self.fit_share, self.calibration_share
         if fit is None:
             fit = FIT_SHARE if learning and self.column is None else 0.0
-        share = self.calibration_share
+            # All is what is left where nobody said how much is to fit.
+            share = 1.0 - fit if share == 1.0 else share
         calibration = (1.0 - fit) / 2.0 if share is None else share
         return {"calibration_share": calibration, "fit_share": fit}
+
+    def proving(self, promise: Promise) -> Self:
+        """Return the split that a promise needs: one that proves itself keeps no test part."""
+        if not promise.proves_itself or (self.column, self.calibration_share) != (None, None):
+            return self
+        return replace(self, calibration_share=1.0 - (self.fit_share or 0.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ class Option:
         From what stands on the command line to the field's value.
     main : bool
         Whether the help lists it first, before the panel of its class.
-    writes : bool
-        Whether files are written there.
+    writes : str
+        Which kind of file is written there; empty where none is.
     """
 
     help: str
@@ -45,7 +45,7 @@ class Option:
     metavar: str | None = None
     parse: Callable[[Any], Any] | None = None
     main: bool = False
-    writes: bool = False
+    writes: str = ""
 
 
 def setting(
@@ -56,7 +56,7 @@ def setting(
     metavar: str | None = None,
     parse: Callable[[Any], Any] | None = None,
     main: bool = False,
-    writes: bool = False,
+    writes: str = "",
 ) -> Any:
     """Return a dataclass field that commands offer as an option.
 
@@ -166,6 +166,51 @@ def flags(settings: Any) -> tuple[str, ...]:
     return tuple(
         word for name, value in changed(settings).items() for word in _words(settings, name, value)
     )
+
+
+def python_call(name: str, source: str, words: Sequence[str], grouped: Any, *kinds: Any) -> str:
+    """Return the call of a function of calibrail that is what words of a command line are.
+
+    Parameters
+    ----------
+    name : str
+        The function.
+    source : str
+        Its first arguments, as they stand in the call.
+    words : sequence of str
+        Options of settings classes, and their values.
+    grouped : class or None
+        `ReadOptions`, where the function takes them in one object.
+    *kinds
+        Classes of those that it takes one by one.
+
+    Examples
+    --------
+    >>> from calibrail.options import Promise, ReadOptions
+    >>> python_call("calibrate", "data", ["--strict", "--alpha", "0.1"], ReadOptions, Promise)
+    'calibrail.calibrate(data, alpha=0.1, reading=calibrail.ReadOptions(strict=True))'
+    """
+    given: dict[Any, dict[str, Any]] = {kind: {} for kind in (*kinds, grouped) if kind is not None}
+    rest = iter(words)
+    for word in rest:
+        spelled = {flag(item): (kind, item) for kind in given for item in fields(kind)}
+        kind, item = spelled[word]
+        value: Any = True
+        if not isinstance(item.default, bool):
+            hint, value = str(item.type), next(rest)
+            if "Mapping" in hint:
+                value = given[kind].get(item.name, {}) | pairs([value], word)
+            elif re.search(r"int|float", hint) and "str" not in hint:
+                value = float(value) if "float" in hint else int(value)
+        given[kind][item.name] = value
+    reading = _arguments(given.pop(grouped, {}))
+    parts = [source, *(_arguments(values) for values in given.values())]
+    parts += [f"reading=calibrail.ReadOptions({reading})"] * bool(reading)
+    return f"calibrail.{name}({', '.join(filter(None, parts))})"
+
+
+def _arguments(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
 def _words(settings: Any, name: str, value: Any) -> list[str]:

@@ -128,6 +128,12 @@ class Promise(Record):
         return self.guarantee in OF_THIS_THRESHOLD
 
     @property
+    def proves_itself(self) -> bool:
+        """Whether the rank of one threshold proves all that is promised, without a test."""
+        one = self.by is None and self.beta is None and self.unit == "answer"
+        return self.guarantee == "pac" and one
+
+    @property
     def coverage(self) -> float:
         """The share of hallucinations that the threshold aims to catch."""
         return 1.0 - self.alpha

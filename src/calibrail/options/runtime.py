@@ -60,7 +60,7 @@ class EngineOptions:
 
     engine: EngineName = setting(default="local")
     workers: int | tuple[int, int] | None = setting(default=None, metavar="N", parse=read_workers)
-    shards: Path | None = setting(default=None, metavar="DIR", writes=True)
+    shards: Path | None = setting(default=None, metavar="DIR", writes="shards")
     shard_rows: int = setting(default=4096, metavar="N")
     ray_address: str | None = setting(default=None, metavar="ADDRESS")
     gpus: float = setting(default=0.0, metavar="F")

@@ -358,17 +358,19 @@ def calibrate(
     if target is not None and promise.unit == "sentence":
         raise InputError(say("refused.target_of_sentences"))
     history = data_reuse.DataUseHistory(looks)
+    splitting = optional(splitting, SplitOptions, "splitting")
+    alone = not requirement.risks
     scored = scoring.score_source(
         source,
         score,
         reading=reading,
-        splitting=optional(splitting, SplitOptions, "splitting"),
+        splitting=splitting.proving(promise) if alone else splitting,
         keep=columns_kept(promise),
         beside=scoring.beside_of(baselines),
         progress=context.progress,
         by_sentence=by_sentence(promise, reading),
     )
-    scoring.require_usable(scored)
+    scoring.require_usable(scored, test=not (alone and promise.proves_itself))
     names, cuts = groups_of(scored, promise)
     samples, promise = independent(scored, promise, requirement, names)
     sample, detector = samples[0], scored.detectors[0]

@@ -10,6 +10,7 @@ from typing import Any, Final
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal.group_thresholds import columns_of_groups, reads_length
 from calibrail.data.example import TEXT_FIELDS
+from calibrail.data.outputs import Output, refuse_foreign
 from calibrail.errors import CalibrailError, InputError, file_errors
 from calibrail.formatting import Shown
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file
@@ -66,18 +67,20 @@ class GuardrailCard(Shown):
         """Return the same as Markdown."""
         return render_markdown(self.document())
 
-    def save(self, path: str | PathLike[str]) -> Path:
+    def save(self, path: str | PathLike[str], *, force: bool = False) -> Path:
         """Write the card as a page or as Markdown, by the file's ending.
 
         Raises
         ------
         InputError
-            If the ending is neither ``.html`` nor ``.md``.
+            If the ending is neither ``.html`` nor ``.md``, or what stands there is no page of
+            calibrail; ``force`` replaces it.
         DataError
             If it cannot be written.
         """
         path = fields.path(path, "path")
         render = ENDINGS[ending(path)]
+        refuse_foreign([Output("", path, kind="page")], force=force)
         with file_errors(f"cannot write {path}", "; name another place"):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, render(self.document()).encode("utf-8", "replace"))

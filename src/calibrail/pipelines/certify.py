@@ -315,8 +315,10 @@ def certify(
     # All is read before the first answer is scored: what refuses the source costs nothing.
     admitted = tried_out(guardrail, seen.admitted(examples.held()))
     for batch in loading.batches(admitted):
-        for example, decision in zip(batch, guardrail.decide(batch), strict=True):
-            tally.add(example, decision)
+        decisions = guardrail.decide(batch)
+        with guardrail.rules():
+            for example, decision in zip(batch, decisions, strict=True):
+                tally.add(example, decision)
         if progress is not None:
             progress(tally.n_answers)
     counts = _counted(tally, seen, per_class=not frozen_risks)

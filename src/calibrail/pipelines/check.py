@@ -23,7 +23,7 @@ import pyarrow as pa
 from calibrail.atomic_files import whole_file
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, RowProblem, cell_of
-from calibrail.data.outputs import Output, refuse_read
+from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
@@ -220,7 +220,8 @@ def check_source(
             file = stack.enter_context(made.open("w", **how))
         read = stack.enter_context(_answers(guardrail, source, reading, opened))
         if output is not None:
-            refuse_read([Output("", output)], read.files)
+            refuse_read([target := Output("", output, kind="decisions")], read.files)
+            refuse_foreign([target], force=None)
         rows = RowOrder(read)
         decided = decided_lines(guardrail, rows.answers(), evidence=evidence, progress=progress)
         for item in rows.interleaved(decided):

@@ -33,34 +33,44 @@ from calibrail.data.suggested_options import (
 from calibrail.evaluation.stats.auroc import auroc, ranked
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
-from calibrail.options import ReadOptions, data, fields, keywords
+from calibrail.options import Promise, ReadOptions, data, fields, keywords
+from calibrail.options.guarantee import Guarantee, Unit
 from calibrail.pipelines.loading import watched
 from calibrail.report.messages import say
 from calibrail.scores.registry import build, parse_specs
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
 ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
-GUARANTEES: Final = ("marginal", "pac")
+GUARANTEES: Final[tuple[Guarantee, ...]] = ("marginal", "pac")
 DELTA: Final = 0.1
 
 
 def _supports_at(
-    labels: NDArray[np.int8], codes: NDArray[np.int8], groups: NDArray[np.int64]
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    groups: NDArray[np.int64],
+    unit: Unit = "answer",
 ) -> tuple[Support, ...]:
     """Return the guarantees for which a split leaves enough hallucinated answers.
 
-    Of answers that share a group one counts, as for a threshold.
+    Of answers that share a group one counts, as for a threshold. A promise that proves itself needs
+    no split.
     """
     from calibrail.conformal import minimum_n
 
-    available = len(np.unique(groups[(codes == CALIBRATION) & (labels == 1)]))
-    n, shares = len(np.unique(groups[labels == 1])), (0.0, 0.5, 0.5)
+    every, half = (
+        len(np.unique(groups[part & (labels == 1)])) for part in (codes >= 0, codes == CALIBRATION)
+    )
     return tuple(
-        Support(alpha, guarantee, needed, available, available >= needed, to_label)
+        Support(alpha, guarantee, needed, n, n >= needed, groups_to_add(every, needed, shares))
         for guarantee in GUARANTEES
+        for n, shares in (
+            (every, (0.0, 1.0, 0.0))
+            if Promise(guarantee=guarantee, unit=unit).proves_itself
+            else (half, (0.0, 0.5, 0.5)),
+        )
         for alpha in ALPHAS
         for needed in (minimum_n(alpha, guarantee, DELTA),)
-        for to_label in (groups_to_add(n, needed, shares),)
     )
 
 
@@ -106,7 +116,7 @@ def _look_at_marks(
         copied = np.array([copies.get(digest, -1) for digest in survey.digests.tolist()], np.int64)
         groups = duplicates.merge_groups(group_numbers(survey.groups, len(survey.groups)), copied)
         supports = _supports_at(
-            survey.labels, split(survey.labels, groups, ids=survey.digests), groups
+            survey.labels, split(survey.labels, groups, ids=survey.digests), groups, "sentence"
         )
     median, p95 = profile.median_and_p95(survey.sentences)
     numbered = survey.numbers.finish() if kind == "rows" else ()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calibrail.conformal.threshold_rule import DECISIONS, Rule
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.sentences import sentence_examples, sentences_of
-from calibrail.data.splits import TEST
+from calibrail.data.splits import tested_rows
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.pipelines.scoring import Scored
 from calibrail.scores.base import Score
@@ -126,7 +126,7 @@ def _worst_errors(
     flagged = rule.flags(values, groups, detector.tolerance)
     outcomes = rule.decide(values, groups, detector.tolerance)
     thresholds = rule.thresholds(len(values), groups)
-    test = scored.codes == TEST
+    test = tested_rows(scored.codes)
     wrong = {
         "misses": np.flatnonzero(test & (table.labels == 1) & ~flagged),
         "alarms": np.flatnonzero(test & (table.labels == 0) & flagged),
@@ -173,7 +173,7 @@ def _trimmed(
     key, detector = scored.keys[0], scored.detectors[0]
     thresholds = rule.thresholds(len(scored.table), groups)
     cut = sentences.trim(key, thresholds, rule.undefined, detector.tolerance)
-    chosen = _chosen(sentences, key, cut, scored.codes == TEST)
+    chosen = _chosen(sentences, key, cut, tested_rows(scored.codes))
     rows = sorted({row for some, _ in chosen.values() for row, _ in some})
     examples, note = _answers_at(scored, rows, text=text)
 

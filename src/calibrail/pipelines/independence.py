@@ -181,7 +181,7 @@ def independent(
     if not (pairs or first.n_sharing(used)):
         return samples, promise
     hallucinated = first.rows(splits.CALIBRATION, 1)
-    rows = first.rows(splits.TEST) | first.rows(splits.CALIBRATION, 0)
+    rows = (first.rows(splits.TEST) | first.rows(splits.CALIBRATION, 0)) & ~hallucinated
     shared: list[NDArray[Any]] = [first.labels]
     if requirement.risks:
         rows, shared = used, []

@@ -88,17 +88,18 @@ def open_for(
     DataError
         The source has no column of the texts, or of the scores, that the guardrail reads.
     """
-    return read(
-        source,
-        reading,
-        keep=tuple(dict.fromkeys((*guardrail.columns, *keep))),
-        require=(),
-        expect=guardrail.texts,
-        labelled=labelled,
-        allow_none=not labelled,
-        by_sentence=by_sentence,
-        distinct=labelled,
-    )
+    with guardrail.rules():
+        return read(
+            source,
+            reading,
+            keep=tuple(dict.fromkeys((*guardrail.columns, *keep))),
+            require=(),
+            expect=guardrail.texts,
+            labelled=labelled,
+            allow_none=not labelled,
+            by_sentence=by_sentence,
+            distinct=labelled,
+        )
 
 
 def source_columns(scores: Iterable[Score]) -> tuple[str, ...]:

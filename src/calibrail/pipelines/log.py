@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
+from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision_log.verify import LogCheck, export, verify
 from calibrail.guardrail.decision_log.writer import chains
@@ -53,7 +54,9 @@ def export_log(folders: Folders, output: str | PathLike[str]) -> tuple[int, int]
         There is no log, or a file cannot be read or written.
     """
     path = fields.path(output, "output")
-    paths = _paths(folders)
+    paths, target = _paths(folders), Output("", path, kind="log_export")
+    refuse_read([target], paths)
+    refuse_foreign([target], force=None)
     with file_errors(f"cannot write {path}"):
         return export(paths, path)
 

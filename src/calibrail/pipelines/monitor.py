@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from calibrail.atomic_files import read_regular, write_atomically
+from calibrail.data import outputs
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Shown
 from calibrail.guardrail.decision_log import reader
@@ -125,6 +126,7 @@ class Watch(Shown):
             It cannot be written.
         """
         path = fields.path(folder, "folder")
+        outputs.refuse_foreign([outputs.Output("", path, outputs.WATCH_FILES)], force=None)
         remedy = "; make room, or name another one"
         with file_errors(f"cannot write the watch into {path}", remedy):
             write_atomically(path / STATE, self.state, durable=True)
@@ -572,6 +574,11 @@ def monitor(
     if judge_labels is not None:
         judge = JudgeLabels(fields.path(judge_labels, "judge_labels"), config, sources)
     drawn = None if labels is None else fields.path(labels, "labels")
+    if folder is not None:
+        target = [outputs.Output("", folder, outputs.WATCH_FILES)]
+        read = (file, drawn, judge_labels, *sources, *(compared or ()))
+        outputs.refuse_read(target, [Path(item) for item in read if item is not None])
+        outputs.refuse_foreign(target, force=None)
     with nullcontext() if folder is None else _exclusive(folder):
         given = WatchLabels(config, limits, drawn, judge)
         watching = MonitorLoop(config, sources, names, options, given, compared, folder)

@@ -17,7 +17,7 @@ from calibrail.conformal.sequential.audited_calibration import AuditedScores
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import sketched
 from calibrail.data.example import Example
-from calibrail.data.outputs import refuse_other
+from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
@@ -102,11 +102,12 @@ class Recalibration(Shown):
             The page.
         """
         file = fields.path(path, "path")
+        page, comparison = file.with_suffix(".html"), file.with_suffix(".recalibration.json")
         refuse_other(file, self.config.to_bytes(), force=force)
-        page = file.with_suffix(".html")
+        beside = Output("", page, kind="page"), Output("", comparison, kind="recalibration")
+        refuse_foreign(beside, force=force)
         with file_errors(f"cannot write {file}", "; name another place"):
             file.parent.mkdir(parents=True, exist_ok=True)
-            comparison = file.with_suffix(".recalibration.json")
             write_atomically(comparison, run.json_parts(self.content))
             run.write_page(words.document(self.to_dict()).naming(NEW=file), page)
             write_file(self.config, file, sign, force=True)

@@ -84,6 +84,7 @@ def write_run(
     outputs.refuse_foreign(output, force=force)
     with file_errors(f"cannot write into the folder {path}", "; name another one"):
         figures.mkdir(parents=True, exist_ok=True)
+        outputs.remove_earlier(path, files)
     if codes is not None:
         tables[0].to_parquet(path / "scores.parquet", codes)
     for name, content in {"cost.json": cost_dict(*tables), **files}.items():
@@ -315,7 +316,7 @@ class Run(Shown):
         state = {} if self.state is None else {STATE: self.state}
         if self.sentences is None:
             values, labels = next(iter(self.table.columns.values())), self.table.labels
-            test = self.codes == splits.TEST
+            test = splits.tested_rows(self.codes)
         else:
             part = self.sentences
             values, labels = next(iter(part.columns.values())), part.labels

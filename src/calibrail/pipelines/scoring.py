@@ -167,7 +167,9 @@ def _why_none(beside: Beside, opened: Reading) -> str | None:
     return NO_TEXTS if beside is baselines_beside and not texts else None
 
 
-def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> None:
+def require_usable(
+    scored: Scored, index: int = 0, *, split: bool = True, test: bool = True
+) -> None:
     """Refuse a table on which nothing can be measured, naming what is missing and the remedy.
 
     Parameters
@@ -178,6 +180,8 @@ def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> Non
         The detector that is looked at.
     split : bool
         Whether a calibration and a test part are needed, too.
+    test : bool
+        Whether the split must leave a test part; without one, what calibrates is measured.
 
     Raises
     ------
@@ -203,12 +207,12 @@ def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> Non
     if not split:
         return
     for code, name in ((splits.CALIBRATION, "calibration"), (splits.TEST, "test")):
-        if not (codes == code).any():
+        if (test or code == splits.CALIBRATION) and not (codes == code).any():
             raise DataError(
                 f"the {name} split is empty; change "
                 f"{spell_option(SplitOptions, 'calibration_share')} or the split column"
             )
-    if not ((codes == splits.TEST) & (table.labels == 0)).any():
+    if not (splits.tested_rows(codes) & (table.labels == 0)).any():
         raise InputError(
             "the test split holds no faithful example, so false alarms cannot be measured; "
             f"change {spell_option(SplitOptions, 'seed')} or "

@@ -20,11 +20,12 @@ from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.options import Promise, ReadOptions, Release, SelectionMethod
+from calibrail.options.fields import path as as_path
 from calibrail.options.fields import spell_option
 from calibrail.pipelines import calibration_overlap, check, loading
 from calibrail.report.messages import say
@@ -187,11 +188,12 @@ class BatchSelection(Shown):
         return "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in self.items())
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write ``lines`` to a file, whole or not at all; ``force`` replaces a guardrail, too."""
-        output = [Output("", Path(path))]
-        refuse_read(output, self.files)
-        refuse_foreign(output, force=force)
-        write_atomically(Path(path), self.lines().encode("utf-8", "surrogatepass"))
+        """Write ``lines`` to a file, whole or not at all; ``force`` replaces whatever is there."""
+        output = Output("", as_path(path, "path"), kind="selection")
+        refuse_read([output], self.files)
+        refuse_foreign([output], force=force)
+        with file_errors(f"cannot write {path}", "; name another place"):
+            write_atomically(output.path, self.lines().encode("utf-8", "surrogatepass"))
 
 
 _REMEDIES: Final[Mapping[Obstacle, str]] = {

@@ -34,6 +34,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from calibrail.options.fields import cli_or_python
+
 #: What a command writes as JSON, or a part of it.
 Json = Mapping[str, Any]
 #: Where a block is shown.
@@ -462,8 +464,9 @@ class Document:
             A path, or a list of them, for each stand-in that is known, e.g. ``RUN=folder``.
         """
         words = {
-            name: shlex.join(map(str, value if isinstance(value, list) else [value]))
+            name: cli_or_python(shlex.join(items), repr(items if len(items) > 1 else items[0]))
             for name, value in names.items()
+            if (items := [str(item) for item in (value if isinstance(value, list) else [value])])
         }
         named, *others = (
             _STAND_IN.sub(lambda word: words.get(word[0], word[0]), step)

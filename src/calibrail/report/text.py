@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeGuard
 
 from calibrail.formatting import number, percent
 from calibrail.report.document import Cell, Json
@@ -49,16 +49,25 @@ def score_name(report: Json) -> str:
 
 
 def share(value: Json | None) -> str:
-    """Return a share's estimate in percent, or a word where there is none.
+    """Return a share's estimate in percent, what is proven of it, or a word where there is neither.
 
     Examples
     --------
     >>> share({"estimate": 0.934}), share({"estimate": None}), share(None)
     ('93.4%', 'none', 'none')
+    >>> share({"estimate": None, "lower": 0.9, "method": "rank"})
+    'at least 90%'
     """
+    if is_proven(value):
+        return f"at least {percent(value['lower'])}"
     if value is None or value["estimate"] is None:
         return "none"
     return percent(value["estimate"])
+
+
+def is_proven(value: Json | None) -> TypeGuard[Json]:
+    """Return whether the rank of a threshold proves a share that nothing measures."""
+    return value is not None and value.get("method") == "rank"
 
 
 def interval(value: Json | None) -> str:
@@ -69,7 +78,7 @@ def interval(value: Json | None) -> str:
     >>> interval({"lower": 0.917, "upper": 0.96}), interval({"lower": 0.917, "upper": None})
     ('91.7 to 96%', 'at least 91.7%')
     """
-    if value is None or value["lower"] is None:
+    if value is None or value["lower"] is None or is_proven(value):
         return ""
     if value["upper"] is None:
         return f"at least {percent(value['lower'])}"
@@ -77,13 +86,17 @@ def interval(value: Json | None) -> str:
 
 
 def count_of(value: Json) -> str:
-    """Return the counts behind a share.
+    """Return the counts behind a share; that it is proven, where none are.
 
     Examples
     --------
     >>> count_of({"count": 1200, "n": 1500})
     '1,200 of 1,500'
+    >>> count_of({"method": "rank", "confidence": 0.9})
+    'proven with 90% confidence'
     """
+    if is_proven(value):
+        return f"proven with {percent(value['confidence'])} confidence"
     return f"{value['count']:,} of {value['n']:,}"
 
 
@@ -95,7 +108,7 @@ def share_cell(value: Json | None) -> Cell:
 def share_with_bounds(value: Json) -> str:
     """Return ``93.4% (91 to 96)``, or a word where there is no share."""
     if value["estimate"] is None:
-        return "none"
+        return share(value)
     return f"{share(value)} ({100 * value['lower']:.0f} to {100 * value['upper']:.0f})"
 
 

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from inspect import Signature, get_annotations, signature
 from itertools import chain, zip_longest
 from typing import (
@@ -27,6 +28,7 @@ from calibrail.models.llm.chat import RemoteModel
 from calibrail.models.loading import DEFAULT_MODEL, TOLERANCES
 from calibrail.options import SplitOptions
 from calibrail.options.fields import spell_option
+from calibrail.text.words import P, R, edition, rules_of
 
 #: Values that a score's parameters and fingerprint may hold: what JSON can hold.
 JSON = Any
@@ -386,6 +388,23 @@ def numbers(text: Any) -> list[float]:
         return []
 
 
+#: The methods through which a detector reads texts and replies: each does by the edition of the
+#: rules that it was built under, wherever it is called.
+_READING: Final = (
+    *("score", "score_parts", "demands", "eventual_demands", "background", "try_out"),
+    *("fingerprint", "lacking"),
+)
+
+
+def _by_own_rules(method: Callable[P, R]) -> Callable[P, R]:
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with rules_of(args[0].edition):  # type: ignore[attr-defined]
+            return method(*args, **kwargs)
+
+    return call
+
+
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class Detector:
     """Base of the built-in scores; one of another package needs no base, see ``Score``.
@@ -404,8 +423,16 @@ class Detector:
     later: ClassVar[tuple[str, ...]] = ()
     __signature__: ClassVar[Signature]
 
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Note by which edition of the rules for texts and replies it decides."""
+        self = super().__new__(cls)
+        self.__dict__["edition"] = edition()
+        return self
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        for name in {*_READING} & {*vars(cls)}:
+            setattr(cls, name, _by_own_rules(vars(cls)[name]))
         dataclass(kw_only=True, eq=False, repr=False)(cls)
         declared = signature(cls.__init__).parameters
         # A subclass's parameters stand before those of its base.
@@ -430,10 +457,12 @@ class Detector:
         """How far two computations of one value may differ: not at all, where none is a model's."""
         return 0.0
 
+    @_by_own_rules
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return what ``params`` leave unsaid."""
         return {name: known() if callable(known) else known for name, known in self.versions}
 
+    @_by_own_rules
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return one value per example; undefined where a field is missing or nothing is judged.
 

@@ -1,7 +1,6 @@
 """Geometry of embeddings: SGI, RAD, and how far a response moves away from reference answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from calibrail.options.fields import one_of, spell_option, whole
 from calibrail.scores import base
 from calibrail.scores.entailment import quoted, supported, whole_response
 from calibrail.text.sentences import Sentence, sentences, sentences_version
+from calibrail.text.words import remembered
 
 Context = Literal["joined", "closest"]
 Weighting = Literal["max", "question"]
@@ -216,7 +216,7 @@ class Rad(base.Embedding):
         return self.splitter(example.response) if self.splitter else [whole_response(example)]
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _passages(contexts: tuple[str, ...], level: Level) -> tuple[_Passage, ...]:
     """Return what a response is compared with, which all sentences of an answer share."""
     chunks = enumerate(contexts)

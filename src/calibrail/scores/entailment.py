@@ -2,7 +2,6 @@
 
 from bisect import bisect, bisect_left
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple
@@ -24,7 +23,7 @@ from calibrail.options.fields import one_of, share
 from calibrail.scores import base
 from calibrail.text.claims import Claim, claims, claims_version
 from calibrail.text.sentences import Sentence, sentences, sentences_version
-from calibrail.text.words import content_words
+from calibrail.text.words import content_words, remembered
 
 #: A probability from which on a verdict is spoken.
 SPOKEN: Final = 0.5
@@ -121,7 +120,7 @@ def filled_places(contexts: Sequence[str]) -> list[int]:
     return [index for index, chunk in enumerate(contexts) if chunk.strip()]
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _parts(source: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
     """Return place and content words of every sentence; a chunk is asked about piece by piece."""
     return tuple(

@@ -15,7 +15,7 @@ from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from string import Formatter
-from typing import ClassVar, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
@@ -23,7 +23,7 @@ from calibrail.models.llm import chat
 from calibrail.options.fields import one_of, whole
 from calibrail.scores import base, judge_replies
 from calibrail.scores.judge_replies import FAITHFUL, HALLUCINATION, RatingScale
-from calibrail.text.words import patterns
+from calibrail.text.words import patterns, rules_version
 
 #: What the judge is to give: one of two words, a number between 0 and 1, or a grade of a scale.
 Reply = Literal["word", "grade", "rating"]
@@ -289,7 +289,6 @@ class Judge(base.ModelScore):
 
     name = "judge"
     later = ("sentence_template", "scale", "higher")
-    version: ClassVar[str] = "calibrail-judge/1"
     #: A judge may say something else when it is asked again; what it said is kept, not rounded.
     tolerance = 0.0
     uses = ("llm",)
@@ -342,7 +341,7 @@ class Judge(base.ModelScore):
 
     def fingerprint(self) -> Mapping[str, base.JSON]:
         """Return the version and the prompt, with its digest; that about sentences, where named."""
-        pinned = {"version": self.version, **_pinned("template", self.prompt)}
+        pinned = {"version": rules_version("judge"), **_pinned("template", self.prompt)}
         if self.rating is not None:
             pinned["rating"] = f"{self.scale}, higher={self.higher}"
         if self._by_sentence is not None:

@@ -17,7 +17,7 @@ from typing import Final, Self
 from calibrail.errors import InputError
 from calibrail.models.llm.chat import ChatAnswer, Position
 from calibrail.scores.base import DetectorFailure
-from calibrail.text.words import patterns
+from calibrail.text.words import by_edition, edition, patterns
 
 FAITHFUL: Final = "faithful"
 HALLUCINATION: Final = "hallucination"
@@ -57,7 +57,7 @@ def unread(kind: str, text: str) -> UnreadReply:
     >>> unread("no verdict", "Let me see.\n\x1b[2JIt")
     'no verdict: "Let me see. [2JIt"'
     """
-    why = UnreadReply(f"{kind}: {quoted(text)}")
+    why = UnreadReply(by_edition(kind, f"{kind}: {quoted(text)}"))
     why.kind = kind
     return why
 
@@ -105,6 +105,9 @@ def spoken(text: str) -> str:
     >>> spoken("Faithful? No.</think> hallucination").strip()
     'hallucination'
     """
+    if edition() == 1:
+        thoughts = _SAYS["first_thought"].match(text)
+        return " " * len(thoughts[0]) + text[thoughts.end() :] if thoughts else text
     # How many characters from the first on are thoughts, what was said since, and up to where.
     thought, said, done = 0, list[str](), 0
     begun: int | None = None
@@ -284,17 +287,27 @@ def read_rating(answer: ChatAnswer, scale: RatingScale) -> float | str:
 
 def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
     """Return the first word of the reply, or a value in JSON, where it is a verdict."""
+    if edition() == 1:
+        return _first_verdict(answer)
     match = _chosen(answer, _VERDICT, UNREADABLE)
     if isinstance(match, str):
         return match
     text, verdict = spoken(answer.text), _is_hallucination(match["word"])
     rest = text[match.end() :]
+    against = _SAYS["against_hallucination" if verdict else "against_faithful"]
+    mark = _SAYS["followed"].match(rest)
     if "noun" not in match.re.groupindex:
         _, pairs = _patterns(_VERDICT)
         others = {_is_hallucination(other["word"]) for other in pairs.finditer(rest)}
         contradicted = bool(others - {verdict}) or _VERDICT_KEY.search(text) is not None
+        contradicted |= verdict and _SAYS["absent"].search(text) is not None
+        explained = _SAYS["explained"].finditer(text)
+        contradicted |= any(against.match(text, found.end()) for found in explained)
     else:
-        contradicted = False
+        tail = rest[mark.end() :] if mark else ""
+        contradicted = against.match(tail) is not None
+        if verdict and mark and mark["mark"] in (":", "\uff1a", "|"):
+            contradicted |= _SAYS["fault"].search(tail) is None
     last = 0
     for mention in _SAYS["mention"].finditer(rest):
         before = _CLAUSE_END.split(rest[max(last, mention.start() - _BEFORE) : mention.start()])[-1]
@@ -302,6 +315,19 @@ def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
         contradicted |= (_is_hallucination(mention["word"]) ^ denied) != verdict
         last = mention.end()
     return unread(UNREADABLE, answer.text.strip()) if contradicted else match
+
+
+def _first_verdict(answer: ChatAnswer) -> re.Match[str] | str:
+    """Return the first word of the reply where the first edition takes it for a verdict."""
+    if answer.refusal:
+        return REFUSED
+    match = _SAYS["first_verdict"].match(text := spoken(answer.text))
+    if match is None:
+        return CUT if answer.finish == "length" or not answer.text.strip() else UNREADABLE
+    rest = text[match.end() :]
+    other = FAITHFUL if _is_hallucination(match["word"]) else HALLUCINATION
+    both = re.match(rf"\W*(?:(?:or|and)\W+)?{other}", rest, re.IGNORECASE)
+    return UNREADABLE if both or _SAYS["first_value"].match(rest) else match
 
 
 def _chosen(

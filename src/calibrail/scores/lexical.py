@@ -9,8 +9,7 @@ nothing is calibrated on them.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
-from functools import lru_cache
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -86,7 +85,7 @@ class Novelty(Unmatched):
     """Share of the response's content words that neither contexts nor question hold."""
 
     name = "novelty"
-    versions = (("words", words.WORDS_VERSION),)
+    versions = (("words", words.words_version),)
     pieces = words.content_words
     nothing = NO_CONTENT_WORD
 
@@ -102,31 +101,16 @@ class Numbers(Unmatched):
     """Share of the response's numbers, normalised, that neither contexts nor question hold."""
 
     name = "numbers"
-    versions = (("numbers", words.NUMBERS_VERSION),)
+    versions = (("numbers", partial(words.rules_version, "numbers")),)
     pieces = words.numbers
     nothing = "the response holds no number"
-
-    def __post_init__(self) -> None:
-        if frozen_first.get():
-            self.__class__ = FirstNumbers
-
-
-class FirstNumbers(Numbers):
-    """The same by the first rule for numbers: of guardrails that were frozen with it."""
-
-    versions = (("numbers", words.FIRST_NUMBERS_VERSION),)
-    pieces = words.first_numbers
-
-
-#: Whether detectors are built that were frozen with the first rule for numbers.
-frozen_first: ContextVar[bool] = ContextVar("frozen_first", default=False)
 
 
 class Entities(Unmatched):
     """Share of the response's capitalised names that neither contexts nor question hold."""
 
     name = "entities"
-    versions = (("words", words.WORDS_VERSION), ("names", words.NAMES_VERSION))
+    versions = (("words", words.words_version), ("names", partial(words.rules_version, "names")))
     pieces = words.names
     nothing = "the response holds no capitalised name"
 
@@ -143,7 +127,7 @@ class RougeL(Detector):
     """
 
     name = "rouge_l"
-    versions = (("words", words.WORDS_VERSION), ("pairs", "calibrail-pairs/1"))
+    versions = (("words", words.words_version), ("pairs", "calibrail-pairs/1"))
 
     def value(self, example: Example) -> Valued | str:
         """Return one minus the precision, in [0, 1]; undefined above `MOST_PAIRS` of words."""
@@ -159,7 +143,7 @@ class RougeL(Detector):
 class WordScore(Detector):
     """Base of the scores that look for one stretch of words; no model, no parameters."""
 
-    versions = (("words", words.WORDS_VERSION), ("stretches", "calibrail-stretches/1"))
+    versions = (("words", words.words_version), ("stretches", "calibrail-stretches/1"))
 
     def value(self, example: Example) -> Valued | str:
         """Return the weight of the heaviest stretch, which is the evidence."""
@@ -241,7 +225,7 @@ def _sources(example: Example) -> tuple[str, ...]:
 
 
 # All sentences of an answer have the same sources, which are taken apart once.
-@lru_cache(maxsize=KEPT)
+@words.remembered(KEPT)
 def _known(read: Callable[[str], Iterable[Any]], sources: tuple[str, ...]) -> frozenset[Any]:
     return frozenset(piece for text in sources for piece in read(text))
 
@@ -274,7 +258,7 @@ class QuestionWords(Detector):
 
     name = "question_words"
     requires = ("question", "response")
-    versions = (("words", words.WORDS_VERSION),)
+    versions = (("words", words.words_version),)
 
     def value(self, example: Example) -> float:
         """Return the number of repeated words; a response without content words repeats none."""

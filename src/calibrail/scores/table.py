@@ -270,6 +270,7 @@ def write_scores(path: str | Path, table: pa.Table) -> None:
     """
     # Ids and scores hardly ever repeat.
     often = [name for name in table.column_names if name in RESERVED[1:] or name.endswith(REASON)]
+    table = table.replace_schema_metadata({"content": '{"schema": "calibrail.scores/1"}'})
     with file_errors(f"cannot write {path}"):
         pq.write_table(table, path, row_group_size=WRITTEN, use_dictionary=often)
 

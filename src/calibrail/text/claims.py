@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
 from calibrail.text.sentences import TextLine, line_sentences, lines, sentences_version
-from calibrail.text.words import patterns
+from calibrail.text.words import by_edition, patterns, remembered, rules_version
 
 #: A longer text is taken for no abstention; it bounds the time of the pattern.
 _ABSTENTIONS_LONG: Final = 1000
@@ -226,10 +225,10 @@ class Claim(NamedTuple):
     abstains: bool
 
 
-@cache
+@remembered(None)
 def claims_version() -> str:
     """Return what pins the result of `claims`: its own version and that of the sentences."""
-    return f"calibrail-claims/1 {sentences_version()}"
+    return f"{rules_version('claims')} {sentences_version()}"
 
 
 def claims(text: str) -> list[Claim]:
@@ -311,7 +310,7 @@ def _introduces(text: str, line: TextLine, below: TextLine | None) -> bool:
 
 
 def _states_nothing(sentence: str) -> bool:
-    bare = sentence.rstrip("*_) \t\uff09\u300d\u300f")
+    bare = sentence.rstrip(by_edition("*_) \t", "*_) \t\uff09\u300d\u300f"))
     if bare.endswith(("?", "?!", "!?", "\uff1f", "\u061f", "\u037e")):
         return True
     if bare[:1] in ('"', "\u201c") and bare.endswith(('?"', "?\u201d")):

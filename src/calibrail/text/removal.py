@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from calibrail.text import structure
 from calibrail.text.sentences import Sentence
 from calibrail.text.structure import AnswerLine, Ordinal
-
-#: Changes whenever the joins or the trimmed text of some answer do.
-TRIMMING_VERSION: Final = "calibrail-trimming/1"
+from calibrail.text.words import edition
 
 #: Why a text cannot be trimmed: a sentence that is left refers to one that is not, or a code block,
 #: a row of a table, a quotation or brackets would be torn.
@@ -241,7 +239,7 @@ def _row(
 
 def _in_digits_of(old: str, number: int) -> str:
     """Return a number in the digits of the one whose place it takes."""
-    zero = ord(old[0]) - unicodedata.decimal(old[0])
+    zero = ord("0") if edition() == 1 else ord(old[0]) - unicodedata.decimal(old[0])
     return "".join(chr(zero + int(digit)) for digit in str(number))
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from calibrail.text.words import patterns
+from calibrail.text.words import by_edition, patterns, remembered, rules_version
 
 if TYPE_CHECKING:
     from nupunkt import PunktSentenceTokenizer
@@ -33,6 +33,7 @@ STOP: Final = re.compile(_WORDING["stop"])
 STOPPING: Final = re.compile(_WORDING["stopping"])
 ASIDE: Final = re.compile(_WORDING["aside"])
 CITED: Final = re.compile(_WORDING["cited"], re.IGNORECASE)
+_FIRST_GOES_ON = re.compile(_WORDING["quoted_on"])
 _GOES_ON = re.compile(_WORDING["goes_on"])
 # And after letters with points, in small letters: "The Leeds R.L.F.C. home stadium".
 _INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}\s{1,3}$")
@@ -85,10 +86,10 @@ class TextLine(NamedTuple):
     kind: str
 
 
-@cache
+@remembered(None)
 def sentences_version() -> str:
     """Return what pins the result of `sentences`: its own version and that of nupunkt."""
-    return f"calibrail-sentences/1 nupunkt/{version('nupunkt')}"
+    return f"{rules_version('sentences')} nupunkt/{version('nupunkt')}"
 
 
 def sentences(text: str) -> list[Sentence]:
@@ -194,7 +195,7 @@ def starts(piece: str) -> list[int]:
 
 
 def _goes_on(piece: str, at: int) -> bool:
-    if _GOES_ON.match(piece, at):
+    if by_edition(_FIRST_GOES_ON, _GOES_ON).match(piece, at):
         return True
     return piece[at].islower() and _INITIALS.search(piece, max(0, at - 20), at) is not None
 
@@ -480,7 +481,7 @@ def _cut(text: str) -> tuple[Sentence, ...]:
 
 
 #: An answer is asked about by its labels, its scores and its report, in one pass and the next.
-_cut_once = lru_cache(maxsize=1_000)(_cut)
+_cut_once = remembered(1_000)(_cut)
 
 
 class SentenceStream:

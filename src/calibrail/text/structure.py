@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.text.sentences import Sentence, lines
-from calibrail.text.words import patterns
+from calibrail.text.words import by_edition, patterns
 
 Kind = Literal["blank", "plain", "item", "heading", "row", "code", "other"]
 
@@ -29,6 +29,7 @@ _UNDERLINE = re.compile(r" {0,3}(?:={2,}|-{2,})\s*")
 _QUOTED = re.compile(r"\s*(?:>\s?)+")
 _HASHES = re.compile(r"\s*(#{1,6})\s")
 _BOLD = re.compile(r"\s*(?:\*\*[^*]+\*\*|__[^_]+__):?\s*")
+_FIRST_NUMBER = re.compile(r"\s*(\d{1,3})[.)]\s*")
 _NUMBER = re.compile(r"\s*(\d{1,3})[.)\u3001\uff0e\uff09]\s*")
 #: How questions and introductions end.
 _ASKING: Final = ("?", "\uff1f", "\u061f", "\u037e")
@@ -128,7 +129,7 @@ def layout(text: str, sentences: Iterable[Sentence]) -> list[AnswerLine]:
                 kind, level = "heading", len(hashes[1])
             elif _BOLD.fullmatch(piece) and kind == "plain":
                 kind, level = "heading", _BOLD_LEVEL
-            if kind == "item" and (found := _NUMBER.match(piece)):
+            if kind == "item" and (found := by_edition(_FIRST_NUMBER, _NUMBER).match(piece)):
                 number = int(found[1])
         table = kind == "row"
         rows.append(AnswerLine(start, end, stop, body, kind, level, first, at, block, number))
@@ -159,6 +160,8 @@ _PAIRS: Final = "()[]\u201c\u201d\u00ab\u00bb\uff08\uff09" + "".join(
 )
 _CLOSES: Final = dict(zip(_PAIRS[1::2], _PAIRS[::2], strict=True))
 _OPENS: Final = frozenset({*_CLOSES.values(), "\u201e"})
+#: Those of them that the first edition does not look at.
+_LATER: Final = "\u3008\u3009\u300a\u300b\u3010\u3011\uff08\uff09"
 
 
 def spanning(text: str, start: int, end: int, borders: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -182,7 +185,7 @@ def spanning(text: str, start: int, end: int, borders: Sequence[int]) -> Iterato
     waiting: Counter[str] = Counter()
     for match in _MARK.finditer(text, start, end):
         mark = match[0]
-        if mark.startswith("`"):
+        if mark.startswith("`") or by_edition(mark in _LATER, False):
             continue
         opener = _CLOSES.get(mark, mark)
         if mark == "\u201c" and waiting["\u201e"]:
@@ -310,7 +313,7 @@ def depends_on_previous(sentence: str, before: str) -> bool:
     """
     if _LEANS.match(sentence, connective(sentence)):
         return True
-    if before.rstrip().endswith(_ASKING) and _ANSWERS.match(sentence):
+    if before.rstrip().endswith(by_edition(("?",), _ASKING)) and _ANSWERS.match(sentence):
         return True
     quote = _QUOTE.match(sentence)
     return quote is not None and connective(sentence[quote.end() :]) > 0
@@ -326,6 +329,9 @@ def is_negation(sentence: str) -> bool:
 
 
 _TITLE = re.compile(r"\*\*[^*]+\*\*|__[^_]+__")
+_FIRST_ENDED = re.compile(
+    r"[.!?\u2026\u3002\uff01\uff1f\u0964][\"'\u201d\u2019)\]*_`]*(?:\s*\[[^\[\]]{0,200}\])*$"
+)
 _ENDED = re.compile(
     rf"[.!?\u2026{patterns('sentences')['stops']}][\"'{patterns('sentences')['closing']}*_`]*"
     r"(?:\s*\[[^\[\]]{0,200}\])*$"
@@ -395,7 +401,7 @@ def of_introductions(
                     found.leans[introduction] = leant_on - before
                 found.leans[place] = before
         end = place + int(found.introduces[place])
-        asks = sentence.text.rstrip(_MARKS).endswith(_ASKING)
+        asks = sentence.text.rstrip(_MARKS).endswith(by_edition(_ASKING[:2], _ASKING))
         if end > place and (place + 1 in lists or not asks) and is_negation(sentence.text):
             open_ones.append((place, end))
 
@@ -434,7 +440,7 @@ def of_lists(rows: Sequence[AnswerLine], sentences: Sequence[Sentence], found: J
         if above and depth > above[-1][0]:
             nested, parent = above[-1][0] >= 0, above[-1][1]
             # Under a sentence that announces a list, what is a sentence stands without it.
-            if nested or not _ENDED.search(sentences[row.last - 1].text):
+            if nested or not by_edition(_FIRST_ENDED, _ENDED).search(sentences[row.last - 1].text):
                 places = np.arange(row.first, row.last)
                 free = found.leans[row.first : row.last] == 0
                 leant_on = parent.first if nested else parent.last - 1
@@ -454,7 +460,7 @@ def of_lists(rows: Sequence[AnswerLine], sentences: Sequence[Sentence], found: J
 def _introduces(sentence: str, row: AnswerLine) -> bool:
     """Return whether the last sentence of a row announces what follows."""
     bare = sentence.rstrip(_MARKS)
-    return bare.endswith(_ANNOUNCING + _ASKING) or (
+    return bare.endswith(_ANNOUNCING + by_edition(_ASKING[:2], _ASKING)) or (
         row.kind == "item" and _TITLE.fullmatch(sentence) is not None
     )
 
@@ -464,9 +470,9 @@ def _within(sentences: Sequence[Sentence], row: AnswerLine, found: Joins) -> Non
     end = row.last
     for place in range(row.last - 2, row.first - 1, -1):
         text = sentences[place].text.rstrip()
-        if text.endswith(_ASKING):
+        if text.endswith(by_edition(("?",), _ASKING)):
             found.introduces[place], end = end - place - 1, place
-        elif text.endswith(_ANNOUNCING):
+        elif text.endswith(by_edition((":",), _ANNOUNCING)):
             found.introduces[place] = 1
         elif place == row.first and _TITLE.fullmatch(text):
             found.introduces[place] = row.last - place - 1

@@ -4,15 +4,69 @@ import logging
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, lru_cache, partial, wraps
 from importlib.resources import files
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
-#: Enter the fingerprint of every score that looks for words or names; raised when those change.
-WORDS_VERSION: Final = "calibrail-words/1"
-NAMES_VERSION: Final = "calibrail-names/1"
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: The editions of all rules for texts and for replies. A guardrail keeps that of its file: with the
+#: first edition it was frozen before other scripts, German dates and full replies were read.
+_EDITION: Final[ContextVar[int]] = ContextVar("edition", default=2)
+_FIRST: Final = re.compile(r"calibrail-(?:words|names|numbers|sentences|claims|judge)/1(?!\d)")
+
+
+def edition() -> int:
+    """Return the edition of the rules that is in force."""
+    return _EDITION.get()
+
+
+def edition_in(fingerprint: str) -> int:
+    """Return the edition of the rules that the fingerprint of a detector names."""
+    return 1 if _FIRST.search(fingerprint) else 2
+
+
+@contextmanager
+def rules_of(number: int) -> Iterator[None]:
+    """Let an edition of the rules be in force within the block."""
+    token = _EDITION.set(number)
+    try:
+        yield
+    finally:
+        _EDITION.reset(token)
+
+
+def by_edition(first: R, latest: R) -> R:
+    """Return what the edition in force has of two things."""
+    return first if _EDITION.get() == 1 else latest
+
+
+def rules_version(name: str) -> str:
+    """Return the version of a rule, as it enters the fingerprint of every score that uses it."""
+    return f"calibrail-{name}/{_EDITION.get()}"
+
+
+words_version = partial(rules_version, "words")
+
+
+def remembered(maxsize: int | None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return what remembers the results of a function, those of each edition apart."""
+
+    def remember(function: Callable[P, R]) -> Callable[P, R]:
+        caches = [lru_cache(maxsize)(function) for _ in range(2)]
+
+        @wraps(function)
+        def recalled(*args: P.args, **kwargs: P.kwargs) -> R:
+            return caches[_EDITION.get() - 1](*args, **kwargs)  # type: ignore[arg-type]
+
+        return recalled
+
+    return remember
 
 
 _TABLES: Final = tomllib.loads(files("calibrail.text").joinpath("patterns.toml").read_text("utf-8"))
@@ -52,8 +106,13 @@ _WORD = re.compile(
     rf"\d+(?:[.,\u066b\u066c\uff0e]\d+)+|(?!\d)(?=\w)[{_UNSPACED}]{_MARK}*"
     rf"|{_OTHER_LETTER}+(?:['\u2019]{_OTHER_LETTER}+)*|{_LETTER}+(?:['\u2019]{_LETTER}+)*"
 )
+_FIRST_LETTER = rf"(?:(?![{_UNSPACED}_])\w{_MARK}*)"
+_FIRST_WORD = re.compile(
+    rf"\d+(?:[.,]\d+)+|(?=\w)[{_UNSPACED}]{_MARK}*|{_FIRST_LETTER}+(?:['\u2019]{_FIRST_LETTER}+)*"
+)
 # Behind these a word is capitalised whether or not it is a name.
-_SENTENCE_END = frozenset('.!?:\n"\u201c\u2022\u3002\uff01\uff1f\uff1a\u300c\u0964\u061f\u06d4')
+_FIRST_SENTENCE_END = frozenset('.!?:\n"\u201c\u2022')
+_SENTENCE_END = _FIRST_SENTENCE_END | frozenset("\u3002\uff01\uff1f\uff1a\u300c\u0964\u061f\u06d4")
 
 
 class Piece(NamedTuple):
@@ -82,7 +141,7 @@ def words(text: str) -> list[Piece]:
     ["it's", '3.5', 'km', 'about', '1,234', 'schritte']
     """
     seen = text if text.isascii() else _without_marks(text)
-    spans = (match.span() for match in _WORD.finditer(seen))
+    spans = (match.span() for match in by_edition(_FIRST_WORD, _WORD).finditer(seen))
     return [Piece(_normal(text[start:end]), start, end) for start, end in spans]
 
 
@@ -142,7 +201,8 @@ def _normal(word: str) -> str:
     """Return a word as it is compared: casefolded, composed, with straight apostrophes."""
     if word.isascii():
         return word.lower()
-    return _plain_digits(unicodedata.normalize("NFC", word.casefold()).replace("\u2019", "'"))
+    plain = unicodedata.normalize("NFC", word.casefold()).replace("\u2019", "'")
+    return by_edition(plain, _plain_digits(plain))
 
 
 def _plain_digits(text: str) -> str:
@@ -159,11 +219,8 @@ def _plain_digits(text: str) -> str:
 
 def _starts_sentence(text: str, start: int) -> bool:
     before = text[max(0, start - 200) : start].rstrip(" \t\r(*-")
-    return not before or before[-1] in _SENTENCE_END
+    return not before or before[-1] in by_edition(_FIRST_SENTENCE_END, _SENTENCE_END)
 
-
-NUMBERS_VERSION: Final = "calibrail-numbers/2"
-FIRST_NUMBERS_VERSION: Final = "calibrail-numbers/1"
 
 _FORMS: Final = patterns("numbers")
 _NUMBER = re.compile(
@@ -171,7 +228,7 @@ _NUMBER = re.compile(
     rf"(?:(?P<comma>{_FORMS['decimal_comma']})|(?P<digits>{_FORMS['decimal_point']}))"
     rf"(?P<rest>\s*(?P<percent>{_FORMS['percent']})|(?i:(?:st|nd|rd|th)\b)|\s*(?i:{_FORMS['scale']}))?"
 )
-#: What stood alone between spaces, the English way: guardrails were frozen with that.
+#: What stood alone between spaces, the English way.
 _FIRST_NUMBER = re.compile(_FORMS["first"], re.IGNORECASE)
 _DIGITS = "zero one two three four five six seven eight nine ten eleven twelve"
 _WORDS = {name: str(value) for value, name in enumerate(_DIGITS.split())}
@@ -193,21 +250,8 @@ def numbers(text: str) -> list[Piece]:
     >>> numbers("It has 3.2 million books.")
     [Piece(text='3200000', start=7, end=18)]
     """
-    return _numbers(text, _NUMBER)
-
-
-def first_numbers(text: str) -> list[Piece]:
-    """Return the numbers that the first version of this rule found, for what was frozen with it.
-
-    >>> [number.text for number in first_numbers("1,234 people, 45,5 m, 1801\u5e74 \u4e8e1801")]
-    ['1234', '45', '1801']
-    """
-    return _numbers(text, _FIRST_NUMBER)
-
-
-def _numbers(text: str, pattern: re.Pattern[str]) -> list[Piece]:
     spans = []
-    for match in pattern.finditer(text):
+    for match in by_edition(_FIRST_NUMBER, _NUMBER).finditer(text):
         scales = (name for name, text in match.groupdict().items() if text and "_" in name)
         zeros = sum(int(name.split("_")[1]) for name in scales)
         digits = match["digits"]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from calibrail.data.example import RowProblem
 from calibrail.data.labels import LabelReader
+from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.exchange import formats
@@ -200,6 +201,7 @@ def export_answers(
     n: int = 100,
     *,
     export_as: str | None = None,
+    force: bool = False,
 ) -> Sequence[Path]:
     """Hand out the next answers to an annotator in a file for another program.
 
@@ -219,6 +221,8 @@ def export_answers(
         How many; fewer where no more are left.
     export_as : {"csv", "jsonl", "label-studio", "argilla"}, optional
         The format; guessed from the ending .csv or .jsonl.
+    force : bool
+        Whether a file that stands there is replaced: one of others, or with labels in it.
 
     Returns
     -------
@@ -228,15 +232,19 @@ def export_answers(
     Raises
     ------
     InputError
-        The format is unknown; nothing is handed out then.
+        The format is unknown, or something else stands there; nothing is handed out then.
     DataError
         The file cannot be written.
     """
     place = fields.path(path, "path")
     format = format_of(place, export_as)
-    files = {place: _WRITE[format](session.hand_out(annotator, n))}
+    refuse_foreign([Output("", place, kind="export")], force=force)
+    files = {place: b""}
     if format == "label-studio":
-        files[place.with_suffix(".xml")] = formats.INTERFACE.read_bytes()
+        beside, interface = place.with_suffix(".xml"), formats.INTERFACE.read_bytes()
+        refuse_other(beside, interface, force=force)
+        files[beside] = interface
+    files[place] = _WRITE[format](session.hand_out(annotator, n))
     for file, raw in files.items():
         with file_errors(f"cannot write {file}", "; name another file"):
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -56,6 +56,7 @@ def document(
 def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about flagging answers says."""
     area, lines = report["test"]["auroc"], measures.of_test_part(report)
+    on = measures.measured_on(report["test"])
     return Document(
         "report for",
         rule=_threshold_sentence(report),
@@ -69,8 +70,8 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             _threshold(report, scores),
             _other_thresholds(report, scores),
             parts.section(
-                "On the test part",
-                measures.table("On the test part", lines, report["confidence"]),
+                on,
+                measures.table(on, lines, report["confidence"]),
                 parts.folded("More measures", measures.details(report)),
                 parts.Text(measures.flips(report["certificate"])),
             ),
@@ -86,10 +87,11 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
 
 def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
     """Say which answers are flagged, beside the scores of both classes."""
+    tests = "Scores" if text.is_proven(report["test"]["coverage"]) else "Test scores"
     figure = scores_figure(
         report,
         scores,
-        caption="Test scores of the two classes.{dashed}",
+        caption=f"{tests} of the two classes.{{dashed}}",
         dashed=" Answers at or {side} of the dashed line are flagged.",
     )
     return parts.section("The threshold", parts.Text(_threshold_sentence(report)), figure)
@@ -125,8 +127,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> parts.Section 
     curve, test, max_fpr = report["curve"], report["test"], report["max_fpr"]
     points = operating_points(report)
     scale = Scale.of(report["score"])
-    known = None not in (test["fpr"]["estimate"], test["coverage"]["estimate"])
-    if scores is None or points is None or not known:
+    if scores is None or points is None or test["fpr"]["estimate"] is None:
         return None
     highest: dict[int, int] = {}
     for place, caught in enumerate(curve["coverage"]["estimate"]):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.formatting import Scale, count, listed, percent
 from calibrail.guardrail.decision_rule import TEARS
-from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit
+from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit, SplitOptions
 from calibrail.options.fields import spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report import document as parts
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Options that name detectors.
 _DETECTORS: Final = spellings(Detectors, without=("baselines",))
+#: Options that say which part calibrates.
+_PARTS: Final = spellings(SplitOptions, only=("calibration_share", "column"))
 #: Options of calibrate that compare does not take.
 ONE_ONLY: Final = (
     spellings(Promise, without=OF_ONE_THRESHOLD)
@@ -54,6 +56,9 @@ def for_one(content: Json, name: str) -> str:
         chosen = ["--score", name]
     else:
         return ""
+    if "pac" in _values(words, "--guarantee") and not any(_options(words, _PARTS)):
+        # All answers have chosen among detectors, so that their rank alone proves nothing here.
+        chosen += ["--calibration-share", "0.5"]
     rest = shlex.join([*without_options(words, _DETECTORS)[2:], *chosen])
     return f"calibrail calibrate {rest} -o RUN-{_in_a_path(name)}"
 
@@ -252,7 +257,7 @@ def add_messages(report: Report) -> Report:
                 replace(item, message=message(item.code, content, item.values))
                 for item in report.warnings
             ),
-            confounds=confounds and {**confounds, "finding": baselines_finding(confounds)},
+            confounds=confounds and {**confounds, "finding": baselines_finding(content)},
         )
     )
 
@@ -306,15 +311,17 @@ def _attainable_instead(offered: Json, parameters: Json) -> str:
     return say("warning.target_not_attainable", parameters, about) + " "
 
 
-def baselines_finding(confounds: Json) -> str:
+def baselines_finding(report: Json) -> str:
     """Return which baselines rank as well, and with which one the score goes together most."""
+    confounds, tests = report["confounds"], not phrases.is_proven(report["test"]["coverage"])
     rows = confounds["rows"]
     better, alike = (
         [row["name"] for row in rows if row["ranks"] == ranks] for ranks in ("better", "as well")
     )
     known = [row for row in rows if row["spearman"]["estimate"] is not None]
     closest = max(known, key=lambda row: abs(row["spearman"]["estimate"]), default=None)
-    return say("verdict.baselines", confounds, better=better, alike=alike, closest=closest)
+    about = {"better": better, "alike": alike, "closest": closest}
+    return say("verdict.baselines", confounds, about, tests=tests)
 
 
 def verdict_summary(result: Json) -> str:
@@ -376,6 +383,13 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         if required >= 1.0 - report["alpha"] - 1e-12:
             # It aims at what is required: more labels do not change that.
             return "use_pac_by_group", {}
+    if phrases.is_proven(certificate["coverage"]):
+        if certificate["coverage_at_least"] < required:
+            return "lower_alpha", {"alpha": 1.0 - required}
+        # About so much is caught of new answers.
+        n, count_caught = report["n_calibration"], report["n_calibration"] - report["rank"]
+        seen = {"count": count_caught, "n": n, "estimate": count_caught / n}
+        certificate = {**certificate, "coverage": seen}
     once = "clustered" in codes and not sentences
     level = None if loose else report["confidence"]
     return label_anew(certificate, once=once, confidence=level) or ("too_close", {})
@@ -415,7 +429,7 @@ def label_anew(
     ]
     if sentences:
         return "label_sentences_anew", {"wanted": wanted}
-    missed = certificate["coverage"]["estimate"] < certificate["min_coverage"]
+    missed = sides[0]["estimate"] < certificate["min_coverage"]
     alarms = certificate["fpr"]["estimate"] > certificate["max_fpr"]
     verdict = "rejected" if missed or alarms else "certified"
     return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
@@ -486,7 +500,8 @@ def of_report(report: Json) -> Iterator[parts.Block]:
     if report["three_way"]:
         yield _review(report["three_way"], confidence, scale)
     if report["confounds"]:
-        yield _confounds(report["confounds"])
+        tests = not phrases.is_proven(report["test"]["coverage"])
+        yield _confounds(report["confounds"], tests=tests)
 
 
 def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
@@ -563,16 +578,19 @@ def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Secti
     """Show all that a score with few distinct values can promise."""
     title = say("calibrate.all_thresholds", attainable)
     code = "attainable" if attainable["is_attainable"] else "not_attainable"
+    rates = {"coverage": words.by_score, "fpr": words.alarms}
+    if not any(step["coverage"]["n"] for step in attainable["steps"]):
+        # Without a test part what is promised is all that is known.
+        del rates["coverage"]
     rows = [
         (
             f"{scale.text(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
             percent(max(0.0, step["promise"])),
-            phrases.share_with_bounds(step["coverage"]),
-            phrases.share_with_bounds(step["fpr"]),
+            *(phrases.share_with_bounds(step[rate]) for rate in rates),
         )
         for step in reversed(attainable["steps"])
     ]
-    heads = map(phrases.capital, (words.by_score, words.alarms))
+    heads = (phrases.capital(rates[rate]) for rate in rates)
     table = parts.Table(title, parts.texts("Threshold", "Can promise", *heads), rows)
     return parts.section(title, table, parts.Text(say(f"calibrate.{code}", attainable)))
 
@@ -606,7 +624,7 @@ def _review(review: Json, confidence: float, scale: Scale) -> parts.Section:
     )
 
 
-def _confounds(confounds: Json) -> parts.Section:
+def _confounds(confounds: Json, *, tests: bool) -> parts.Section:
     """Show how trivial baselines rank beside the score."""
     columns = (
         parts.TableColumn("Baseline"),
@@ -622,7 +640,7 @@ def _confounds(confounds: Json) -> parts.Section:
         area, spearman = row["auroc"], row["spearman"]
         cells = phrases.measure_cell(area), ranks, phrases.measure_cell(spearman, 2)
         rows.append((row["name"], *cells))
-    title = f"Baselines beside the score, on the {confounds['n']:,} test answers"
+    title = f"Baselines beside the score, on the {confounds['n']:,} {'test ' * tests}answers"
     return parts.section(
         "Could something plainer explain it?",
         parts.Text(confounds["finding"]),

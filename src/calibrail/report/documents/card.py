@@ -11,7 +11,7 @@ from calibrail.report.document import Bullet, Document, Json, Table, listing, se
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_sections import by_sentence, verdict_summary
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
-from calibrail.report.text import capital, group_label, group_of, plain, short
+from calibrail.report.text import capital, group_label, group_of, is_proven, plain, short
 
 #: Groups with a threshold of their own that the page shows; all of them stand in the JSON.
 MOST_GROUPS: Final = 20
@@ -28,7 +28,8 @@ def document(card: Json) -> Document:
     config, name = card["guardrail"], card["file"]["name"] or "guardrail.json"
     headline, scale = config["headline"], Scale.of(config["score"])
     detector = plain(scale.column or config["score"]["name"])
-    seen_on = f"{'audited' if config['data']['format'] == 'audit' else 'held-out'} answers"
+    kind = "labelled" if is_proven(headline["coverage"]) else "held-out"
+    seen_on = f"{'audited' if config['data']['format'] == 'audit' else kind} answers"
     about: dict[str, Any] = {
         "seen_on": seen_on,
         "trims": by_sentence(config),
@@ -38,7 +39,7 @@ def document(card: Json) -> Document:
     }
     asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
     rates = measures.trim_rates if about["trims"] else measures.rates
-    shown, confidence = f"What the {seen_on} show", headline["coverage"]["confidence"]
+    shown, confidence = f"What the {seen_on} show", headline["fpr"]["confidence"]
     leaves = {part: _leaves(config["score"][part]) for part in ("params", "fingerprint")}
     of_detector = facts("card.detector", config, leaves, libraries=_leaves(config["versions"]))
     file = facts("card.file", card, schema=config["schema"], **_of_file(card))

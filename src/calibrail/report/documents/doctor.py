@@ -1,12 +1,16 @@
 """Doctor."""
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from calibrail.formatting import percent
+from calibrail.options import Promise, ReadOptions, Requirement
+from calibrail.options.fields import cli_or_python, python_call
 from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents.calibrate_sections import without_options
@@ -215,51 +219,70 @@ def _calibrations(diagnosis: Json) -> list[str]:
     marks = diagnosis.get("marks")
     by_sentence = list[str]()
     if marks and (least := _removable_from(marks)) is not None:
-        end = f"{BY_SENTENCE} --alpha {least:g} -o run"
-        by_sentence = [f"{start} {end}" for start in _calibrating(diagnosis, marks["columns"])]
+        end = (*BY_SENTENCE.split(), "--alpha", f"{least:g}")
+        by_sentence = _calibrating(diagnosis, marks["columns"], end)
         if marks["kind"] == "rows":
             # A row that is a sentence is no answer.
             return by_sentence
     if (alpha := _lowest_alpha(diagnosis["supports"])) is None:
         fewest = min(item["to_label"] for item in diagnosis["supports"])
         return by_sentence or [say("doctor.label_more", n=fewest)]
-    starts = _calibrating(diagnosis, diagnosis["numeric_columns"])
-    whole = [f"{start} --alpha {alpha:g} -o run" for start in starts]
+    end = ("--alpha", f"{alpha:g}")
+    whole = _calibrating(diagnosis, diagnosis["numeric_columns"], end)
     return [*whole, *(f"or, sentence by sentence: {step}" for step in by_sentence)]
 
 
-def _calibrating(diagnosis: Json, columns: Sequence[Json]) -> list[str]:
-    """Return the command up to its detector: one that reads all answers, or the best column.
+def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -> list[str]:
+    """Return the command for its detector: one that reads all answers, or the best column.
 
     Where its name does not say what a higher value means, there are two: these labels, which are to
     test the detector, never choose.
     """
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
     columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
-    start = _command("calibrate", diagnosis, *diagnosis["reading"]["options"])
+    command = partial(_command, "calibrate", diagnosis, *diagnosis["reading"]["options"])
     if not (columns and set(names) <= {"length"}):
-        return [f"{start} --score {names[0] if names else 'NAME'}"]
+        return [command("--score", names[0] if names else "NAME", *end)]
     best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
-    start = f"{start} --score-column {shlex.quote(best['name'])}"
+    command = partial(command, "--score-column", best["name"], "--higher")
     if best["higher"]:
-        return [f"{start} --higher {best['higher']}"]
+        return [command(best["higher"], *end)]
     return [
-        f"{say(f'doctor.if_{higher}', best)}: {start} --higher {higher}"
+        f"{say(f'doctor.if_{higher}', best)}: {command(higher, *end)}"
         for higher in ("hallucinated", "faithful")
     ]
 
 
 def _command(name: str, diagnosis: Json, *words: str) -> str:
-    """Return a command on the data, or on what stands for it where it was in memory."""
-    return shlex.join(["calibrail", name, *(diagnosis["inputs"] or ["DATA"]), *words])
+    """Return a command or a call on the data, or on what stands for it where it was in memory."""
+    inputs = diagnosis["inputs"]
+    if not cli_or_python("typed", ""):
+        source = repr(inputs[0] if len(inputs) == 1 else list(inputs)) if inputs else "data"
+        return _call(name, source, list(words))
+    to = {"calibrate": ("-o", "run"), "label": ("-o", "labels")}.get(name, ())
+    return shlex.join(["calibrail", name, *(inputs or ["DATA"]), *words, *to])
+
+
+def _call(name: str, source: str, words: list[str]) -> str:
+    """Return what a command of doctor's advice is in Python."""
+    if name == "doctor":
+        return python_call("diagnose", source, words, None, ReadOptions)
+    if name == "label":
+        return python_call(name, f'{source}, "labels"', words, ReadOptions)
+    at = next(place for place, word in enumerate(words) if word in ("--score", "--score-column"))
+    score, *rest = words[at + 1 :]
+    if words[at] == "--score-column":
+        score, rest = f"column:column={json.dumps(score)},higher={rest[1]}", rest[2:]
+    words = [*words[:at], *rest]
+    return python_call(name, f"{source}, {score!r}", words, ReadOptions, Promise, Requirement)
 
 
 def _hindrance(diagnosis: Json) -> str | None:
     """Return what is to be done before anything can be calibrated; None where nothing is."""
     reading = diagnosis["reading"]
     if diagnosis["answers"]:
-        written = shlex.quote(_written(diagnosis))
-        return f"{say('doctor.row_each', diagnosis)}: calibrail doctor {written}"
+        written = _written(diagnosis)
+        return f"{say('doctor.row_each', diagnosis)}: {_command('doctor', {'inputs': [written]})}"
     if diagnosis["suggested"]:
         command = _command("doctor", diagnosis, *diagnosis["suggested"])
         # What a person must check of options that are a guess.
@@ -268,7 +291,7 @@ def _hindrance(diagnosis: Json) -> str | None:
         return command
     export = reading.get("export")
     if export and not export["annotations"] and not _n_labelled(diagnosis):
-        command = _command("label", diagnosis, "-o", "labels")
+        command = _command("label", diagnosis)
         return f"{command}  {say('doctor.nobody_spoke')}"
     return None if _both_classes(diagnosis) else say("doctor.one_class")
 

@@ -295,6 +295,7 @@ def _decided(content: Json) -> str:
         withheld=content.get("withheld"),
         held=held,
         drawn=drawn,
+        promise=content["plan"].get("promise") or {},
     )
 
 

@@ -47,7 +47,8 @@ def table(title: str, lines: Sequence[Line], confidence: float) -> parts.Table:
 
 def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line:
     """Return a share as a line of a table of measures; ``about`` follows its counts."""
-    return (name, share(value), text.interval(value), asked, f"{text.count_of(value)}{about}")
+    counts = f"{text.count_of(value)}{'' if text.is_proven(value) else about}"
+    return (name, share(value), text.interval(value), asked, counts)
 
 
 def rates(measured: Json, asked: Json) -> list[Line]:
@@ -133,12 +134,17 @@ def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     )
 
 
+def measured_on(test: Json) -> str:
+    """Return on which answers a report measures: the test part, or all without one."""
+    return "On all answers" if text.is_proven(test["coverage"]) else "On the test part"
+
+
 def of_test_part(report: Json) -> list[Line]:
     """Return the measures of the test part: value, interval, what was asked, counts."""
     test = report["test"]
     return [
         *rates(test, report),
-        share_line("Accuracy", test["accuracy"]),
+        *([share_line("Accuracy", test["accuracy"])] if test["accuracy"]["n"] else []),
         _measure("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
         _measure("Overlap", test["overlap"], "1 = same, 0 = separate"),
     ]

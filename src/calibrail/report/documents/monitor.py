@@ -9,6 +9,7 @@ from math import exp
 from typing import Any, Final
 
 from calibrail.formatting import Scale, count, listed, number, percent
+from calibrail.options.fields import cli_or_python
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Verdict
 from calibrail.report.documents import guardrail as log_document
@@ -615,12 +616,14 @@ def _next_step(status: Json) -> str:
 
 
 def _commands(guardrail: str, logs: Sequence[str], labels: str | None) -> str:
-    """Return the commands of a watch, in the order in which they are used."""
+    """Return the commands of a watch, or its calls, in the order in which they are used."""
     file, log = shlex.quote(plain(guardrail)), " ".join(shlex.quote(plain(item)) for item in logs)
     audit = shlex.quote(plain(labels or "audit"))
-    return (
+    calls = say("monitor.calls", guardrail=guardrail, logs=list(logs), audit=labels or "audit")
+    return cli_or_python(
         f"calibrail audit-sample {file} {log} -o {audit} --per-day 20   # draw answers\n"
         f"calibrail label -o {audit}   # people label them\n"
         f"calibrail monitor {file} {log} --labels {audit} -o WATCH   # and look again\n"
-        f"calibrail recalibrate {file} {log} --labels {audit} -o new.json   # a new guardrail"
+        f"calibrail recalibrate {file} {log} --labels {audit} -o new.json   # a new guardrail",
+        calls.replace("; ", "\n"),
     )

@@ -122,9 +122,10 @@ def curve_svg(
         axes.fill(*outline, color=plots.HALLUCINATED, alpha=0.16, linewidth=0)
         axes.plot(x, y, color=plots.HALLUCINATED, linewidth=1.6)
         axes.plot([0, 100], [0, 100], color=plots.QUIET, linewidth=1.0, linestyle=plots.DOTTED)
-        point = (100 * at["fpr"]["estimate"], 100 * at["coverage"]["estimate"])
-        axes.plot([point[0]], [point[1]], "o", color=plots.INK, markersize=6)
-        plot.note("this threshold", point, (-8 if point[0] > 70 else 8, -12))
+        if (caught := at["coverage"]["estimate"]) is not None:
+            point = (100 * at["fpr"]["estimate"], 100 * caught)
+            axes.plot([point[0]], [point[1]], "o", color=plots.INK, markersize=6)
+            plot.note("this threshold", point, (-8 if point[0] > 70 else 8, -12))
         if max_fpr is not None:
             plot.target(100 * max_fpr)
         axes.set(xlim=CURVE_RANGE[:2], ylim=CURVE_RANGE[2:], ylabel="caught, % of hallucinations")

@@ -100,11 +100,12 @@ def intervals_svg(course: Json, asked: Json, narrow: bool = False) -> str:
         return plot.svg("Confidence sequences of both rates by the number of labelled answers.")
 
 
-#: File formats of the figure, each with the metadata that would make two runs differ.
-FIGURE_FORMATS: Final[Mapping[str, Mapping[str, None]]] = {
-    "svg": {"Date": None},
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+#: File formats of the figure, each with its metadata: who made it, and nothing that would make two
+#: runs differ.
+FIGURE_FORMATS: Final[Mapping[str, Mapping[str, str | None]]] = {
+    "svg": {"Creator": "calibrail", "Date": None},
+    "png": {"Software": "calibrail"},
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": "calibrail"},
 }
 
 #: The verdicts, each with its line.

@@ -1,0 +1,182 @@
+"""pac without a test half: the threshold from all hallucinated answers, and its verdicts.
+
+A run that is refused, or ends in a verdict that is wrong, counts as one that went wrong. Before the
+threshold was its own proof, no run without a test half came to an end.
+"""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+import calibrail
+from calibrail.errors import CalibrailError, TooFewExamplesError
+
+from .attack import Attack, Try
+
+ALPHA, DELTA, CONFIDENCE = 0.1, 0.1, 0.95
+#: What a verdict by construction may err: delta, and one end of the interval of false alarms.
+STATED = DELTA + (1.0 - CONFIDENCE) / 2.0
+#: Distance of the two classes, in standard deviations.
+SEPARATION = 1.5
+#: Steps in which a coarse score is told, per standard deviation.
+STEPS = 2.0
+
+Floats = NDArray[np.float64]
+#: Scores, labels and groups of a file.
+Rows = tuple[Floats, NDArray[np.int64], NDArray[np.int64]]
+Draw = Callable[[np.random.Generator], Rows]
+
+
+def alone(n: int, share: float = 0.4) -> Draw:
+    """Return answers without groups, of which a share is hallucinated."""
+
+    def draw(rng: np.random.Generator) -> Rows:
+        labels = (np.arange(n) < round(share * n)).astype(np.int64)
+        return rng.normal(SEPARATION * labels, 1.0), labels, np.arange(n)
+
+    return draw
+
+
+def grouped(questions: int, sizes: tuple[int, ...], correlation: float) -> Draw:
+    """Return questions with several answers of both classes, alike within their question."""
+
+    def draw(rng: np.random.Generator) -> Rows:
+        size = rng.choice(sizes, questions)
+        groups = np.repeat(np.arange(questions), size)
+        shared = rng.normal(0.0, np.sqrt(correlation), questions)[groups]
+        labels = rng.integers(0, 2, len(groups))
+        noise = rng.normal(0.0, np.sqrt(1.0 - correlation), len(groups))
+        return SEPARATION * labels + shared + noise, labels, groups
+
+    return draw
+
+
+def miss(threshold: float, *, tied: bool) -> float:
+    """Return the share of hallucinated answers below a threshold."""
+    edge = threshold - 0.5 / STEPS if tied else threshold
+    return float(ndtr(edge - SEPARATION))
+
+
+def alarms(threshold: float, *, tied: bool) -> float:
+    """Return the share of faithful answers from a threshold on."""
+    edge = threshold - 0.5 / STEPS if tied else threshold
+    return float(ndtr(-edge))
+
+
+def ran(
+    rng: np.random.Generator, folder: Path, draw: Draw, *, tied: bool, **asked: Any
+) -> calibrail.Run:
+    """Write answers as a user has them, and calibrate without a test half."""
+    scores, labels, groups = draw(rng)
+    if tied:
+        scores = np.round(scores * STEPS) / STEPS
+    order = rng.permutation(len(labels))
+    with (folder / "answers.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "question_id", "label", "score"])
+        for row in order.tolist():
+            writer.writerow([f"a{row}", f"q{groups[row]}", labels[row], repr(float(scores[row]))])
+    return calibrail.calibrate(
+        folder / "answers.csv",
+        "column:column=score,higher=hallucinated",
+        alpha=ALPHA,
+        guarantee="pac",
+        delta=DELTA,
+        confidence=CONFIDENCE,
+        reading=calibrail.ReadOptions(id_column="id", group_column="question_id"),
+        splitting=calibrail.SplitOptions(calibration_share=1.0),
+        baselines=False,
+        **asked,
+    )
+
+
+def misses_too_much(draw: Draw, *, tied: bool = False) -> Try:
+    """Return an attempt at a threshold that misses more than alpha."""
+
+    def attempt(rng: np.random.Generator, folder: Path) -> bool | None:
+        try:
+            run = ran(rng, folder, draw, tied=tied)
+        except TooFewExamplesError:
+            return None
+        except CalibrailError:
+            return True
+        return miss(run.calibration.threshold, tied=tied) > ALPHA
+
+    return attempt
+
+
+def wrong_verdict(draw: Draw, *, tied: bool = False, more: float = 0.0) -> Try:
+    """Return an attempt at a wrong verdict, where both limits lie at what a miss of alpha costs.
+
+    Half of all thresholds break one of the two. ``more`` is required than 1 - alpha.
+    """
+    limit = float(ndtr(-(ndtri(ALPHA) + SEPARATION)))
+
+    def attempt(rng: np.random.Generator, folder: Path) -> bool | None:
+        required = 1.0 - ALPHA + more
+        try:
+            run = ran(rng, folder, draw, tied=tied, max_fpr=limit, min_coverage=required)
+        except CalibrailError:
+            return True
+        threshold = run.calibration.threshold
+        kept = 1.0 - miss(threshold, tied=tied) >= required
+        kept = kept and alarms(threshold, tied=tied) <= limit
+        return run.verdict == ("rejected" if kept else "certified")
+
+    return attempt
+
+
+def not_certified(n: int) -> Try:
+    """Return an attempt to certify a good detector with as many labels as are said to do."""
+
+    def attempt(rng: np.random.Generator, folder: Path) -> bool:
+        scores, labels, groups = alone(n, 0.3)(rng)
+        scores += 0.5 * labels
+        ids = [f"a{row}" for row in groups]
+        data = {"score": scores.tolist(), "label": labels.tolist(), "id": ids}
+        run = calibrail.calibrate(
+            data,
+            "column:column=score,higher=hallucinated",
+            alpha=0.05,
+            guarantee="pac",
+            max_fpr=0.5,
+            baselines=False,
+        )
+        return run.verdict != "certified"
+
+    return attempt
+
+
+_MISSES = "pac from all answers, threshold misses more than alpha, or none"
+_VERDICT = "pac from all answers, wrong verdict, or none"
+_QUESTIONS = "120 questions of 1 to 8 answers, alike by 0.7"
+_DRAWN = grouped(120, (1, 2, 8), 0.7)
+
+ATTACKS = [
+    Attack(_MISSES, "500 answers", DELTA, (40, 40), misses_too_much(alone(500))),
+    Attack(f"{_MISSES}, tied", "500", DELTA, (40, 40), misses_too_much(alone(500), tied=True)),
+    Attack(f"{_MISSES}, tiny", "60 answers", DELTA, (40, 40), misses_too_much(alone(60))),
+    Attack(f"{_MISSES}, grouped", _QUESTIONS, DELTA, (40, 40), misses_too_much(_DRAWN)),
+    Attack(_VERDICT, "500 answers", STATED, (40, 40), wrong_verdict(alone(500))),
+    Attack(f"{_VERDICT}, tied", "500", STATED, (40, 40), wrong_verdict(alone(500), tied=True)),
+    Attack(f"{_VERDICT}, grouped", _QUESTIONS, STATED, (40, 40), wrong_verdict(_DRAWN)),
+    Attack(
+        f"{_VERDICT}, more required",
+        "500 answers, 2 points above 1 - alpha",
+        STATED,
+        (40, 40),
+        wrong_verdict(alone(500), more=0.02),
+    ),
+    Attack(
+        "pac, a good detector is not certified",
+        "1,409 answers, AUROC 0.921, at most 5 % missed and 50 % false alarms",
+        0.2,
+        (79, 200),
+        not_certified(1409),
+    ),
+]

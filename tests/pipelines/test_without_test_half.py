@@ -1,0 +1,164 @@
+"""Does a threshold that proves itself need no test half, and is nothing dressed as a test?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrail
+from calibrail.conformal import ClassCounts, calibrate_threshold, clopper_pearson, rank
+from calibrail.errors import DataError, InputError, TooFewExamplesError
+from calibrail.options import Promise, SplitOptions
+from calibrail.report.documents.calibrate_sections import next_step
+from tests.command_line import calibrail as run_command
+
+SCORE = "column:column=s,higher=hallucinated"
+HALVES = SplitOptions(calibration_share=0.5)
+
+
+def answers(n: int = 240, *, size: int = 1, share: float = 0.5, seed: int = 0) -> list[Any]:
+    """Return answers of both classes with their scores, so many to a question."""
+    rng, rows = np.random.default_rng(seed), []
+    for k in range(n):
+        label = int(k % 10 < 10 * share)
+        score = float(rng.normal(2.0 * label))
+        rows.append({"id": f"a{k}", "q": f"q{k // size}", "label": label, "s": score})
+    return rows
+
+
+def calibrated(rows: list[Any], **asked: Any) -> calibrail.Run:
+    grouped = calibrail.ReadOptions(group_column="q")
+    asked = {"alpha": 0.1, "guarantee": "pac", "reading": grouped} | asked
+    return calibrail.calibrate(rows, SCORE, baselines=False, **asked)
+
+
+@pytest.mark.parametrize("splitting", [None, SplitOptions(calibration_share=1.0), SplitOptions()])
+def test_all_hallucinated_answers_set_it_and_all_faithful_ones_bound_its_alarms(
+    splitting: SplitOptions | None, tmp_path: Path
+) -> None:
+    rows = answers()
+    run = calibrated(rows, max_fpr=0.6, splitting=splitting)
+    report = run.report.to_dict()
+    assert run.calibration.rank == rank(120, 0.1, "pac") and run.calibration.n == 120
+    alarms = sum(row["s"] >= run.calibration.threshold for row in rows if not row["label"])
+    assert report["certificate"]["fpr_at_most"] == clopper_pearson(alarms, 120, 0.95)[1]
+    assert (report["test"]["fpr"]["count"], report["test"]["fpr"]["n"]) == (alarms, 120)
+    assert report["certificate"]["confidence"] == 0.875 and run.verdict == "certified"
+    # What is shown of coverage is proven, and no count of what was caught.
+    for shown in (report["test"]["coverage"], report["certificate"]["coverage"]):
+        assert (shown["estimate"], shown["n"], shown["method"]) == (None, 0, "rank")
+        assert (shown["lower"], shown["confidence"]) == (0.9, 0.9)
+    assert report["test"]["coverage_band"] is None and report["test"]["accuracy"]["n"] == 0
+    assert report["test"]["auroc"]["estimate"] is not None
+    page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
+    assert "On all answers" in page and "proven with 90% confidence" in page
+    assert "test part" not in page and "test answers" not in page
+    assert "Other thresholds" in page and "this threshold" not in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "n_calibration"),
+    [
+        ({"splitting": HALVES}, 60),
+        ({"guarantee": "marginal"}, 60),
+        ({"guarantee": "anytime", "alpha": 0.2}, 60),
+        ({"beta": 0.3}, 60),
+        ({"risks": ("recall>=0.8",)}, 60),
+        ({"splitting": SplitOptions(fit_share=0.2)}, 96),
+    ],
+)
+def test_what_a_rank_does_not_prove_keeps_its_test_part(
+    asked: dict[str, Any], n_calibration: int
+) -> None:
+    run = calibrated(answers(), **asked)
+    assert run.calibration.n == n_calibration
+    assert (run.report.test.coverage.method == "rank") is (n_calibration == 96)
+
+
+def test_a_share_of_one_needs_a_promise_that_proves_itself() -> None:
+    for asked in ({"guarantee": "marginal"}, {"beta": 0.3}, {"by": "q"}):
+        with pytest.raises(DataError, match="the test split is empty"):
+            calibrated(answers(), splitting=SplitOptions(calibration_share=1.0), **asked)
+    with pytest.raises(TooFewExamplesError, match=r"at least 22 are needed\. Label 12 more"):
+        calibrated(answers(20))
+
+
+@pytest.mark.parametrize(
+    ("required", "verdict", "at_least"),
+    [
+        (0.5, "certified", 0.9),
+        (0.9, "certified", 0.9),
+        (0.93, "inconclusive", None),
+        (0.99, "rejected", None),
+    ],
+)
+def test_another_limit_is_tested_against_what_the_rank_proves(
+    required: float, verdict: str, at_least: float | None
+) -> None:
+    run = calibrated(answers(1000), max_fpr=0.7, min_coverage=required)
+    certificate = run.report.certificate
+    assert run.verdict == verdict
+    if at_least is None:
+        # The rank proves a hair more than what it was made for.
+        assert 0.9 <= certificate["coverage_at_least"] < 0.91
+        advice = next_step(run.report.to_dict()).startswith("Calibrate again with alpha=0.07:")
+        assert advice is (verdict == "inconclusive")
+    else:
+        assert certificate["coverage_at_least"] == at_least
+
+
+def test_ties_prove_a_stricter_limit() -> None:
+    """All but two of 200 hallucinated answers share one score: the threshold lies there."""
+    rows = answers(400)
+    for row in rows:
+        row["s"] = float(row["label"] or row["id"] in ("a50", "a51"))
+    rows[0]["s"] = rows[1]["s"] = 0.0
+    run = calibrated(rows, max_fpr=0.2, min_coverage=0.96)
+    assert run.calibration.missed == 2 and run.verdict == "certified"
+    assert run.report.certificate["coverage_at_least"] == 0.96
+
+
+def test_groups_with_both_classes_count_each_class_once() -> None:
+    rows = answers(600, size=4, share=0.5)
+    run = calibrated(rows, max_fpr=0.7)
+    report, questions = run.report, {row["q"]: set[int]() for row in rows}
+    for row in rows:
+        questions[row["q"]].add(row["label"])
+    assert report.test.fpr.n == sum(0 in both for both in questions.values())
+    assert run.calibration.n == 300 and report.promise.clustered
+    assert run.calibration.n_clusters == sum(1 in both for both in questions.values())
+    assert report.verdict == "certified" and report.certificate["flips"] is None
+
+
+def test_files_cards_and_verdicts_go_on_from_it(tmp_path: Path) -> None:
+    table = "id,label,s\n" + "".join(
+        f"{row['id']},{row['label']},{row['s']}\n" for row in answers(600)
+    )
+    (tmp_path / "a.csv").write_text(table)
+    column = ("--score-column", "s", "--higher", "hallucinated", "--id-column", "id")
+    asked = ("--alpha", "0.1", "--guarantee", "pac", "--max-fpr", "0.6")
+    run, guardrail = str(tmp_path / "run"), str(tmp_path / "guardrail.json")
+    made = run_command("calibrate", str(tmp_path / "a.csv"), *column, *asked, "-o", run)
+    assert made.returncode == 0, made.stderr
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["n_calibration"] == 300
+    assert run_command("export", run, "-o", guardrail).returncode == 0
+    card = " ".join(run_command("card", guardrail).stdout.split())
+    assert "at least 90%" in card and "held-out answers" not in card
+    # What set it, or bounded it, does not test it again.
+    again = run_command("certify", guardrail, str(tmp_path / "a.csv"), "--max-fpr", "0.6")
+    assert again.returncode != 0
+    fresh = calibrail.certify(guardrail, answers(600, seed=9), max_fpr=0.6, min_coverage=0.8)
+    assert fresh.verdict == "certified"
+
+
+def test_counts_of_a_test_keep_their_bounds() -> None:
+    made = calibrate_threshold(np.arange(100.0), Promise(0.1, "pac"))
+    required = calibrail.Requirement(0.5, 0.95)
+    with pytest.raises(InputError, match=r"at most the 0\.9"):
+        calibrail.conformal.joint_certificate(made, ClassCounts(9, 10, 1, 10), required)
+    alone = calibrail.conformal.joint_certificate(made, ClassCounts(0, 0, 1, 100), required)
+    assert alone.verdict == "inconclusive" and alone.needed["hallucinated"] is None
