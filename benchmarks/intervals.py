@@ -29,7 +29,7 @@ from calibrail.evaluation.judge_agreement import (
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_test, partial_auroc
 from calibrail.evaluation.stats.tests import overlap, rank_correlation
-from calibrail.evaluation.winner import Candidate, Candidates, FalseAlarms, matched_coverage
+from calibrail.evaluation.winner import Candidate, Candidates, PairTests, matched_coverage
 from calibrail.options import Promise
 
 RUNS = 1000
@@ -172,8 +172,8 @@ def _difference(
             sample = Sample(values, labels, codes, groups)
             calibration = sample.calibrated(Promise(alpha))
             members.append(Candidate.of(f"d{len(members)}", sample, calibration))
-        alarms = FalseAlarms(Candidates.on(sample, members), codes == 1)
-        found = alarms.difference("d0", "d1")
+        pairs = PairTests(Candidates.on(sample, members), codes == 1)
+        found = pairs.difference("d0", "d1")
         return bool(found.lower <= truth <= found.upper)
 
     return held

@@ -115,6 +115,7 @@ def certified(product: Product, n_days: int = 30) -> calibrail.Guardrail:
         guarantee="pac",
         min_coverage=COVERAGE,
         max_fpr=MAX_FPR,
+        splitting=calibrail.SplitOptions(calibration_share=0.5),
     )
     return run.freeze()
 

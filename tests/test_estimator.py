@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+import sklearn
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import IsolationForest, VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_selection import SelectFromModel, SelectKBest
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    ShuffleSplit,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -47,9 +63,21 @@ NOT_FOR_IT = {
 }
 
 
+NOT_CROSS_FITTED = {
+    "check_classifiers_classes": "words that say neither class are refused",
+    "check_classifiers_one_label_sample_weights": "the clones do not learn from all rows",
+}
+
+
 @parametrize_with_checks(
-    [ConformalThresholdClassifier(alpha=0.3), OnFirstColumn(alpha=0.3)],
-    expected_failed_checks=lambda estimator: NOT_FOR_IT,
+    [
+        ConformalThresholdClassifier(alpha=0.3),
+        OnFirstColumn(alpha=0.3),
+        ConformalThresholdClassifier(
+            0.3, allow_flag_all=True, estimator=LogisticRegression(), cv=2
+        ),
+    ],
+    expected_failed_checks=lambda made: NOT_FOR_IT if made.estimator is None else NOT_CROSS_FITTED,
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -116,7 +144,6 @@ def test_groups_count_once_and_reach_it_through_a_pipeline() -> None:
 
 
 def test_it_stands_at_the_end_of_a_pipeline_in_a_search_and_is_cloned() -> None:
-    """The tested detector is fitted on other answers: a threshold needs scores it never shaped."""
     features = RNG.normal(LABELS[:, None], size=(len(LABELS), 3))
     fitted = make_pipeline(StandardScaler(), LogisticRegression()).fit(features[::2], LABELS[::2])
     pipeline = make_pipeline(
@@ -132,6 +159,202 @@ def test_it_stands_at_the_end_of_a_pipeline_in_a_search_and_is_cloned() -> None:
     assert search.best_params_["alpha"] in (0.1, 0.3)
     copy = clone(search.best_estimator_).set_params(guarantee="pac")
     assert copy.get_params()["guarantee"] == "pac" and not hasattr(copy, "threshold_")
+
+
+#: Features that say little, in any order of the classes, and three rows a question.
+MIXED = RNG.permutation(LABELS)
+FEATURES = RNG.normal(size=(len(MIXED), 30)) + 0.4 * MIXED[:, None] * (np.arange(30) < 3)
+QUESTIONS = np.arange(len(MIXED)) // 3
+
+
+class ModelScore(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A model as a step: its labels look optional, or it was fitted before and stays as it is."""
+
+    def __init__(self, model: Any = None, fitted: bool = False) -> None:
+        self.model, self.fitted = model, fitted
+
+    def fit(self, X: Any, y: Any = None) -> ModelScore:  # noqa: N803
+        self.model_ = self.model if self.fitted else LogisticRegression().fit(X, y)
+        return self
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        return self.model_.decision_function(X)[:, None]
+
+
+class Direction(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A step that draws at random and asks no label."""
+
+    def fit(self, X: Any, y: Any = None) -> Direction:  # noqa: N803
+        self.weights_ = np.random.normal(size=X.shape[1])
+        return self
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        return (X @ self.weights_)[:, None]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        LinearDiscriminantAnalysis(n_components=1),
+        SelectKBest(k=1),
+        ModelScore(),
+        FeatureUnion([("inside", ModelScore())]),
+        make_pipeline(StandardScaler(), LinearDiscriminantAnalysis(n_components=1)),
+        SelectFromModel(LogisticRegression(), threshold=-np.inf, max_features=1),
+        VotingClassifier([("one", LogisticRegression())], voting="soft", flatten_transform=False),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_a_step_that_learns_from_the_rows_that_calibrate_is_refused(step: Any) -> None:
+    before = np.random.get_state()[1].copy()
+    pipeline = make_pipeline(StandardScaler(), step, ConformalThresholdClassifier(0.1))
+    with pytest.raises(InputError, match="learnt from the labels of the rows"):
+        pipeline.fit(FEATURES, MIXED)
+    assert (np.random.get_state()[1] == before).all()
+
+
+FITTED = LogisticRegression().fit(FEATURES[::2], MIXED[::2])
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ModelScore(FITTED, fitted=True),
+        FrozenEstimator(LinearDiscriminantAnalysis(n_components=1).fit(FEATURES, MIXED)),
+        SelectFromModel(FITTED, threshold=-np.inf, max_features=1, prefit=True),
+        FunctionTransformer(lambda x: FITTED.decision_function(x)[:, None]),
+        Direction(),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_a_step_that_learns_nothing_from_these_labels_is_taken(step: Any) -> None:
+    detector = ConformalThresholdClassifier(0.1)
+    make_pipeline(step, detector).fit(FEATURES[1::2], MIXED[1::2])
+    assert np.isfinite(detector.threshold_)
+
+
+def test_an_estimator_is_cross_fitted_and_its_groups_stay_whole() -> None:
+    words = np.where(MIXED == 1, "FAIL", "PASS")
+    plain = ConformalThresholdClassifier(0.1, estimator=LogisticRegression(), cv=5)
+    plain.fit(FEATURES, MIXED)
+    named = clone(plain).fit(FEATURES, words)
+    assert plain.threshold_ == named.threshold_ == 15 and len(plain.estimators_) == 5
+    assert plain.n_features_in_ == 30
+    flagged = plain.predict(FEATURES) == 1
+    assert ((named.predict(FEATURES) == "FAIL") == flagged).all()
+    assert ((plain.p_values(FEATURES) > 0.1) == flagged).all()
+    assert ((plain.decision_function(FEATURES) > 0) == flagged).all()
+    # Sentences of an answer, answers to a question: each question counts once.
+    grouped = clone(plain).fit(FEATURES, MIXED, QUESTIONS)
+    bad = len(set(QUESTIONS[MIXED == 1]))
+    assert grouped.calibration_.n_clusters == bad and grouped.threshold_ == (bad + 1) // 10
+    for train, test in grouped._folds(MIXED, QUESTIONS):
+        assert not set(QUESTIONS[train]) & set(QUESTIONS[test])
+    weights = np.where(MIXED == 1, 5.0, 1.0)
+    assert (
+        clone(plain).fit(FEATURES, MIXED, sample_weight=weights).estimators_[0].intercept_
+        > plain.estimators_[0].intercept_
+    )
+    texts = [f"word{row % 7} kind{label}" for row, label in enumerate(MIXED)]
+    told = ConformalThresholdClassifier(
+        0.1, estimator=make_pipeline(CountVectorizer(), LogisticRegression())
+    ).fit(texts, words)
+    assert told.predict(["word1 kind1", "word1 kind0"]).tolist() == ["FAIL", "PASS"]
+
+
+@pytest.mark.parametrize("guarantee", ["marginal", "pac"])
+def test_a_fitted_estimator_and_a_single_split_set_a_threshold_on_its_scores(
+    guarantee: Any,
+) -> None:
+    rest, labels = FEATURES[1::2], MIXED[1::2]
+    scores = FITTED.decision_function(rest)
+    expected = ConformalThresholdClassifier(0.1, guarantee).fit(scores, labels)
+    for estimator, cv in ((FITTED, "prefit"), (FrozenEstimator(FITTED), 5)):
+        made = ConformalThresholdClassifier(0.1, guarantee, estimator=estimator, cv=cv)
+        made.fit(rest, labels)
+        assert made.threshold_ == expected.threshold_
+        assert (made.predict(rest) == expected.predict(scores)).all()
+    split = ShuffleSplit(1, test_size=0.5, random_state=0)
+    made = ConformalThresholdClassifier(0.1, guarantee, estimator=LogisticRegression(), cv=split)
+    ((train, test),) = split.split(FEATURES)
+    alone = LogisticRegression().fit(FEATURES[train], MIXED[train])
+    expected = ConformalThresholdClassifier(0.1, guarantee).fit(
+        alone.decision_function(FEATURES[test]), MIXED[test]
+    )
+    assert made.fit(FEATURES, MIXED).threshold_ == expected.threshold_
+    outliers = IsolationForest(n_estimators=5, random_state=0).fit(FEATURES)
+    made = ConformalThresholdClassifier(0.1, higher="faithful", estimator=outliers, cv="prefit")
+    made.fit(FEATURES, MIXED)
+    assert (
+        (outliers.decision_function(FEATURES) <= made.threshold_) == made.predict(FEATURES)
+    ).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "groups", "error", "message"),
+    [
+        ({"guarantee": "pac"}, None, InputError, "one threshold of one score"),
+        (
+            {"cv": KFold(5, shuffle=True, random_state=0)},
+            QUESTIONS,
+            InputError,
+            "parts the answers",
+        ),
+        ({"cv": GroupKFold(5)}, None, ValueError, "'groups' parameter should not be None"),
+        ({"cv": RepeatedKFold(n_splits=3, n_repeats=2)}, None, InputError, "twice"),
+        ({"higher": "faithful"}, None, InputError, "an estimator without classes"),
+        ({"cv": "prefit"}, None, NotFittedError, "not fitted"),
+        (
+            {"cv": "prefit", "estimator": clone(FITTED).fit(FEATURES, MIXED + 1)},
+            None,
+            InputError,
+            "knows the classes",
+        ),
+        ({"estimator": None, "cv": 5}, None, InputError, "cv are for an estimator"),
+    ],
+)
+def test_what_cannot_be_cross_fitted_is_refused(
+    options: Any, groups: Any, error: Any, message: str
+) -> None:
+    made = ConformalThresholdClassifier(**{"estimator": LogisticRegression(), **options})
+    with pytest.raises(error, match=message), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made.fit(FEATURES, MIXED, groups)
+
+
+def test_groups_of_a_search_reach_it_or_it_refuses() -> None:
+    scores, folds = SCORES[:, None], GroupKFold(3)
+    groups = np.arange(len(LABELS)) // 3
+    detector = ConformalThresholdClassifier(0.2)
+    inside = make_pipeline(FunctionTransformer(), detector)
+    values = {"alpha": [0.2, 0.3]}
+    for attempt in (
+        lambda: GridSearchCV(detector, values, cv=folds).fit(scores, LABELS, groups=groups),
+        lambda: GridSearchCV(inside, {}, cv=folds).fit(scores, LABELS, groups=groups),
+        lambda: cross_val_score(inside, scores, LABELS, groups=groups, cv=folds),
+        lambda: cross_validate(detector, scores, LABELS, groups=groups, cv=3, n_jobs=2),
+    ):
+        with pytest.raises(InputError, match="enable_metadata_routing"):
+            attempt()
+    with sklearn.config_context(enable_metadata_routing=True):
+        for made in (detector, inside):
+            search = GridSearchCV(made, {}, cv=folds).fit(scores, LABELS, groups=groups)
+            best = search.best_estimator_
+            best = best if made is detector else best[-1]
+            assert best.threshold_ == clone(detector).fit(scores, LABELS, groups).threshold_
+            done = cross_validate(
+                made, scores, LABELS, params={"groups": groups}, cv=folds, return_estimator=True
+            )
+            first = done["estimator"][0] if made is detector else done["estimator"][0][-1]
+            assert first.calibration_.n_clusters < best.calibration_.n_clusters == 50
+        # Who says that groups do not matter is believed.
+        told = clone(detector).set_fit_request(groups=False)
+        best = GridSearchCV(told, {}, cv=folds).fit(scores, LABELS, groups=groups).best_estimator_
+        assert not hasattr(best.calibration_, "n_clusters")
+        crossed = ConformalThresholdClassifier(0.2, estimator=LogisticRegression())
+        search = GridSearchCV(crossed, {"estimator__C": [0.1, 1.0]}, cv=folds)
+        best = search.fit(FEATURES, MIXED, groups=QUESTIONS).best_estimator_
+        assert best.calibration_.n_clusters == len(set(QUESTIONS[MIXED == 1]))
 
 
 def test_text_labels_and_columns_of_a_table_are_kept() -> None:

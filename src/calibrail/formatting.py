@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
@@ -25,6 +26,44 @@ def percent(share: float) -> str:
     if 0.9995 <= share < 1.0:
         return "> 99.9%"
     return f"{100.0 * share:.1f}".removesuffix(".0") + "%"
+
+
+def outward(value: float, digits: int, *, upper: bool) -> str:
+    """Return an end of an interval with so many decimals, rounded away from what it holds.
+
+    Examples
+    --------
+    >>> [outward(value, 2, upper=up) for value in (0.916, 0.29) for up in (False, True)]
+    ['0.91', '0.92', '0.29', '0.29']
+    """
+    # The digits that the number is written with: 100 * 0.29 lies below 29 in binary.
+    exact = Decimal(repr(float(value))).quantize(
+        Decimal(1).scaleb(-digits), ROUND_CEILING if upper else ROUND_FLOOR
+    )
+    return f"{exact + 0:f}"
+
+
+def lower_percent(share: float) -> str:
+    """Return a lower bound in percent, never above it.
+
+    >>> lower_percent(0.916656), lower_percent(0.29), lower_percent(0.99999)
+    ('91.6%', '29%', '99.9%')
+    """
+    return _percent_end(share, upper=False)
+
+
+def upper_percent(share: float) -> str:
+    """Return an upper bound in percent, never below it.
+
+    >>> upper_percent(0.916656), upper_percent(0.0), upper_percent(1e-9)
+    ('91.7%', '0%', '0.1%')
+    """
+    return _percent_end(share, upper=True)
+
+
+def _percent_end(share: float, *, upper: bool) -> str:
+    end = Decimal(outward(share, 3, upper=upper)) * 100
+    return f"{end:.1f}".removesuffix(".0") + "%"
 
 
 def number(value: float, digits: int = 4) -> str:

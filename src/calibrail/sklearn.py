@@ -1,11 +1,23 @@
 """ConformalThresholdClassifier for arrays."""
 
-from collections.abc import Sequence
+import copy
+import inspect
+import numbers
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from types import FrameType
 from typing import Any, Final, Literal, Self
 
+import joblib
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedGroupKFold, check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -21,6 +33,10 @@ from calibrail.options.guarantee import Guarantee, Promise, Undefined
 
 Polarity = Literal["hallucinated", "faithful"]
 
+#: Most rows on which the steps of a pipeline are asked whether labels change what they return.
+_ASKED: Final = 300
+#: By this share of their range scores of one model that differ count as equal.
+_NEAR: Final = 1e-9
 #: How scikit-learn reads the scores: NaN where undefined, but no infinity.
 _CHECKS: Final = {"ensure_all_finite": "allow-nan", "dtype": np.float64}
 
@@ -29,8 +45,12 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
     """Flag the answers whose score reaches a conformal threshold, as a scikit-learn classifier.
 
     The threshold is found by the same functions as that of ``calibrail.calibrate``, from the
-    hallucinated answers given to ``fit`` alone. Give it answers that had no part in the detector:
-    a score that was fitted on the same answers makes its threshold promise too much.
+    hallucinated answers given to ``fit`` alone. The promise holds for scores that these answers had
+    no part in. An ``estimator`` that learns from them is cross-fitted: each fold's answers are
+    scored by a clone that learnt from the others, and a new answer is flagged by how many of them
+    score no higher than it does under their own clone (Vovk, "Cross-conformal predictors", 2015).
+    Its miss rate is about alpha, in theory at most about twice that; with one split, and
+    with a fitted estimator, it is at most alpha.
 
     Parameters
     ----------
@@ -47,19 +67,29 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
     allow_flag_all : bool
         With too few hallucinated answers, flag everything instead of failing.
     higher : {"hallucinated", "faithful"}
-        What a high score speaks for.
+        What a high score speaks for. An estimator with classes says it itself.
+    estimator : estimator, optional
+        What scores the answers, by ``decision_function`` or ``predict_proba``; X are then its
+        features. Without one X are the scores.
+    cv : int, splitter, iterable of splits or "prefit", optional
+        Folds of the cross-fit, 5 by default; the groups given to ``fit`` stay whole. ``"prefit"``
+        takes the estimator as it is, as a ``FrozenEstimator`` always is. Guarantees other than
+        ``marginal`` need that, or a single split.
 
     Attributes
     ----------
     threshold_ : float
         On the scale of the scores: flagged at or above it, or at or below it where a high score
-        speaks for ``faithful``.
+        speaks for ``faithful``. After a cross-fit with several folds, how many calibration answers
+        (or groups) must score no higher.
+    estimators_ : list
+        The fitted clones of ``estimator``, one a fold.
     calibration_ : Calibration
         The threshold with its promise and its scores; higher = more likely hallucinated.
     classes_ : ndarray, shape (2,)
         The two labels, that of hallucinated answers last.
     n_features_in_ : int
-        Always 1: the score.
+        1, the score; or as many as ``estimator`` takes.
 
     Examples
     --------
@@ -71,6 +101,9 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
     (0.72, [0, 1, 1])
     """
 
+    #: Searches and pipelines hand the groups on wherever scikit-learn's metadata routing is on.
+    __metadata_request__fit: Final = {"groups": True}
+
     def __init__(
         self,
         alpha: float = 0.05,
@@ -79,6 +112,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         undefined: Undefined = "flag",
         allow_flag_all: bool = False,
         higher: Polarity = "hallucinated",
+        estimator: Any = None,
+        cv: Any = None,
     ) -> None:
         self.alpha = alpha
         self.guarantee = guarantee
@@ -86,14 +121,22 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         self.undefined = undefined
         self.allow_flag_all = allow_flag_all
         self.higher = higher
+        self.estimator = estimator
+        self.cv = cv
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Find the threshold.
 
         Parameters
         ----------
         X : array-like of float, shape (n,) or (n, 1)
-            Scores; NaN where undefined.
+            Scores; NaN where undefined. With an ``estimator``, what it learns from.
         y : array-like, shape (n,)
             1 = hallucinated, 0 = faithful (of two other numbers the larger is hallucinated); or
             words of which one says each, such as ``FAIL`` and ``PASS``. A series whose name says
@@ -101,14 +144,22 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         groups : array-like, shape (n,), optional
             What answers share (a question, a source). Each counts once, since answers are alike
             within one; ``paper`` takes none. Answers with None or NaN stand alone.
+        **fit_params
+            What the ``fit`` of the estimator takes beside X and y.
 
         Raises
         ------
         TooFewExamplesError
             If no threshold short of flagging everything keeps the promise.
         InputError
-            If a parameter is outside its domain, or the labels are not of two kinds.
+            If a parameter is outside its domain, or the labels are not of two kinds; or if the
+            promise would not hold: a search or cross-validation was given groups that do not reach
+            this method, or an earlier step of a ``Pipeline`` learnt from the labels of these rows.
         """
+        if groups is None:
+            self._refuse_lost_groups()
+        for frame in _frames():
+            _refuse_steps_that_learnt(frame)
         promise = Promise(
             self.alpha,
             self.guarantee,
@@ -119,18 +170,148 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         )
         name = str(getattr(y, "name", None) or "y")
         name = name if is_turned(name) else "y"
-        checked, y = validate_data(self, _as_column(X), y, **_CHECKS)
-        scores = self._one_column(checked)
+        scores = None
+        if self.estimator is None:
+            if odd := [*fit_params, *(["cv"] if self.cv is not None else [])]:
+                raise InputError(f"{', '.join(odd)} are for an estimator; name one")
+            checked, y = validate_data(self, _as_column(X), y, **_CHECKS)
+            scores = self._one_column(checked)
+        else:
+            X, y = indexable(X, column_or_1d(y, warn=True))  # noqa: N806
         self.classes_, labels = _encoded(y, name)
         clusters = None
         if groups is not None:
-            check_consistent_length(scores, groups)
+            check_consistent_length(y, groups)
             clusters = _numbered(groups)
+        if scores is None:
+            params = fit_params
+            if sklearn.get_config()["enable_metadata_routing"]:
+                given = {"groups": groups} if groups is not None else {}
+                params = process_routing(self, "fit", **given, **fit_params).estimator.fit
+            scores, labels, clusters = self._cross_fit(X, y, labels, clusters, params)
         everyone = np.ones(len(scores), dtype=bool)
         rule = fit_rule(scores, labels, everyone, promise, clusters=clusters)
         self.calibration_ = rule.calibration
         self.threshold_ = self._sign() * rule.calibration.threshold
         return self
+
+    def _cross_fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        labels: NDArray[np.int8],
+        clusters: NDArray[np.int64] | None,
+        params: dict[str, Any],
+    ) -> tuple[NDArray[np.float64], NDArray[np.int8], NDArray[np.int64] | None]:
+        """Fit the clones; return what the threshold comes from: scores, labels and clusters.
+
+        With several folds scores are of several scales. A new answer's score is then the number of
+        calibration answers that score no higher under their own clone, and their scores are 1 to n.
+        """
+        whole = self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)
+        self.estimators_, rows, values = [], [], []
+        for train, test in [(None, np.arange(len(y)))] if whole else self._folds(labels, clusters):
+            model = self.estimator
+            if train is not None:
+                taken = {
+                    name: value if np.shape(value)[:1] != y.shape else _safe_indexing(value, train)
+                    for name, value in params.items()
+                }
+                model = clone(self.estimator)
+                model.fit(_safe_indexing(X, train), _safe_indexing(y, train), **taken)
+            rows.append(test[labels[test] == 1])
+            self.estimators_.append(model)
+            some = len(rows[-1]) > 0
+            values.append(self._values(model, _safe_indexing(X, rows[-1])) if some else np.zeros(0))
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimators_[0], name):
+                setattr(self, name, getattr(self.estimators_[0], name))
+        used, self._ladders = np.concatenate(rows), []
+        ones = np.ones(len(used), dtype=np.int8)
+        if len(rows) == 1:
+            return values[0], ones, clusters[used] if clusters is not None else None
+        if self.guarantee != "marginal":
+            raise InputError(
+                f"guarantee {self.guarantee} is about one threshold of one score, and {len(rows)} "
+                "folds have as many; give cv=ShuffleSplit(n_splits=1, test_size=0.5), or an "
+                "estimator that learnt from other answers (FrozenEstimator)"
+            )
+        if len(np.unique(used)) < len(used):
+            raise InputError("cv holds an answer out twice; give folds that are disjoint")
+        # Each group counts once, whatever its number of answers.
+        numbers = np.arange(len(used)) if clusters is None else clusters[used]
+        _, place, size = np.unique(numbers, return_inverse=True, return_counts=True)
+        lowest = -np.inf if self.undefined == "pass" else np.inf
+        for held, weights in zip(
+            values, np.split(1.0 / size[place], np.cumsum([*map(len, rows)])[:-1]), strict=True
+        ):
+            order = np.argsort(scores := np.where(np.isnan(held), lowest, held))
+            # A score differs by rounding with the batch that it is computed in.
+            finite = scores[np.isfinite(scores)]
+            near = _NEAR * np.ptp(finite) if len(finite) else 0.0
+            self._ladders.append((scores[order], np.append(0.0, np.cumsum(weights[order])), near))
+        numbers = np.arange(len(size), dtype=np.int64)
+        return (
+            np.asarray(numbers + 1.0, np.float64),
+            ones[: len(size)],
+            None if clusters is None else numbers,
+        )
+
+    def _folds(
+        self, labels: NDArray[np.int8], clusters: NDArray[np.int64] | None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield rows to learn from and rows to calibrate on, no group among both."""
+        cv = check_cv(self.cv, labels, classifier=True)
+        if clusters is not None and (self.cv is None or isinstance(self.cv, numbers.Integral)):
+            cv = StratifiedGroupKFold(cv.n_splits)
+        for train, test in cv.split(np.zeros((len(labels), 1)), labels, clusters):
+            if clusters is not None and np.isin(clusters[test], clusters[train]).any():
+                raise InputError("cv parts the answers of a group; give GroupKFold, or a number")
+            yield train, test
+
+    def _values(self, model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return a fitted estimator's scores, higher = more likely hallucinated."""
+        known = [*np.asarray(getattr(model, "classes_", ()))]
+        if known and (set(known) != {*self.classes_.tolist()} or self.higher != "hallucinated"):
+            raise InputError(
+                f"estimator knows the classes {known} and y holds {self.classes_.tolist()}; both "
+                "must be the same two, and higher is for an estimator without classes"
+            )
+        place = known.index(self.classes_[1]) if known else 1
+        if hasattr(model, "decision_function"):
+            values = np.asarray(model.decision_function(X), dtype=np.float64)
+            return values.reshape(len(values)) * (1 if place else -1) * self._sign()
+        return np.asarray(model.predict_proba(X), dtype=np.float64)[:, place]
+
+    def get_metadata_routing(self) -> Any:
+        """Return what ``fit`` requests: ``groups``, and what the estimator's ``fit`` requests."""
+        if self.estimator is None:
+            return super().get_metadata_routing()
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_clone__(self) -> Any:
+        # A search clones before it parts the rows, and reports what fit refuses as a failed score.
+        if not sklearn.get_config()["enable_metadata_routing"]:
+            self._refuse_lost_groups()
+        return super().__sklearn_clone__()
+
+    def _refuse_lost_groups(self) -> None:
+        """Refuse where a search or cross-validation has groups and hands none on."""
+        if self._get_metadata_request().fit.requests.get("groups") is False:
+            return
+        for frame in _frames():
+            module, local = str(frame.f_globals.get("__name__")), frame.f_locals
+            params = local["params"] if isinstance(local.get("params"), dict) else {}
+            lost = any(given.get("groups") is not None for given in (local, params))
+            if module.startswith("sklearn.") and lost:
+                raise InputError(
+                    "the groups given to a search or cross-validation do not reach "
+                    "ConformalThresholdClassifier, whose promise would not hold; call "
+                    "sklearn.set_config(enable_metadata_routing=True), and leave "
+                    "set_fit_request(groups=True) as it is"
+                )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the label of each answer: that of ``classes_[1]`` where it is flagged."""
@@ -162,10 +343,13 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # One score per answer, as for scikit-learn's isotonic regression.
-        tags.input_tags.one_d_array = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.allow_nan = True
+        if self.estimator is not None:
+            tags.input_tags = get_tags(self.estimator).input_tags
+        else:
+            # One score per answer, as for scikit-learn's isotonic regression.
+            tags.input_tags.one_d_array = True
+            tags.input_tags.two_d_array = False
+            tags.input_tags.allow_nan = True
         tags.classifier_tags.multi_class = False
         # A threshold that catches 1 - alpha of one class does not aim at accuracy.
         tags.classifier_tags.poor_score = True
@@ -177,7 +361,17 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
 
     def _scores(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
         check_is_fitted(self)
-        return self._one_column(validate_data(self, _as_column(X), reset=False, **_CHECKS))
+        if self.estimator is None:
+            return self._one_column(validate_data(self, _as_column(X), reset=False, **_CHECKS))
+        values = [self._values(model, X) for model in self.estimators_]
+        if not self._ladders:
+            return values[0]
+        counts = sum(
+            ladder[np.searchsorted(scores, value + near, side="right")]
+            for value, (scores, ladder, near) in zip(values, self._ladders, strict=True)
+        )
+        # Part of a group counts as a whole one: so more is flagged.
+        return np.where(np.isnan(values).any(axis=0), np.nan, np.ceil(counts - 1e-9))
 
     def _one_column(self, checked: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores, shape (n,), higher = more likely hallucinated."""
@@ -186,6 +380,75 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
                 f"X must hold one score per answer, shape (n,) or (n, 1); got {checked.shape}"
             )
         return self._sign() * checked[:, 0]
+
+
+def _frames() -> Iterator[FrameType]:
+    """Yield who called: scikit-learn's searches and pipelines say nothing of themselves."""
+    frame = inspect.currentframe()
+    while frame := frame and frame.f_back:
+        yield frame
+
+
+def _refuse_steps_that_learnt(frame: FrameType) -> None:
+    """Refuse a pipeline's last step where an earlier one learnt from the labels of its rows."""
+    local = frame.f_locals
+    pipeline = local.get("self")
+    if not isinstance(pipeline, Pipeline) or "Xt" not in local:
+        return
+    steps = [(name, list(_parts(step))) for name, step in pipeline.steps[:-1]]
+    learnt = [name for name, parts in steps if parts and _says_labels(parts[0])]
+    asked = [name for name, parts in steps if any(map(_may_take_labels, parts))]
+    if asked and not learnt:
+        # What the others do with labels is seen where other labels are given.
+        rows = np.linspace(0, len(local["y"]) - 1, min(_ASKED, len(local["y"]))).astype(int)
+        X, y = _safe_indexing(local["X"], rows), _safe_indexing(local["y"], rows)  # noqa: N806
+        lots = [np.random.default_rng(lot).permutation(len(rows)) for lot in range(3)]
+        state = np.random.get_state()
+        try:
+            # Fitted parts are copied with what they know: what fit leaves alone is no learning.
+            seen, first = set(), copy.deepcopy(pipeline[:-1])
+            for labels in (y, *(_safe_indexing(y, lot) for lot in lots)):
+                np.random.set_state(state)
+                seen.add(joblib.hash(first.fit(X, labels).transform(X)))
+            learnt = asked if len(seen) > 1 else []
+        except Exception:  # A step that cannot be asked is believed.
+            learnt = []
+        finally:
+            np.random.set_state(state)
+    if learnt:
+        raise InputError(
+            f"{' or '.join(learnt)} in the Pipeline learnt from the labels of the rows that "
+            "would set the threshold, which would miss more than alpha; give the whole pipeline as "
+            "ConformalThresholdClassifier(estimator=..., cv=5), or fit it on other rows and wrap "
+            "it in FrozenEstimator"
+        )
+
+
+def _parts(step: Any) -> Iterator[Any]:
+    """Yield an estimator and those that it is made of, without frozen ones."""
+    if isinstance(step, FrozenEstimator) or not hasattr(step, "fit"):
+        return
+    yield step
+    values = step.get_params(deep=False).values() if hasattr(step, "get_params") else ()
+    listed = chain.from_iterable(value for value in values if isinstance(value, list))
+    inner = chain.from_iterable(item for item in listed if isinstance(item, tuple))
+    for part in (*values, *inner):
+        if not isinstance(part, type):
+            yield from _parts(part)
+
+
+def _says_labels(part: Any) -> bool:
+    """Return whether one of scikit-learn's own estimators says that it learns from labels."""
+    if not type(part).__module__.startswith("sklearn."):
+        return False
+    required: bool = get_tags(part).target_tags.required
+    return required or is_classifier(part) or is_regressor(part)
+
+
+def _may_take_labels(part: Any) -> bool:
+    home = type(part).__module__
+    selects = home.startswith("sklearn.feature_selection")
+    return selects or not home.startswith("sklearn.") or _says_labels(part)
 
 
 def _as_column(X: Any) -> Any:  # noqa: N803

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from calibrail.conformal import (
     attainable_coverages,
     calibrate_threshold,
     certify_counts,
+    certify_groups,
     clopper_pearson,
     coverage_band,
     holm,
@@ -152,8 +157,11 @@ def test_each_group_has_the_certificate_of_its_share_of_the_error(
     raw = []
     for name, item in table.items():
         counts = (item.caught, item.n_hallucinated, item.false_alarms, item.n_faithful)
-        expected = certify(*counts, required, limit, level)
-        assert found[name].certificate.to_dict() == expected.to_dict()
+        made = found[name].certificate
+        expected = certify(*counts, required, limit, made.confidence)
+        assert made.to_dict() == expected.to_dict()
+        if certify(*counts, required, limit, level).verdict == "certified":
+            assert made.verdict == "certified"
         raw.append(binom.cdf(item.caught, item.n_hallucinated, required))
     adjusted = [item.p_undercovered for item in found.values()]
     assert adjusted == pytest.approx(holm(raw).tolist(), abs=1e-9)
@@ -224,3 +232,69 @@ def test_limits_that_are_just_met_are_met() -> None:
 def test_a_reason_has_a_code(counts: tuple[int, ...], limit: float | None, code: str) -> None:
     asked = Requirement(min_coverage=0.9, max_fpr=limit)
     assert certify_counts(ClassCounts(*counts), asked).to_dict()["reason_code"] == code
+
+
+def partitioned(table: Mapping[str, ClassCounts], wanted: Requirement) -> dict[str, str]:
+    """Return what all divisions into bad and good groups that are not rejected have in common."""
+    n, error = len(table), 1.0 - wanted.confidence
+    bad, good = {}, {}
+    for name, item in table.items():
+        caught, alarms = item.caught, item.false_alarms
+        low, high = (
+            binom(item.n_hallucinated, wanted.min_coverage),
+            binom(item.n_faithful, wanted.max_fpr),
+        )
+        # Certified by both tests, rejected by either, for which each has half.
+        bad[name] = max(low.sf(caught - 1), high.cdf(alarms))
+        good[name] = min(1.0, 2.0 * min(low.cdf(caught), high.sf(alarms - 1)))
+    left = []
+    for division in product((True, False), repeat=n):
+        b = sum(division)
+        ends = {
+            True: error * (0.5 / max(b, 1) + 0.5 / n),
+            False: error * (0.5 if b else 1.0) / n,
+        }
+        p = {
+            name: (bad if is_bad else good)[name]
+            for name, is_bad in zip(table, division, strict=True)
+        }
+        if all(p[name] > ends[is_bad] for name, is_bad in zip(table, division, strict=True)):
+            left.append(division)
+    said = {frozenset({True}): "rejected", frozenset({False}): "certified"}
+    columns = zip(*left, strict=True) if left else [()] * n
+    return {
+        name: said.get(frozenset(column), "inconclusive")
+        for name, column in zip(table, columns, strict=True)
+    }
+
+
+def test_groups_get_the_verdicts_of_the_partitioning_that_proves_them() -> None:
+    rng, seen = np.random.default_rng(5), Counter[str]()
+    wanted = Requirement(0.2, 0.8, 0.9)
+    for _ in range(25):
+        shares = rng.choice([0.75, 0.86, 0.87, 0.94], 4)
+        table = {
+            name: ClassCounts(
+                int(rng.binomial(120, share)), 120, int(rng.binomial(120, 0.98 - share)), 120
+            )
+            for name, share in zip("abcd", shares, strict=True)
+        }
+        made = {name: item.certificate for name, item in certify_groups(table, wanted).items()}
+        expected = partitioned(table, wanted)
+        for name, item in made.items():
+            # Never more than is proven; of what is certified, all of it.
+            assert item.verdict in (expected[name], "inconclusive")
+            assert (item.verdict == "certified") == (expected[name] == "certified")
+        alone = certify_groups({"a": table["a"]}, wanted)["a"].certificate
+        assert alone == certify_counts(table["a"], wanted)
+        for item in made.values():
+            # What is printed agrees with the verdict.
+            kept = item.coverage_at_least >= 0.8 and item.fpr_at_most <= 0.2
+            missed = item.coverage.upper < 0.8 or item.fpr.lower > 0.2
+            assert (kept, missed) == (item.verdict == "certified", item.verdict == "rejected")
+            seen[item.verdict] += 1
+    assert min(seen.values()) >= 3 and len(seen) == 3
+    eased = {"a": ClassCounts(120, 120, 0, 120), "b": ClassCounts(103, 120, 5, 120)}
+    second = certify_groups(eased, wanted)["b"].certificate
+    assert (second.verdict, second.confidence) == ("certified", pytest.approx(0.925))
+    assert certify_counts(eased["b"], replace(wanted, confidence=0.95)).verdict == "inconclusive"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calibrail import diagnose
 from calibrail.data import Example, read, read_all
 from calibrail.data.dataset import NotPlainError
 from calibrail.data.example import GivenSentence
@@ -237,6 +238,46 @@ def test_labels_stand_beside_the_sentences(write: Write, column: str) -> None:
     assert [[item.label for item in e.sentences or ()] for e in examples] == [[0, 1, 0], [0, 0, 0]]
     # Three sentences are no three answers, and no three annotators of whom most are content.
     assert [(e.response, e.label) for e in read(path)] == [(TEXT, 1), (TEXT, 0)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    ("annotators", "labels"),
+    [("majority", [0, 1, 0]), ("any", [1, 1, 0]), ("all", [0, 0, 0])],
+)
+def test_columns_of_several_annotators_judge_each_sentence(
+    write: Write, inside: bool, annotators: Any, labels: list[int]
+) -> None:
+    votes: dict[str, Any] = {"ann_1": [1, 1, 0], "ann_2": [0, 1, 0], "ann_3": [0, 0, 0]}
+    texts: Any = ["It rained.", "The sun shone.", "It blew."]
+    named = ",".join(votes)
+    row = answer(label=..., sentences=texts, **votes, ann_4=None)
+    if inside:
+        cells = zip(texts, zip(*votes.values(), strict=True), strict=True)
+        texts = [{"text": text, **dict(zip(votes, vote, strict=True))} for text, vote in cells]
+        row = answer(label=..., sentences=texts)
+        named = ",".join(f"sentences.{name}" for name in votes)
+    else:
+        named += ",ann_4"
+    filled = answer(id="b", label=..., sentences=texts, **votes, ann_4=[0, 0, 0])
+    source = write(row, row | {"id": "c"}, *([] if inside else [filled]))
+    examples = marks_of(source, label_column=named, annotators=annotators)
+    assert [item.label for item in examples[0].sentences or ()] == labels
+    advised = diagnose(source).to_dict()["suggested"]
+    assert inside or named.startswith(advised[advised.index("--label-column") + 1])
+    assert inside or len(advised[-1].split(",")) >= 3
+
+
+def test_annotators_of_sentences_that_do_not_fit_are_named(write: Write) -> None:
+    texts = ["It rained.", "The sun shone. It blew."]
+    row = answer(label=..., sentences=texts, ann_1=[0, 1], ann_2=[0, 1], ann_3=1)
+    with pytest.raises(DataError, match="ann_1, ann_2 list a label for each sentence, and ann_3"):
+        marks_of(write(row), label_column="ann_1,ann_2,ann_3")
+    short = answer(id="b", label=..., sentences=texts, ann_1=[0, 1], ann_2=[0])
+    good = answer(label=..., sentences=texts, ann_1=[0, 1], ann_2=[0, 1])
+    found = read(write(good, short), label_column="ann_1,ann_2", by_sentence=True)
+    assert [example.label for example in found] == [1]
+    assert found.reasons == {("sentences", "not one label for each sentence"): 1}
 
 
 def test_keys_name_the_sentences_that_are_unsupported(write: Write) -> None:

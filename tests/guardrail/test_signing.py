@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from calibrail import card
-from calibrail.errors import GuardrailError, InputError
+from calibrail.errors import DataError, GuardrailError, InputError
 from calibrail.guardrail import Guardrail, signature_path
 from calibrail.guardrail import file as guardrail_file
 from calibrail.guardrail.file import read_file
@@ -378,7 +378,7 @@ def test_the_signature_is_written_first_and_without_it_nothing(
         raise OSError("no space left")
 
     monkeypatch.setattr(guardrail_file, "write_atomically", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(DataError, match="no space"):
         make_guardrail(alpha=0.2).save(signed, sign=keys[0], force=True)
     assert written == ["g.json.dsse"]
     assert Guardrail.load(signed, trusted=[keys[1]]).signature is not None

@@ -87,7 +87,7 @@ def label_command(
     requirement: Annotated[
         options.Requirement | None,
         opt.Pick(
-            only=("max_fpr", "min_coverage", "confidence"),
+            only=("max_fpr", "min_coverage", "confidence", "n_looks"),
             help={
                 "max_fpr": "With --guardrail: share of faithful answers that may be held back.",
                 "min_coverage": "With --guardrail: coverage required (default: what it promises).",
@@ -121,6 +121,7 @@ def label_command(
     from calibrail.labelling.exchange.transfer import export_answers, import_labels
     from calibrail.labelling.folder import has_labels, read_plan
     from calibrail.labelling.session import coverage_to_expect
+    from calibrail.pipelines.data_reuse import looks_of
     from calibrail.pipelines.label import guardrail_to_name, look_first, verdict_of_labels
     from calibrail.ui.terminal import sit
 
@@ -158,6 +159,7 @@ def label_command(
             options=labelling,
             reading=reading,
             progress=context.progress,
+            looks=None if purpose.guardrail is None else looks_of(purpose.guardrail),
         )
     with session:
         for name in session.torn:

@@ -146,7 +146,7 @@ class Showing:
             with listened_to():
                 print_document(document, Console(highlight=False, soft_wrap=False))
         for path in self.page:
-            with writing(path, "--page"):
+            with file_errors(f"--page {path} cannot be written"):
                 write_page(document, path)
             note(f"wrote {path}")
 
@@ -279,16 +279,6 @@ def _probe(folder: Path, path: Path) -> None:
     remedy = "; name another place"
     with file_errors(f"cannot write {path}", remedy), tempfile.TemporaryFile(dir=folder):
         pass
-
-
-@contextmanager
-def writing(path: Path, option: str) -> Iterator[None]:
-    """Make the folder of a file that an option names; say so where it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield
-    except OSError as error:
-        raise DataError(f"{option} {path} cannot be written: {error}") from error
 
 
 def announce(score: Score) -> None:

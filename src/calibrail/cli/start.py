@@ -18,9 +18,8 @@ from calibrail.cli.output import (
     file_to_write,
     spent,
     unusable,
-    writing,
 )
-from calibrail.errors import InputError
+from calibrail.errors import InputError, file_errors
 from calibrail.options import Beyond
 from calibrail.options.fields import one_of, setting
 from calibrail.options.guarantee import OF_ONE_DETECTOR
@@ -273,6 +272,7 @@ def plan_command(
     number of labelled answers, and the number for a probability of 80 % (--power). With
     --sequential too, how many labels a verdict takes that is looked for after every one of them.
     """
+    from calibrail.atomic_files import write_atomically
     from calibrail.conformal.power import Assumption, plan
     from calibrail.conformal.sequential.forecast import plan_sequential
     from calibrail.report.figures.sequential import FIGURE_FORMATS, draw_plan
@@ -311,7 +311,7 @@ def plan_command(
     drawn = ""
     if figure is not None:
         content = draw_plan(result, format)
-        with writing(figure, "--figure"):
-            figure.write_bytes(content)
+        with file_errors(f"--figure {figure} cannot be written"):
+            write_atomically(figure, content)
         drawn = f"the curves are drawn in {figure}"
     show.finish("plan", result, drawn)

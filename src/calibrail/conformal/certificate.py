@@ -18,7 +18,7 @@ from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
 from calibrail.errors import InputError
-from calibrail.formatting import listed, percent
+from calibrail.formatting import listed, lower_percent, percent, upper_percent
 from calibrail.options.guarantee import Requirement
 from calibrail.serialization import Record
 
@@ -504,6 +504,10 @@ class _Side(NamedTuple):
         )
 
 
+def _end(share: float, *, upper: bool) -> str:
+    return upper_percent(share) if upper else lower_percent(share)
+
+
 def _concluded(
     sides: Sequence[_Side], confidence: float, joint: str, unlimited: str
 ) -> tuple[Verdict, str, str]:
@@ -513,7 +517,7 @@ def _concluded(
     if any(side.broken for side in sides):
         verdict = "rejected"
         missed = [
-            side.beside(side.words[0].format(percent(side.refuting)))
+            side.beside(side.words[0].format(_end(side.refuting, upper=side.least)))
             for side in sides
             if side.broken
         ]
@@ -521,15 +525,18 @@ def _concluded(
     elif all(side.kept for side in sides):
         verdict = "certified"
         claims = listed([side.words[2].format(percent(side.limit or 0.0)) for side in sides])
-        ends = [f"at {'least' if side.least else 'most'} {percent(side.proving)}" for side in sides]
+        ends = [
+            f"at {'least' if side.least else 'most'} {_end(side.proving, upper=not side.least)}"
+            for side in sides
+        ]
         reason = f"with {percent(confidence)} confidence it {claims} (shown: {', '.join(ends)})"
     elif any(side.limit is None for side in sides):
         code, reason = "no_limit", unlimited
     else:
         unsettled = (
             side.beside(
-                f"{side.words[1]} lies between {percent(side.bound.lower)} and "
-                f"{percent(side.bound.upper)}"
+                f"{side.words[1]} lies between {lower_percent(side.bound.lower)} and "
+                f"{upper_percent(side.bound.upper)}"
             )
             for side in sides
             if not side.kept
@@ -545,7 +552,8 @@ class GroupVerdict:
     Attributes
     ----------
     certificate : Certificate
-        With bounds at the corrected level: all groups' verdicts hold together.
+        With bounds at the level of the step that decides about the group, its ``confidence``: all
+        groups' verdicts hold together, bounds of later steps each by itself.
     p_undercovered : float
         Holm-adjusted p-value of "coverage reaches the requirement": small = broken in this group.
     """
@@ -563,9 +571,10 @@ def certify_groups(
 ) -> dict[str, GroupVerdict]:
     """Decide about every group so that no verdict at all is wrong but for 1 - confidence.
 
-    Each group is decided by ``certify_counts`` at the level 1 - (1 - confidence) / G (Bonferroni),
-    so the bounds of all G groups hold together. The adjusted p-values use Holm's step-down
-    procedure, which finds at least as much.
+    However groups depend. Each of G is decided by ``certify_counts``; who is certified eases the
+    step of the others (Holm), from an error of (1 - confidence) / G on. Half of the error is spent
+    so; for rejecting, the other half is divided by G, all of it where no other group is left. The
+    adjusted p-values are a family of their own.
 
     Parameters
     ----------
@@ -593,12 +602,47 @@ def certify_groups(
     if not counts:
         raise InputError("counts must hold at least one group")
     level = checked_limits(requirement)[2]
-    each = replace(requirement, confidence=1.0 - (1.0 - level) / len(counts))
+
+    def decided(name: str, confidence: float) -> Certificate:
+        return certify_counts(counts[name], replace(requirement, confidence=confidence))
+
+    made = _stepwise(list(counts), level, decided)
     p = undercovered(tuple(counts.values()), requirement)
-    return {
-        name: GroupVerdict(certify_counts(item, each), adjusted)
-        for (name, item), adjusted in zip(counts.items(), p, strict=True)
-    }
+    return {name: GroupVerdict(made[name], item) for name, item in zip(counts, p, strict=True)}
+
+
+#: Part of the error that Holm's steps spend on certifying; the rest is the same in every step.
+_STEPPED: Final = 0.5
+
+
+def _stepwise(
+    names: Sequence[str], confidence: float, decided: Callable[[str, float], Certificate]
+) -> dict[str, Certificate]:
+    """Return each group's certificate, at the confidence of the step that decides about it.
+
+    A group keeps what is asked, or does not: of what groups could be one whole division is true.
+    Of each division of G groups into b bad and others, the bad ones' tests of "bad" get 1/2b + 1/2G
+    of the error each, the others' tests of "good" 1/2G (1/G where none is bad): all of it together,
+    so that the true division is rejected with at most that error (Bonferroni), as every wrong
+    verdict does. What is said is what the divisions that are left have in common (partitioning:
+    Finner and Strassburger 2002).
+    """
+    error, n = 1.0 - confidence, len(names)
+    certified, tried, left = dict[str, Certificate](), dict[str, Certificate](), list(names)
+    while left:
+        step = error * (_STEPPED * (n / len(left)) + (1.0 - _STEPPED)) / n
+        tried = {name: decided(name, 1.0 - step) for name in left}
+        found = [name for name in left if tried[name].verdict == "certified"]
+        certified |= {name: tried[name] for name in found}
+        left = [name for name in left if name not in certified]
+        if not found:
+            break
+    for name in left:
+        share = 1.0 if len(left) == 1 else 1.0 - _STEPPED
+        refuting = decided(name, 1.0 - error * share / n)
+        if "rejected" in (refuting.verdict, tried[name].verdict):
+            tried[name] = refuting
+    return {name: certified.get(name) or tried[name] for name in names}
 
 
 def undercovered(counts: Sequence[ClassCounts], requirement: Requirement) -> list[float]:
@@ -767,9 +811,10 @@ def certify_group_trimming(
     groups: Mapping[str, tuple[ClassCounts, Floats]], requirement: Requirement
 ) -> dict[str, GroupVerdict]:
     """Decide about every group as `certify_groups` does, with the counts and shares of each."""
-    each = replace(requirement, confidence=1.0 - (1.0 - requirement.confidence) / len(groups))
+
+    def decided(name: str, confidence: float) -> Certificate:
+        return certify_trimming(*groups[name], replace(requirement, confidence=confidence))
+
+    made = _stepwise(list(groups), requirement.confidence, decided)
     p = undercovered([counts for counts, _ in groups.values()], requirement)
-    return {
-        name: GroupVerdict(certify_trimming(counts, kept, each), p_value)
-        for (name, (counts, kept)), p_value in zip(groups.items(), p, strict=True)
-    }
+    return {name: GroupVerdict(made[name], item) for name, item in zip(groups, p, strict=True)}

@@ -12,7 +12,9 @@ through which the fit goes. Rounding only lowers a threshold.
 
 Which groups have enough examples is asked of all n + 1 answers, so that asking does not spoil the
 promise of ``overlapping``: for each vector of groups as if the new answer were one of the
-calibration part.
+calibration part. A column's small groups together are one group. Where even that has too few, no
+score settles what its answers' threshold should be: those that also belong to a group with a
+promise are flagged, since otherwise that group would miss more than alpha.
 
 For a new hallucinated answer that is exchangeable with those of the calibration part, and every
 group G that has its own indicator,
@@ -176,8 +178,7 @@ class VectorFits:
     Attributes
     ----------
     of : list
-        The regression and the indicators of each vector, in their order; None where it is not
-        covered.
+        The regression and the indicators of each vector, in their order.
     """
 
     def __init__(self, values: Floats, codes: Ints, least: int, promise: Promise) -> None:
@@ -185,56 +186,41 @@ class VectorFits:
         self._scores = np.where(np.isnan(values), missing, values)
         self._codes, self._least = codes, least
         self._fits: dict[bytes, QuantileFit] = {}
-        self.of: list[tuple[QuantileFit, Ints] | None] = []
+        self.of: list[tuple[QuantileFit, Ints]] = []
 
     def prepare(self, vector: tuple[int, ...]) -> set[tuple[int, int]]:
         """Add a vector, by number; return the columns and groups that have indicators of theirs.
 
         A group that is not known has the number after those that are, which no example has.
         """
-        whole = np.vstack([self._codes, vector])
-        covered = np.ones(len(whole), dtype=np.bool_)
-        while True:
-            design, inside, own = self._design(whole, covered)
-            if inside.all() or not inside[-1]:
-                break
-            covered[np.flatnonzero(covered)[~inside]] = False
-        if not inside[-1]:
-            self.of.append(None)
-            return set()
-        rows = covered[:-1]
-        key = design[:-1].tobytes() + rows.tobytes()
+        design, own = self._design(np.vstack([self._codes, vector]))
+        key = design[:-1].tobytes()
         if key not in self._fits:
-            self._fits[key] = QuantileFit(self._scores[rows], design[:-1])
+            self._fits[key] = QuantileFit(self._scores, design[:-1])
         self.of.append((self._fits[key], design[-1]))
         return own
 
     def threshold(self, place: int, level: float) -> float:
-        """Return the threshold of a covered vector."""
-        item = self.of[place]
-        assert item is not None
-        return item[0].threshold(item[1], Fraction(threshold.decimal(level)))
+        """Return the threshold of a vector."""
+        fit, member = self.of[place]
+        return fit.threshold(member, Fraction(threshold.decimal(level)))
 
-    def _design(self, whole: Ints, covered: Bools) -> tuple[Ints, Bools, set[tuple[int, int]]]:
-        """Return the indicators of covered answers, which of these have one everywhere, and whose.
+    def _design(self, whole: Ints) -> tuple[Ints, set[tuple[int, int]]]:
+        """Return the indicators of all n + 1 answers, which are treated alike, and whose they are.
 
-        The new answer is one of them, so that all n + 1 are treated alike.
+        The small groups of a column together are one.
         """
-        rows = whole[covered]
-        columns, inside = [np.ones(len(rows), dtype=np.int64)], np.ones(len(rows), np.bool_)
+        columns = [np.ones(len(whole), dtype=np.int64)]
         own = set()
-        for column, codes in enumerate(rows.T):
+        for column, codes in enumerate(whole.T):
             seen, code, n = np.unique(codes, return_inverse=True, return_counts=True)
             large = n > self._least
             columns += [(code == item).astype(np.int64) for item in np.flatnonzero(large)]
             own |= {(column, number) for number in seen[large].tolist()}
             others = ~large[code]
-            if 0 < others.sum() <= self._least:
-                inside &= ~others
-            elif others.any():
-                # The small groups together are one.
+            if others.any():
                 columns.append(others.astype(np.int64))
-        return np.column_stack(columns), inside, own
+        return np.column_stack(columns), own
 
 
 #: Beside alpha, the levels that a p-value can take.
@@ -254,8 +240,7 @@ class OverlappingCalibration(Record):
     values : tuple of tuple of str
         Of each column, the groups with enough examples, sorted.
     own : tuple of tuple of bool
-        Which of ``values`` have a promise of their own: all, but for those that have too few
-        examples without answers that another column leaves uncovered.
+        Which of ``values`` have a promise of their own: all of them, but in guardrails of before.
     counts : tuple of tuple of int
         Hallucinated examples of each of ``values``.
     small : tuple of mapping of str to int
@@ -268,8 +253,8 @@ class OverlappingCalibration(Record):
         Of each vector of groups, the last column's fastest, a column's unknown group after its
         values. ``-inf`` flags everything. They never fall from one level to the next.
     covered : ndarray of bool, shape (vectors,)
-        Whether the promise holds for such answers. The others are decided by the one threshold of
-        all, and nothing is promised for them.
+        Whether they have a group with a promise, or enough small ones together. The others are
+        decided by the one threshold of all, and nothing is promised for them.
     min_n : int
         Fewest hallucinated examples of a group with a promise of its own.
     fallback : Calibration
@@ -298,7 +283,9 @@ class OverlappingCalibration(Record):
         nan = np.isnan(queries)
         known = threshold.add_tolerance(np.where(nan, 0.0, queries), tolerance)
         flagged = known >= self.thresholds(groups)
-        flagged[nan] = self.fallback.undefined != "pass"
+        # Where every score is flagged, a missing one is, too.
+        everything = self.thresholds(groups)[nan] == -math.inf
+        flagged[nan] = everything | (self.fallback.undefined != "pass")
         return flagged
 
     def p_value(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Floats:
@@ -415,7 +402,7 @@ def calibrate_overlapping(
     promise : Promise
         ``marginal``, with the columns in ``by``. A group below ``min_n``, or the least that the
         promise needs, is pooled with the other small ones of its column; where these together are
-        too few, their answers are not covered.
+        too few, their answers are flagged if they have a group with a promise.
 
     Raises
     ------
@@ -451,20 +438,19 @@ def calibrate_overlapping(
             f"({spell_option(Promise, 'min_n')})"
         )
     fits = VectorFits(values, coded(members, names), least, promise)
-    vectors = np.ndindex(*(len(item) + 1 for item in names))
-    owning = set().union(*map(fits.prepare, vectors))
-    covered = np.array([item is not None for item in fits.of])
+    vectors = list(np.ndindex(*(len(item) + 1 for item in names)))
+    owned = [fits.prepare(vector) for vector in vectors]
+    owning = set().union(*owned)
     levels = tuple(sorted({*_LEVELS, fallback.alpha}))
     table = np.full((n_vectors, len(levels)), -math.inf)
     for number, level in enumerate(levels):
-        one = _one_threshold(values, level, promise)
         for place in range(n_vectors):
-            table[place, number] = fits.threshold(place, level) if covered[place] else one
-    if promise.undefined == "pass" and (table[:, levels.index(fallback.alpha)] == -math.inf).any():
-        raise InputError(
-            "undefined must be 'flag' or 'review' where all answers of some groups are flagged for "
-            "lack of examples; got 'pass', which would let undefined scores through"
-        )
+            table[place, number] = fits.threshold(place, level)
+    in_promised = [not own.isdisjoint(enumerate(v)) for own, v in zip(owned, vectors, strict=True)]
+    # Among small groups alone, which have too few together, no group's promise is at stake.
+    covered = in_promised | (table[:, levels.index(fallback.alpha)] > -math.inf)
+    if not covered.all():
+        table[~covered] = [_one_threshold(values, level, promise) for level in levels]
     # Make thresholds monotone in alpha, so that p <= alpha exactly where an answer passes.
     table = np.minimum.accumulate(table[:, ::-1], axis=1)[:, ::-1].copy()
     return OverlappingCalibration(

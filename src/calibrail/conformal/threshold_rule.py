@@ -100,7 +100,8 @@ class Rule(Record):
         if self.upper is not None:
             kept = self.upper.flags(-np.where(nan, 0.0, queries), tolerance)
             codes[stopped & kept] = 1
-        codes[nan] = DECISIONS.index(self.undefined)
+        # What passes undefined scores still flags them where every score is flagged.
+        codes[nan & ~(stopped & (self.undefined == "pass"))] = DECISIONS.index(self.undefined)
         return codes
 
     def p_value(self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0) -> Floats:

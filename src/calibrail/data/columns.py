@@ -341,10 +341,17 @@ def mark_columns_of(
         found["sentences"] = sentences[0]
     found |= named
     if "sentences" in found and "sentence_labels" not in found:
-        parallel = aliases_of("sentence_labels", names) or [
-            name for name in label_columns[:1] if is_parallel(seen, name, found["sentences"])
-        ]
-        found |= {"sentence_labels": parallel[0]} if parallel else {}
+        each = [name for name in label_columns if is_parallel(seen, name, found["sentences"])]
+        others = [name for name in label_columns if not all(map(_may_list, seen.values(name)))]
+        if each and others:
+            raise DataError(
+                f"{listing(each)} list a label for each sentence, and {listing(others)} do not; "
+                f"name columns of one kind with {spell_option(ReadOptions, 'label_column')}"
+            )
+        # Several are several annotators', who may judge sentences as they judge answers.
+        joined = [",".join(label_columns)] if each else [""]
+        parallel = aliases_of("sentence_labels", names) or joined
+        found |= {"sentence_labels": parallel[0]} if parallel[0] else {}
     # Of JSON lines a later row can have a column that the first rows lack.
     if by_sentence and not found and not opened.rectangular:
         found["spans"] = "spans"
@@ -361,6 +368,11 @@ def _looks(seen: Seen, name: str, like: Callable[[object], bool]) -> bool:
     """Say whether anything in a column looks like marks, if it holds something at all."""
     held = [value for value in seen.values(name)[:_LOOKED_AT] if value not in (None, "")]
     return not held or any(map(like, held))
+
+
+def _may_list(value: object) -> bool:
+    held = parse_cell(value) if isinstance(value, str) else value
+    return held is None or isinstance(held, list | tuple)
 
 
 def _holds_sentences(value: object) -> bool:
@@ -721,7 +733,10 @@ def _marks(
     parallel = marked.sentence_labels
     gives_labels = of_rows or (
         marked.sentences is not None
-        and (parallel in label_columns or not any(column in seen for column in label_columns))
+        and (
+            parallel == ",".join(label_columns)
+            or not any(column in seen for column in label_columns)
+        )
     )
     if not (needed or needs.by_sentence or gives_labels):
         return None

@@ -28,6 +28,7 @@ RUN_FILES: Final = (
 )
 WATCH_FILES: Final = ("status.json", "state.json", "watch.html")
 _LABELS: Final = ("session.json",)
+_SHARDS: Final = ("manifest.json",)
 #: What may be written into folders, by what their option is called; None for a file.
 IN_FOLDER: Final[dict[str | None, tuple[str, ...] | None]] = {
     None: None,
@@ -35,7 +36,7 @@ IN_FOLDER: Final[dict[str | None, tuple[str, ...] | None]] = {
     "WATCH": WATCH_FILES,
     "LABELS": _LABELS,
     "AUDIT": _LABELS,
-    "DIR": ("manifest.json",),
+    "DIR": _SHARDS,
 }
 #: Folders that hold nothing else.
 _ALONE: Final = {RUN_FILES: "run", WATCH_FILES: "watch", _LABELS: "folder of labels"}
@@ -285,7 +286,9 @@ def _foreign(output: Output) -> Iterator[str]:
         if path.is_file() and path.stat().st_size and kind != output.kind:
             yield _spoken(kind)
         return
-    own, alone = is_run(output), output.names in (RUN_FILES, WATCH_FILES)
+    alone = output.names in (RUN_FILES, WATCH_FILES)
+    # Whatever became of their manifest, shards stand in a folder of their own.
+    own = is_run(output) or (output.names == _SHARDS and (path / "results").is_dir())
     for names, folder in _ALONE.items():
         if alone and names != output.names and is_run(Output("", path, names)):
             yield f"a {folder}"

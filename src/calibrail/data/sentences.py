@@ -617,7 +617,7 @@ class MarkReader:
         if value is None or value in ("", []):
             return None
         labels = self.columns.sentence_labels
-        listed = None if labels is None else value_at(values, labels)
+        listed = None if labels is None else self._listed(values, labels)
         if (given := given_in(value, listed)) is not None:
             return given
         alone = given_in(value, None)
@@ -627,6 +627,19 @@ class MarkReader:
             return alone
         seen = f"{listed!r:.60} for {len(alone)} sentences"
         raise FieldError("sentences", "not one label for each sentence", seen, _ALL)
+
+    @staticmethod
+    def _listed(values: Mapping[str, object], column: str) -> object:
+        """Return what a column lists for the sentences; of several, the labels of each of them."""
+        if column in values or "," not in column:
+            return value_at(values, column)
+        each = {name: value_at(values, name) for name in column.split(",")}
+        cells = [parse_cell(cell) if isinstance(cell, str) else cell for cell in each.values()]
+        # An annotator may have left an answer out.
+        lists = [cell for cell in cells if isinstance(cell, list | tuple)]
+        if len({*map(len, lists)}) != 1 or len(lists) + cells.count(None) < len(cells):
+            return each if any(cell is not None for cell in cells) else None
+        return list(map(list, zip(*lists, strict=True)))
 
     def sentences(
         self, given: Sequence[SentenceCell] | None, response: str

@@ -44,6 +44,10 @@ _SHOWN: Final = 50
 _CELLS: Final = 300_000
 
 #: What names of columns speak of.
+_ANNOTATOR: Final = re.compile(
+    r"(?<![a-z])ann(?![a-z])|annotator|annotation|rater|worker|coder|expert|review|judge|person",
+    re.IGNORECASE,
+)
 _WORDS: Final = {field: words.split() for field, words in NAMES["parts_of_names"].items()}
 
 #: Who speaks in a chat, by the names that files have for them.
@@ -570,7 +574,20 @@ def _labels(
     if not (named or of_one or candidates):
         return Suggestion(options)
     chosen = (named or of_one or candidates)[0]
-    return _meanings(chosen, options | {"label_column": chosen.name})
+    stem = _annotator(chosen.name)
+    alike = [k.name for k in few if k.kind == chosen.kind and _annotator(k.name) == stem]
+    names = chosen.name if stem is None else ",".join(alike)
+    return _meanings(chosen, options | {"label_column": names})
+
+
+def _annotator(column: str) -> str | None:
+    """Return a column's name without what tells one annotator from another; None for any other.
+
+    >>> _annotator("ann_2"), _annotator("label_of_rater_B"), _annotator("label_2")
+    ('ann_', 'label_of_rater_', None)
+    """
+    bare = re.sub(r"\d+|(?<=_)[A-Za-z]$", "", column)
+    return bare if bare != column and _ANNOTATOR.search(column) else None
 
 
 def _meanings(chosen: ColumnLook, options: dict[str, str]) -> Suggestion:

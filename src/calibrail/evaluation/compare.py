@@ -46,7 +46,7 @@ class Comparison:
     measures : mapping of str to mapping of str to Measure
         By name: ``partial_auroc`` of every score, ``overlap`` of the baselines.
     matched : mapping
-        FPR at the same coverage of the test answers; see ``matched_coverage``.
+        FPR at the same coverage of the test answers that choose; see ``matched_coverage``.
     sweep : sequence of mapping
         Other targets; see ``alpha_sweep``.
     origin : Origin
@@ -108,9 +108,10 @@ def compare_detectors(
 ) -> Comparison:
     """Calibrate every detector to the same target on the same split, and compare what that costs.
 
-    Each detector's own measures are those of a single report, on the whole test part: their
-    intervals claim nothing about several detectors at once. Claims about who is better rest on
-    paired, corrected tests, see ``calibrail.evaluation.winner``.
+    Each detector's own measures are those of a single report, on the half of the test part that
+    chooses: their intervals claim nothing about several detectors at once, and the other half is
+    seen by nobody but a winner. Claims about who is better rest on paired, corrected tests, see
+    ``calibrail.evaluation.winner``.
 
     Parameters
     ----------
@@ -142,7 +143,6 @@ def compare_detectors(
         raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")
     samples = {**detectors, **baselines}
     shared = next(iter(detectors.values()))
-    reports: list[tuple[str, Report]] = []
     candidates: list[Candidate] = []
     uncalibrated: dict[str, str] = {}
     for name, sample in samples.items():
@@ -155,14 +155,19 @@ def compare_detectors(
                 uncalibrated[name] = str(error)
             continue
         candidates.append(Candidate.of(name, sample, calibration, baseline=name in baselines))
-        if name in detectors:
-            origin = origins.get(name, ReportOrigin({"name": name, "params": {}}))
-            rule, others = Rule(calibration), Others(baselines)
-            report = evaluate(rule, sample, promise, requirement, origin, others=others)
-            reports.append((name, report))
-    reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
-    everyone = Candidates.on(shared, candidates, confidence=requirement.confidence, seed=seed)
     level, required = requirement.confidence, requirement.coverage(promise)
+    everyone = Candidates.on(shared, candidates, confidence=level, seed=seed)
+    shown = everyone.without_confirming()
+    samples = {name: replace(sample, split=shown.split) for name, sample in samples.items()}
+    others = Others({name: samples[name] for name in baselines})
+    reports: list[tuple[str, Report]] = []
+    for item in candidates:
+        if not item.baseline:
+            origin = origins.get(item.name, ReportOrigin({"name": item.name, "params": {}}))
+            rule, sample = Rule(item.calibration), samples[item.name]
+            report = evaluate(rule, sample, promise, requirement, origin, others=others)
+            reports.append((item.name, report))
+    reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
     winner = find_winner(
         everyone if reports else replace(everyone, members=()),
         Requirement(requirement.max_fpr, required, level),
@@ -173,10 +178,10 @@ def compare_detectors(
         baselines=_baseline_rows(reports),
         winner=winner,
         measures={
-            name: _measures(sample, everyone, promise.undefined, name in baselines)
+            name: _measures(sample, shown, promise.undefined, name in baselines)
             for name, sample in samples.items()
         },
-        matched=matched_coverage(everyone, promise.coverage),
+        matched=matched_coverage(shown, promise.coverage),
         sweep=alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level),
         origin=next(iter(origins.values()), ReportOrigin({})),
     )

@@ -152,7 +152,7 @@ def _outside_band(calibration: Calibration, tested: TestMetrics) -> bool:
 
 def _too_few(tested: TestMetrics, rank: int) -> dict[str, Any]:
     """Return what is too small: the test part, the rank of a threshold."""
-    few = min(n for n in (tested.n_hallucinated or FEW_TEST, tested.n_faithful)) < FEW_TEST
+    few = min(tested.n_hallucinated or FEW_TEST, tested.n_faithful) < FEW_TEST
     low_rank = 0 < rank < FEW_RANK
     return {"fewer_than": FEW_TEST * few, "low_rank": low_rank} if few or low_rank else {}
 
@@ -460,11 +460,9 @@ def evaluate(
 
     lost = np.isnan(sample.values)
     n_undefined = {
-        name: {
-            kind: int(np.sum(lost & (sample.split == part) & (sample.labels == k)))
-            for kind, k in CLASSES.items()
-        }
+        name: {kind: sample.count(lost, part, k, rows)[0] for kind, k in CLASSES.items()}
         for part, name in enumerate(SPLIT_NAMES)
+        for rows in (sample.split == part,)
     }
     baselines, threshold = rows_of(others.baselines, "baselines"), rule.chosen
     if threshold is None and not calibration.flag_all:

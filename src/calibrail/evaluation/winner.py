@@ -19,8 +19,8 @@ effective number of groups at or below the threshold (Kish, 1965, "Survey sampli
 
 Three tests look at three questions:
 
-- **False alarms at the same coverage** (the one that chooses), see ``false_alarms``: would the
-  detectors still differ if other answers had calibrated them?
+- **False alarms at the same coverage** (the one that chooses): would the detectors still differ if
+  other answers had calibrated them?
 - **McNemar** on the faithful answers that only one of two thresholds flags: exact, but about *these
   thresholds*. With two equally good detectors and 44 calibration answers, McNemar finds a
   difference at the 5 % level in a third of all cases (a test holds that number): it takes the luck
@@ -35,19 +35,19 @@ The test part is halved by group.
 
 - Calibration and the first half together **choose**. At the coverage that all were calibrated to,
   the detector with the lowest FPR is the candidate. It wins if it separates from every other
-  detector and from every baseline at the stated confidence, by tests that are Holm-adjusted within
-  each of these two families and set every threshold anew in every draw (``false_alarms``): so
-  calibration answers may take part, and the luck of one calibration is not taken for merit.
+  detector and from every baseline at the stated confidence, by tests that set every threshold anew
+  in every draw: so calibration answers may take part, and the luck of one calibration is not taken
+  for merit. The candidate is the best of all on the very answers that test it, so p-values count
+  every pair of which one is a detector, whichever are shown, and both measures (``PairTests``).
 - The second half **confirms**, for the threshold at hand. It had no part in the choice, so its
   exact bounds (Clopper-Pearson) certify the winner without bias, and McNemar's test says whether
   the winner's threshold flags fewer faithful answers than those of the runner-up and of the best
-  baseline. Where it says the opposite of one of them, there is no winner. Without a winner this
-  half is not looked at.
+  baseline. Where it says the opposite of one of them, there is no winner. Whatever is shown of all
+  detectors is of the first half: who picks the best row of a table that holds both, and tests it on
+  both again, is wrong in a quarter of all cases at 5 % stated.
 
 How often is a detector named that is not the best? To be named, it has to separate from the best
-one, too, which a two-sided test at level e allows at most with probability e / 2. With several
-equally good detectors each may be that one, but each has to separate from all others as well;
-simulated, the share stays below e (a test holds that).
+one, too, which happens to any pair of equals with probability e at most.
 
 A ``pac`` threshold is not certified by construction here: its error holds for one detector named in
 advance, not for the one of several that happened to flag least.
@@ -65,6 +65,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from statistics import median
 from typing import Any, Final
 
@@ -76,12 +77,12 @@ from scipy.special import betainc, ndtri, stdtr, stdtrit
 from calibrail.conformal import Bound, Calibration, certify_counts, holm, minimum_n
 from calibrail.conformal import rank as rank_of
 from calibrail.conformal.threshold import add_tolerance, decimal
-from calibrail.data.splits import CALIBRATION, FIT, TEST, split
+from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST, split
 from calibrail.data.splits import CALIBRATION as FIRST
 from calibrail.errors import InputError
 from calibrail.evaluation.scored_answers import Sample, one_of_each
 from calibrail.evaluation.stats import intervals
-from calibrail.evaluation.stats.auroc import auroc, auroc_test
+from calibrail.evaluation.stats.auroc import auroc_test, placements, test_of_placements
 from calibrail.evaluation.stats.intervals import Codes, Difference, Floats, Ints, Mask
 from calibrail.evaluation.stats.tests import McNemar, mcnemar
 from calibrail.options import Promise, Requirement
@@ -185,6 +186,16 @@ class Candidates:
             sample.independent,
         )
 
+    @property
+    def halves(self) -> Codes:
+        """Which half of the test part each answer belongs to."""
+        return halve(self.labels, self.split, self.groups, self.seed)
+
+    def without_confirming(self) -> Candidates:
+        """Return the candidates with the half set aside that is to confirm a winner."""
+        split = np.where(self.halves == CONFIRMING, ASIDE, self.split).astype(np.int8)
+        return replace(self, split=split)
+
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.members)
 
@@ -257,8 +268,8 @@ def _place(steps: Floats, least: Floats) -> NDArray[np.intp]:
     return place
 
 
-class FalseAlarms:
-    """False alarms of candidates at the same coverage, and what other data would have shown.
+class PairTests:
+    """Tests of all pairs of candidates at the same coverage, corrected together.
 
     Parameters
     ----------
@@ -273,8 +284,14 @@ class FalseAlarms:
         Of every threshold among the hallucinated answers of ``part``, or among their groups where
         thresholds count groups: the share of them that calibration left below its threshold.
         0 without answers of a class.
-    fpr : dict of str to float
-        FPR of each candidate at these thresholds.
+    fpr, area : dict of str to float
+        FPR of each candidate at these thresholds, and its AUROC.
+    part : ndarray of bool, shape (n,)
+        The answers used.
+    n_pairs : int
+        Pairs of which at least one is a detector.
+    critical : float
+        How many standard errors the largest difference of all pairs reaches by chance.
     """
 
     METHOD = "bootstrap-groups-recalibrated, t"
@@ -282,7 +299,9 @@ class FalseAlarms:
     def __init__(self, candidates: Candidates, part: Mask) -> None:
         self._level = candidates.confidence
         self.fpr: dict[str, float] = {}
-        self.rank = 0
+        self.area: dict[str, float] = {}
+        self.part = part
+        self.rank = self.n_pairs = 0
         labels, groups = candidates.labels[part], candidates.groups[part]
         caught, faithful = labels == 1, labels == 0
         if not len(candidates) or not caught.any() or not faithful.any():
@@ -307,14 +326,77 @@ class FalseAlarms:
             below = np.bincount(member[ladder.lowest], weights=weights[ladder.lowest])
             self._groups_below[item.name] = float(below.sum() ** 2 / np.sum(below**2))
         self._member = np.unique(groups[faithful], return_inverse=True)[1]
+        ranking = candidates.ranking[part]
+        self._labels = labels[ranking]
+        self._ranked_member = np.unique(groups[ranking], return_inverse=True)[1]
+        self._placed = {
+            item.name: placements(item.ranked[part][ranking], self._labels) for item in candidates
+        }
+        sizes = np.bincount(self._labels, minlength=2)
+        influence = np.zeros((len(self._labels), len(candidates)))
+        for place, (name, doubled) in enumerate(self._placed.items()):
+            for label in (0, 1):
+                own = self._labels == label
+                right = doubled[own] / (2.0 * sizes[1 - label])
+                self.area[name] = float(right.mean())
+                influence[own, place] = (right - self.area[name]) / sizes[label]
         draws, seed = intervals.draws_for(len(groups)), candidates.seed
-        drawn = [
-            [ladder.fpr(counts[:, caught], counts[:, faithful]) for ladder in ladders.values()]
-            for counts in intervals.bootstrap_counts(
-                groups, labels, draws=draws, seed=seed, stream=2
-            )
-        ]
+        drawn, areas = [], []
+        for counts in intervals.bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=2):
+            parts = counts[:, caught], counts[:, faithful]
+            drawn.append([ladder.fpr(*parts) for ladder in ladders.values()])
+            # The AUROC of a draw, to first order.
+            areas.append(influence.T @ counts[:, ranking].T)
         self._drawn = dict(zip(ladders, np.concatenate(drawn, axis=1), strict=True))
+        self._adjust(candidates, dict(zip(ladders, np.concatenate(areas, axis=1), strict=True)))
+
+    def _adjust(self, candidates: Candidates, areas: Mapping[str, Floats]) -> None:
+        """Correct the p-values of all pairs and both measures by the largest of each draw.
+
+        Step by step (Romano and Wolf, 2005): a difference is held against the largest of those
+        that are no larger than itself. Each p-value is read as a normal deviate, so that what
+        Student's t and few groups cost stays counted. A draw's resolution ends at one in their
+        number; beyond, Holm bounds the same probability.
+        """
+        pairs = [
+            (one, other)
+            for one, other in combinations(candidates, 2)
+            if not (one.baseline and other.baseline)
+        ]
+        self.n_pairs = len(pairs)
+        keys, p_values, moved = [], [], []
+        for one, other in pairs:
+            names = one.name, other.name
+            kinds = ("fpr", self.difference, self._drawn), ("auroc", self.ranking, areas)
+            for kind, test, drawn in kinds:
+                gap = drawn[names[0]] - drawn[names[1]]
+                spread = float(np.std(gap, ddof=1))
+                keys.append((kind, frozenset(names)))
+                p_values.append(test(*names).p_value)
+                steps = np.abs(gap - gap.mean()) / spread if spread > 1e-9 else 0.0 * gap
+                moved.append(steps.astype(np.float32))
+        if not pairs:
+            return
+        p, largest = np.array(p_values), np.array(moved)
+        order = np.argsort(-p, kind="stable")
+        largest = np.maximum.accumulate(largest[order], axis=0)
+        reached = -ndtri(np.maximum(p[order], 1e-300) / 2.0)
+        reached_by_chance = (largest >= reached[:, None]).sum(axis=1) + 1
+        bound = np.arange(1, len(p) + 1) * p[order]
+        adjusted = np.minimum(bound, reached_by_chance / (largest.shape[1] + 1))
+        adjusted = np.minimum(1.0, np.maximum(adjusted, p[order]))
+        adjusted = np.maximum.accumulate(adjusted[::-1])[::-1]
+        self.critical = float(np.quantile(largest[-1], self._level))
+        self._adjusted = {keys[place]: q for place, q in zip(order, adjusted.tolist(), strict=True)}
+
+    def adjusted(self, kind: str, name: str, against: str) -> float:
+        """Return the p-value of a pair's difference in ``fpr`` or ``auroc``, corrected for all."""
+        return float(self._adjusted[kind, frozenset((name, against))])
+
+    def ranking(self, name: str, against: str) -> Difference:
+        """Return the AUROC of one candidate minus that of another."""
+        doubled = self._placed[name] - self._placed[against]
+        return test_of_placements(doubled, self._labels, self._ranked_member, self._level)
 
     def difference(self, name: str, against: str) -> Difference:
         """Return the FPR of one candidate minus that of another."""
@@ -371,7 +453,8 @@ class PairedTest(Record):
         FPR of ``name`` minus that of ``against``: at the same coverage, thresholds set anew; or,
         with the method ``thresholds-as-they-are``, at the calibrated thresholds, without interval.
     mcnemar : McNemar
-        At the calibrated thresholds; ``only_first`` counts what only ``name`` flags.
+        At the calibrated thresholds; ``only_first`` counts what only ``name`` flags. Its p-value
+        is corrected for the number of pairs.
     auroc : Difference
         AUROC of ``name`` minus that of ``against``, each group counting once in each class where
         thresholds count groups.
@@ -389,16 +472,12 @@ _FIXED: Final = "thresholds-as-they-are"
 
 
 def paired_tests(
-    candidates: Candidates,
-    reference: Candidate,
-    members: Sequence[Candidate],
-    part: Mask,
-    alarms: FalseAlarms | None = None,
+    candidates: Candidates, reference: Candidate, members: Sequence[Candidate], pairs: PairTests
 ) -> tuple[PairedTest, ...]:
-    """Test candidates against one reference; each kind of p-value is corrected by Holm.
+    """Test candidates against one reference, at the same coverage and at their thresholds.
 
-    Detectors are one family and baselines, which stand beside them unasked, another: they do not
-    make it harder to tell detectors apart.
+    Whoever is the reference, p-values are corrected for all pairs: those of false alarms and of
+    AUROC together, McNemar's by themselves.
 
     Parameters
     ----------
@@ -408,53 +487,61 @@ def paired_tests(
         What they are compared with; left out itself.
     members : sequence of Candidate
         Those to test, in this order.
-    part : ndarray of bool, shape (n,)
-        Answers to use.
-    alarms : FalseAlarms, optional
-        Of the same part: tests false alarms at the same coverage. Without it, the calibrated
-        thresholds are taken as they are, and McNemar's p-value counts; the part must then be one
-        that did not choose.
+    pairs : PairTests
+        Of the answers that choose.
 
     Returns
     -------
     tuple of PairedTest
         In the order given.
     """
-    faithful, level = part & (candidates.labels == 0), candidates.confidence
-    ranking = part & candidates.ranking
-    labels, groups = candidates.labels[ranking], candidates.groups[ranking]
     tests = []
+    faithful = pairs.part & (candidates.labels == 0)
     for item in members:
         if item.name == reference.name:
             continue
-        flags = item.flagged[faithful], reference.flagged[faithful]
-        flips = mcnemar(*flags, candidates.groups[faithful])
-        if alarms is not None:
-            fpr = alarms.difference(item.name, reference.name)
-        elif len(flags[0]):
-            # Where few answers are flagged by one threshold alone, a normal interval has no width.
-            gap = float(flags[0].mean() - flags[1].mean())
-            fpr = Difference(gap, None, None, flips.p_value, flips.p_value, _FIXED)
-        else:
-            fpr = intervals.no_difference(_FIXED)
-        area = auroc_test(
-            item.ranked[ranking], reference.ranked[ranking], labels, groups, confidence=level
+        names = item.name, reference.name
+        flips = _flips(candidates, item, reference, faithful)
+        flips = replace(flips, p_adjusted=min(1.0, pairs.n_pairs * flips.p_value))
+        fpr, area = (
+            replace(test(*names), p_adjusted=pairs.adjusted(kind, *names))
+            for kind, test in (("fpr", pairs.difference), ("auroc", pairs.ranking))
         )
-        tests.append(PairedTest(item.name, reference.name, item.baseline, fpr, flips, area))
-    return tuple(_corrected(tests))
+        tests.append(PairedTest(*names, item.baseline, fpr, flips, area))
+    return tuple(tests)
 
 
-def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
-    """Correct each kind of p-value by Holm, detectors and baselines each by themselves."""
-    result = list(tests)
+def confirming_tests(
+    candidates: Candidates, best: Candidate, rivals: Sequence[Candidate], part: Mask
+) -> tuple[PairedTest, ...]:
+    """Test rivals against the one chosen, thresholds as they are, on answers that did not choose.
+
+    Each kind of p-value is corrected by Holm.
+    """
+    faithful, ranking = part & (candidates.labels == 0), part & candidates.ranking
+    labels, groups = candidates.labels[ranking], candidates.groups[ranking]
+    tests = []
+    for item in rivals:
+        flips = _flips(candidates, item, best, faithful)
+        fpr = intervals.no_difference(_FIXED)
+        if faithful.any():
+            # Where few answers are flagged by one threshold alone, a normal interval has no width.
+            gap = float(item.flagged[faithful].mean() - best.flagged[faithful].mean())
+            fpr = Difference(gap, None, None, flips.p_value, flips.p_value, _FIXED)
+        ranked = item.ranked[ranking], best.ranked[ranking]
+        area = auroc_test(*ranked, labels, groups, confidence=candidates.confidence)
+        tests.append(PairedTest(item.name, best.name, item.baseline, fpr, flips, area))
     for kind in ("fpr", "mcnemar", "auroc"):
-        for baseline in (False, True):
-            family = [place for place, test in enumerate(tests) if test.baseline is baseline]
-            adjusted = holm([getattr(tests[place], kind).p_value for place in family])
-            for place, p in zip(family, adjusted.tolist(), strict=True):
-                test = replace(getattr(tests[place], kind), p_adjusted=p)
-                result[place] = replace(result[place], **{kind: test})
-    return result
+        adjusted = holm([getattr(test, kind).p_value for test in tests]).tolist()
+        for place, p in enumerate(adjusted):
+            test = replace(getattr(tests[place], kind), p_adjusted=p)
+            tests[place] = replace(tests[place], **{kind: test})
+    return tuple(tests)
+
+
+def _flips(candidates: Candidates, one: Candidate, other: Candidate, faithful: Mask) -> McNemar:
+    flags = one.flagged[faithful], other.flagged[faithful]
+    return mcnemar(*flags, candidates.groups[faithful])
 
 
 #: Halves of the test part, as ``halve`` names them; 0 = not for testing.
@@ -494,7 +581,7 @@ class Winner(Record):
         Whether the confirming half separates the winner from both; None without a winner.
     contradicted_by : tuple of str
         Whose thresholds flag fewer faithful answers of the confirming half than the candidate's,
-        beyond chance: then nobody wins.
+        beyond chance: then nobody wins, and nothing else is told of that half.
     fpr : mapping of str to Bound
         On the confirming half (Wilson), of the winner and those in ``confirming``.
     certificate : mapping or None
@@ -565,13 +652,13 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
         What the certificate requires; without a limit on the FPR nothing is certified.
     """
     labels, split = candidates.labels, candidates.split
-    halves = halve(labels, split, candidates.groups, candidates.seed)
+    halves = candidates.halves
     choosing, confirming = (halves == CHOOSING) | (split == CALIBRATION), halves == CONFIRMING
-    alarms = FalseAlarms(candidates, choosing)
+    pairs = PairTests(candidates, choosing)
     result = Winner(
         halves={
             "seed": candidates.seed,
-            "rank": alarms.rank,
+            "rank": pairs.rank,
             "choosing": _sizes(labels[choosing]),
             "confirming": _sizes(labels[confirming]),
         }
@@ -579,19 +666,17 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
 
     def cost(item: Candidate) -> tuple[float, float]:
         """Return the FPR at the same coverage, then the AUROC, the lowest for the best."""
-        seen = choosing & candidates.ranking
-        area = auroc(*(item.ranked[seen & (labels == label)] for label in (1, 0))).estimate
-        return alarms.fpr[item.name], 0.0 if area is None else -area
+        return pairs.fpr[item.name], -pairs.area[item.name]
 
     detectors = [item for item in candidates if not item.baseline]
-    if not detectors or alarms.rank == 0:
+    if not detectors or pairs.rank == 0:
         return result
     order = sorted(candidates, key=cost)
     best, *others = (item for item in order if not item.baseline)
     runner_up = others[0] if others else None
     baseline = next((item for item in order if item.baseline), None)
     level = float(1 - decimal(candidates.confidence))
-    tests = paired_tests(candidates, best, order, choosing, alarms)
+    tests = paired_tests(candidates, best, order, pairs)
     behind = tuple(item.name for item in tests if not _ahead(item, level))
     result = replace(
         result,
@@ -601,15 +686,18 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
         ahead_of=tuple(item.name for item in tests if _ahead(item, level)),
         not_separated=behind,
         choosing=tests,
-        baseline_tests=paired_tests(candidates, baseline, [best, *others], choosing, alarms)
+        baseline_tests=paired_tests(candidates, baseline, [best, *others], pairs)
         if baseline
         else (),
         level=level,
     )
     if behind or not tests:
-        return replace(result, times=_times(tests, level))
+        return replace(result, times=_times(tests, level, pairs.critical if tests else 0.0))
     rivals = [item for item in (runner_up, baseline) if item is not None]
-    confirmed = paired_tests(candidates, best, rivals, confirming)
+    confirmed = confirming_tests(candidates, best, rivals, confirming)
+    contradicted = tuple(item.name for item in confirmed if _ahead(item, level, sign=-1))
+    if contradicted:
+        return replace(result, contradicted_by=contradicted)
     sample = Sample(
         np.zeros(len(labels)),
         labels,
@@ -617,17 +705,6 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
         candidates.groups,
         independent=candidates.independent,
     )
-    result = replace(
-        result,
-        confirming=confirmed,
-        contradicted_by=tuple(item.name for item in confirmed if _ahead(item, level, sign=-1)),
-        fpr={
-            item.name: sample.bounds(item.flagged, candidates.confidence)[1]
-            for item in (best, *rivals)
-        },
-    )
-    if result.contradicted_by:
-        return result
     # Each group counts once where answers of one class share groups.
     certificate = certify_counts(sample.one_per_group(best.flagged), required).to_dict()
     once = candidates.thinned or (not candidates.independent and sample.n_sharing(confirming) > 0)
@@ -635,7 +712,12 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
     return replace(
         result,
         name=best.name,
+        confirming=confirmed,
         confirmed=all(_ahead(item, level) for item in confirmed),
+        fpr={
+            item.name: sample.bounds(item.flagged, candidates.confidence)[1]
+            for item in (best, *rivals)
+        },
         certificate={**certificate, "counted": counted},
     )
 
@@ -653,10 +735,10 @@ def _ahead(test: PairedTest, level: float, sign: int = 1) -> bool:
     return sign * (test.fpr.estimate or 0.0) > 0.0 and test.fpr.p_adjusted <= level
 
 
-def _times(tests: Sequence[PairedTest], level: float) -> float | None:
+def _times(tests: Sequence[PairedTest], level: float, critical: float) -> float | None:
     """Return by how much the data would have to grow for 80 % power against the closest rival."""
     # The normal deviate that gave a p-value grows with the square root of the data.
-    needed = -float(ndtri(level / 2.0)) + float(ndtri(0.8))
+    needed = critical + float(ndtri(0.8))
     factors = [1.0]
     for test in tests:
         if _ahead(test, level):

@@ -7,7 +7,7 @@ same traces, in whatever order they are stored, are drawn in the same one.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -208,6 +208,8 @@ class SessionPlan(Record):
         another number.
     balance : Balance or None
         How many traces those labels stand for, beside how many there are.
+    share : float
+        Of the error that all looks at the guardrail may have, what these labels were begun with.
     """
 
     purpose: Purpose
@@ -225,8 +227,18 @@ class SessionPlan(Record):
     guardrail_file: str | None = None
     balance: Balance | None = None
     per_day: float | None = None
+    share: float = 1.0
 
     schema: ClassVar = "calibrail.labels/1"
+    later = ("share",)
+
+    @property
+    def asked(self) -> Requirement | None:
+        """The requirement as it was asked for; this look errs with a share of what that says."""
+        if self.requirement is None or self.share == 1.0:
+            return self.requirement
+        confidence = round(1.0 - (1.0 - self.requirement.confidence) / self.share, 12)
+        return replace(self.requirement, confidence=confidence)
 
 
 #: Where an answer stands: not to be labelled, labelled by too few, labelled differently, done.

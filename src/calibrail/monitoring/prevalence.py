@@ -204,8 +204,8 @@ def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
 def _counts(known: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return the counts that a frozen rate rests on; None where they are not all of it."""
     count, n = known.get("count"), known.get("n")
-    # Intervals of sample answers rest on more: weights, open answers.
-    alone = known.get("method") not in ("betting", "beta-mixture")
+    # Intervals of sample answers rest on more (weights, open answers), what a rank proves on none.
+    alone = known.get("method") not in ("betting", "beta-mixture", "rank")
     return (count, n) if alone and isinstance(count, int) and isinstance(n, int) else None
 
 

@@ -1,5 +1,6 @@
 """Option(), checks of values, how messages spell an option."""
 
+import json
 import re
 import shlex
 import tomllib
@@ -191,17 +192,16 @@ def python_call(name: str, source: str, words: Sequence[str], grouped: Any, *kin
     'calibrail.calibrate(data, alpha=0.1, reading=calibrail.ReadOptions(strict=True))'
     """
     given: dict[Any, dict[str, Any]] = {kind: {} for kind in (*kinds, grouped) if kind is not None}
+    spelled = {flag(item): (kind, item) for kind in given for item in fields(kind)}
     rest = iter(words)
     for word in rest:
-        spelled = {flag(item): (kind, item) for kind in given for item in fields(kind)}
         kind, item = spelled[word]
-        value: Any = True
-        if not isinstance(item.default, bool):
-            hint, value = str(item.type), next(rest)
-            if "Mapping" in hint:
-                value = given[kind].get(item.name, {}) | pairs([value], word)
-            elif re.search(r"int|float", hint) and "str" not in hint:
-                value = float(value) if "float" in hint else int(value)
+        hint = str(item.type)
+        value: Any = True if isinstance(item.default, bool) else next(rest)
+        if "Mapping" in hint:
+            value = given[kind].get(item.name, {}) | pairs([value], word)
+        elif re.search(r"int|float", hint) and "str" not in hint:
+            value = json.loads(value)
         given[kind][item.name] = value
     reading = _arguments(given.pop(grouped, {}))
     parts = [source, *(_arguments(values) for values in given.values())]

@@ -175,6 +175,8 @@ class Requirement(Record):
     min_kept : float or None
         The share of an answer's supported sentences that must be released, on average, above 0;
         needed for a ``certified`` verdict where sentences are removed.
+    n_looks : int or None
+        How many looks there will be, declared with the first: each may err with an equal part.
 
     Raises
     ------
@@ -190,14 +192,17 @@ class Requirement(Record):
     assume_independent: bool = setting(default=False)
     risks: tuple[str, ...] = setting(default=(), flag="risk", metavar="RISK")
     min_kept: float | None = setting(default=None)
+    n_looks: int | None = setting(default=None, flag="looks", metavar="K")
 
-    later = ("min_kept",)
+    later = ("min_kept", "n_looks")
 
     def __post_init__(self) -> None:
         fields.share(self.confidence, "confidence")
         for name in ("min_coverage", "max_fpr", "min_kept"):
             if getattr(self, name) is not None:
                 fields.rate(getattr(self, name), name)
+        if self.n_looks is not None:
+            fields.count(self.n_looks, "n_looks")
         if self.min_kept == 0.0:
             raise InputError(
                 "min_kept must lie in (0, 1]; got 0, and removing every sentence keeps that much"

@@ -270,6 +270,7 @@ def calibrate(
     assume_independent: bool = False,
     risks: Sequence[str] = (),
     min_kept: float | None = None,
+    n_looks: int | None = None,
     scores: Any = None,
     labels: Any = None,
     groups: Any = None,
@@ -301,8 +302,9 @@ def calibrate(
         The command, who is told of the progress, and whether ``report.html`` shows texts.
     looks : path, optional
         File that keeps what was looked at. Where a tenth of this data was looked at before, by
-        another split, with other labels or as a part of less, nothing is certified. The command
-        keeps one in its folder; without ``looks`` nothing is kept.
+        any detector, split or limits, there is no verdict, unless ``n_looks`` were declared with
+        the first look: each errs with an equal part. The command keeps one in its folder; without
+        ``looks`` nothing is kept.
     alpha : float
         Tolerated miss rate: a share of 1 - alpha of the hallucinations is caught.
     guarantee : {"marginal", "pac", "anytime", "paper"}
@@ -318,7 +320,7 @@ def calibrate(
         Share of faithful answers that may be flagged, and coverage that is required, of a verdict.
     confidence : float
         Level of every interval and of the verdict.
-    assume_independent, risks, min_kept
+    assume_independent, risks, min_kept, n_looks
         Further fields of `Requirement`, by themselves in its place.
     scores, labels, groups, ids : array-like, optional
         In place of ``source``, one value per answer each; the last two where there are any.
@@ -373,6 +375,8 @@ def calibrate(
     scoring.require_usable(scored, test=not (alone and promise.proves_itself))
     names, cuts = groups_of(scored, promise)
     samples, promise = independent(scored, promise, requirement, names)
+    look, standing = data_reuse.begin_report(history, scored, scored.keys[:1], promise, requirement)
+    promise, requirement = standing.part_of(promise), standing.strict(requirement)
     sample, detector = samples[0], scored.detectors[0]
     rule, control = _thresholds(sample, promise, requirement, names, cuts)
     report = evaluate(
@@ -393,7 +397,8 @@ def calibrate(
         shown = streamed(source, scored, sample, rule, promise, names, reading, level)
         report = replace(report, sentences=shown)
     report = settled_report(report)
-    report, _ = data_reuse.look_at_report(history, scored, scored.keys[0], promise, report)
+    report = data_reuse.report_after_reuse(report, standing)
+    history.conclude(data_reuse.SPLIT, look, report.verdict)
     tested = data_reuse.with_reuse_reported(
         scored, everyone=promise.of_this_threshold, verdict=report.verdict
     )

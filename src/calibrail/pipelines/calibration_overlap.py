@@ -120,7 +120,7 @@ class Fresh:
         self._score = score if isinstance(score, ColumnScore) else None
         scores = np.array(guardrail.rule.calibration.scores if guardrail else (), np.float64)
         self._scores_then = scores[np.isfinite(scores)]
-        self._exact_then = set(_rounded(self._scores_then, _EXACT).tolist())
+        self._exact_then = set(rounded(self._scores_then, _EXACT).tolist())
         self._scores_now: list[float] = []
         self._n_ids_again = 0
         #: Whether it knows texts by their exact spelling alone: an earlier version made it.
@@ -163,7 +163,7 @@ class Fresh:
         if known and kind == "id" and score is not None:
             # Rows of a new batch may be numbered from 0 again; their scores are others.
             self._n_ids_again += 1
-            known = _rounded(np.array([score]), _EXACT).item() in self._exact_then
+            known = rounded(np.array([score]), _EXACT).item() in self._exact_then
         self.n_near_copies += near and not known
         self.n_seen_before += known or near
         return not (known or near)
@@ -179,11 +179,11 @@ class Fresh:
         """
         now, told = np.array(self._scores_now), None
         for digits in _DIGITS:
-            then_rounded, rounded = _rounded(self._scores_then, digits), _rounded(now, digits)
-            if _coarse(then_rounded) or _coarse(rounded):
+            then_rounded, now_rounded = rounded(self._scores_then, digits), rounded(now, digits)
+            if _coarse(then_rounded) or _coarse(now_rounded):
                 continue
             told = False
-            if np.isin(then_rounded, rounded).sum() > _SAME * len(then_rounded):
+            if np.isin(then_rounded, now_rounded).sum() > _SAME * len(then_rounded):
                 return True
         return told
 
@@ -229,18 +229,18 @@ def _coarse(scores: NDArray[np.float64]) -> bool:
     return n_repeated(scores.view(np.int64)) > _CHANCE * len(scores)
 
 
-def _rounded(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
+def rounded(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
     """Return values to so many significant digits.
 
-    >>> _rounded(np.array([1.23456, -0.00123456, 0.0]), 3).tolist()
+    >>> rounded(np.array([1.23456, -0.00123456, 0.0]), 3).tolist()
     [1.23, -0.00123, 0.0]
     """
     size = np.where(values == 0.0, 1.0, np.abs(values))
     with np.errstate(over="ignore", invalid="ignore"):
         factor = 10.0 ** (digits - 1 - np.floor(np.log10(size)))
-        rounded = np.round(values * factor) / factor
+        near = np.round(values * factor) / factor
     # Adding zero makes one of both zeros. Numbers too small to be scaled stay as they are.
-    return np.where(np.isfinite(rounded), rounded, values) + 0.0
+    return np.where(np.isfinite(near), near, values) + 0.0
 
 
 #: Of a certificate what further knowledge may change: verdict, reason and flips.

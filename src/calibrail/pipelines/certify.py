@@ -1,7 +1,7 @@
 """Certification of a frozen guardrail on fresh labelled answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from math import nan
 from os import PathLike
@@ -14,6 +14,7 @@ from calibrail import conformal
 from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
 from calibrail.conformal.group_thresholds import group_name
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
@@ -35,6 +36,7 @@ from calibrail.pipelines.check import tried_out
 from calibrail.report.documents.calibrate_sections import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.messages import say
+from calibrail.serialization import plain
 
 #: What is kept of an outcome: passed, stopped for review or by an error, flagged.
 _FLAGGED: Final = 2
@@ -87,9 +89,9 @@ class DecisionCounts:
         """Count one answer; one that was not passed counts as stopped."""
         outcome, label = decision.outcome, int(example.label or 0)
         score = nan if decision.score is None else decision.score
-        self.looked_at.add(example, decision.score)
-        self._finder.add(example)
         stopped = (outcome != "pass") + (outcome == "flag")
+        self.looked_at.add(example, decision.score, stopped)
+        self._finder.add(example)
         name = None if self._by is None else group_name(example.columns.get(self._by))
         self._rows.append((example.told_by, score, label, stopped, example.group, name))
         if self._share is not None:
@@ -179,6 +181,12 @@ class DecisionCounts:
             "n_undefined_sentences": self.n_undefined_sentences,
         }
 
+    def what_counts(self) -> list[Any]:
+        """Return all that verdicts rest on but the counts of all answers."""
+        counts = {} if self._by is None else self.by_group()
+        groups = {name: asdict(item) for name, item in counts.items()}
+        return [self._by, groups, [] if self._share is None else self.kept().tolist()]
+
     def kept(self) -> NDArray[np.float64]:
         """Return what is kept of each answer that counts and holds a supported sentence."""
         return self.outcomes.shares(self._shuffled())
@@ -231,6 +239,7 @@ def certify(
     assume_independent: bool = False,
     risks: Sequence[str] = (),
     min_kept: float | None = None,
+    n_looks: int | None = None,
     scores: Any = None,
     labels: Any = None,
     groups: Any = None,
@@ -263,14 +272,15 @@ def certify(
     progress : callable, optional
         Called with the number of answers so far.
     looks : path, optional
-        File that keeps at what data this guardrail was looked at. Where a tenth of these answers
-        was looked at before, nothing is certified. The command keeps one beside the guardrail; of
-        the answers that the guardrail's own report tested, the guardrail knows by itself.
+        File that keeps the looks at this guardrail, whose verdicts share one error: each look
+        takes three quarters of what is left, or an equal part of it where ``n_looks`` were
+        declared with the first. The command keeps one beside the guardrail. On the answers that
+        its own report tested nothing is certified; these the guardrail knows by itself.
     max_fpr, min_coverage : float, optional
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
         Level of every interval and of the verdict.
-    assume_independent, risks, min_kept
+    assume_independent, risks, min_kept, n_looks
         Further fields of `Requirement`, by themselves in its place.
     scores, labels, groups, ids : array-like, optional
         For a guardrail on scores of another program: one value per answer each, in place of
@@ -307,7 +317,7 @@ def certify(
     trimming, keep = guardrail.unit == "sentence", () if by is None else (by,)
     examples = loading.open_for(guardrail, source, reading, keep=keep, by_sentence=trimming)
     _refuse_stopped(examples, guardrail)
-    independent, level = requirement.assume_independent, requirement.confidence
+    independent = requirement.assume_independent
     columns = loading.source_columns([guardrail.score])
     share = reading.span_share if trimming else None
     tally = DecisionCounts(by, once=not independent, columns=columns, share=share)
@@ -322,6 +332,8 @@ def certify(
         if progress is not None:
             progress(tally.n_answers)
     counts = _counted(tally, seen, per_class=not frozen_risks)
+    look, standing = _begun(history, guardrail.config, tally, counts, limits)
+    asked, limits = limits, standing.strict(limits)
     verdicts: Mapping[str, GroupVerdict] | None = None
     certificate: conformal.Certificate
     if trimming:
@@ -332,7 +344,7 @@ def certify(
         certificate = conformal.certify_counts(counts, limits)
         if by is not None:
             verdicts = conformal.certify_groups(tally.by_group(), limits)
-    measured = None
+    measured, level = None, limits.confidence
     if frozen_risks:
         measured = risk_bounds(frozen_risks, counts, level)
         verdict = risk_verdict(measured)
@@ -356,15 +368,9 @@ def certify(
     certificate, verdicts = calibration_overlap.revised(certificate, verdicts, proven)
     alike = partial(independence.settled, n_alike=tally.n_alike, assumed=independent)
     certificate, verdicts = calibration_overlap.revised(certificate, verdicts, alike)
-    look = replace(tally.looked_at.look(assumed=independent), verdict=certificate.verdict)
-    earlier = history.record(
-        guardrail.config.digest,
-        look,
-        *data_reuse.own_look(guardrail.config),
-        in_its_place=True,
-    )
-    again = partial(data_reuse.certificate_after_reuse, earlier=earlier)
+    again = partial(data_reuse.certificate_after_reuse, standing=standing, spends=True)
     certificate, verdicts = calibration_overlap.revised(certificate, verdicts, again)
+    history.conclude(guardrail.config.digest, look, certificate.verdict)
     result = Certification(
         certificate=certificate,
         by=by,
@@ -383,17 +389,58 @@ def certify(
         warnings=(),
         data={"source": examples.source, "n_examples": examples.n_examples},
         freshness=freshness,
-        looks=tuple(data_reuse.to_report_rows(earlier)),
+        looks=tuple(data_reuse.to_report_rows(standing.earlier)),
         copies=tally.copies.counted(),
     )
     if trimming:
         result = replace(result, **tally.delivered(level))
+    if looks is not None:
+        about = standing.to_dict(asked.confidence)
+        if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
+            next_limits = replace(limits, confidence=1.0 - about["next_level"])
+            following = (
+                certify_trimming(counts, tally.kept(), next_limits)
+                if trimming
+                else conformal.certify_counts(counts, next_limits)
+            )
+            about["needed"] = dict(following.needed)
+        result = replace(result, look=about)
     warnings = certify_warnings(
         result.to_dict(),
         same_file=sha256 is not None and sha256 == guardrail.config.data.sha256,
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
+
+
+def _begun(
+    history: data_reuse.DataUseHistory,
+    config: FrozenConfig,
+    tally: DecisionCounts,
+    counts: ClassCounts,
+    limits: Requirement,
+) -> tuple[data_reuse.DataUse, data_reuse.Standing]:
+    """Keep the look at these answers; return it, and what it may err with.
+
+    It is the very same one where the same answers, limits and counts are: the verdict follows.
+    """
+    rule = Rule.from_dict(vars(config))
+    thresholds = [rule.calibration.threshold, rule.chosen, rule.upper and rule.upper.threshold]
+    decides = [config.score.model_dump(), thresholds, rule.groups]
+    look = replace(
+        tally.looked_at.look(assumed=limits.assume_independent),
+        detector=data_reuse.digest_of(plain(decides)),
+        question=data_reuse.digest_of(plain([asdict(counts), *tally.what_counts()])),
+        limits=data_reuse.limits_of(limits, config.promise.unit),
+    )
+    standing = history.record(
+        config.digest,
+        look,
+        *data_reuse.own_look(config),
+        spends=True,
+        n_looks=limits.n_looks,
+    )
+    return look, standing
 
 
 def _counted(
@@ -458,4 +505,5 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
     if requirement.max_fpr is not None or requirement.min_coverage is not None:
         raise InputError(say("refused.risks_decide", risks=", ".join(map(str, risks))))
     levels = {risk.name: risk.level for risk in risks}
-    return Requirement(levels.get("fpr"), levels.get("recall", 0.0), requirement.confidence)
+    recall = levels.get("recall", 0.0)
+    return replace(requirement, max_fpr=levels.get("fpr"), min_coverage=recall)

@@ -81,9 +81,13 @@ class Certification(Shown):
         Answers that were taken for copies, word for word or nearly, as ``n``, their groups, the
         ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
     looks : tuple of mapping
-        Earlier looks at this guardrail on answers of this data, its own report's among them, with
-        the share of the answers that each was the first to look at; from a tenth of them together
-        nothing is certified.
+        Earlier looks at this guardrail, its own report's among them where that is at answers of
+        this data, with the share of the answers that each was the first to look at.
+    look : mapping or None
+        Where looks are kept: the ``number`` of this one, with which probability it may err
+        (``level``), all of them ``together``, what it leaves of that (``left``) and of this the
+        next one takes (``next_level``), how many were ``declared``; of an inconclusive one, how
+        many more answers the next one ``needed`` at its level, if all are taken together.
     sequential : mapping or None
         Of a verdict from a folder of labels, which holds at any time: the e-processes, what was
         drawn and labelled, how two people agree, and how many more labels to expect.
@@ -117,6 +121,7 @@ class Certification(Shown):
     data: Mapping[str, Any]
     freshness: Freshness = "new"
     looks: tuple[Mapping[str, Any], ...] = ()
+    look: Mapping[str, Any] | None = None
     copies: Mapping[str, int] = field(default_factory=dict)
     sequential: Mapping[str, Any] | None = None
     torn: tuple[str, ...] = ()
@@ -149,6 +154,7 @@ class Certification(Shown):
             **trimming,
             **self._plain("risks", "blocked", *counts),
             **self._plain("copies", "reading", "warnings", "data", "freshness", "looks"),
+            **({} if self.look is None else self._plain("look")),
             "by_group": by_group,
             **({"known_as_spelt": True} if self.known_as_spelt else {}),
             **({} if self.sequential is None else self._plain("sequential")),
@@ -207,7 +213,7 @@ def certify_labels(
         )
     if plan.requirement is None or plan.guardrail is None:
         raise InputError(say("refused.labels_for_a_threshold", folder=place))
-    history = data_reuse.DataUseHistory(looks)
+    asked, history = plan.asked or plan.requirement, data_reuse.DataUseHistory(looks)
     frozen, _ = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
     if frozen.digest != plan.guardrail:
         raise InputError(
@@ -216,7 +222,7 @@ def certify_labels(
             f"name that one ({place / GUARDRAIL} is a copy), or label anew for this one"
         )
     if requirement is not None:
-        _refuse_other(requirement, plan.requirement, place)
+        _refuse_other(requirement, asked, place)
     replayed = replay(place)
     draws = [item.draw for item in replayed.answers]
     refuse_other_flags(
@@ -245,13 +251,11 @@ def certify_labels(
     certificate, _ = revised(certificate, None, partial(without_proof, freshness=freshness))
     # At the answers with whose labels the verdict fell, or at all so far.
     decided_by = [item for item in replayed.decided_by if item.draw.handed_out]
-    earlier = history.record(
-        frozen.digest,
-        data_reuse.look_at_labels(place, plan, decided_by, certificate.verdict),
-        *data_reuse.own_look(frozen),
-    )
-    again = partial(data_reuse.certificate_after_reuse, earlier=earlier)
+    look = data_reuse.look_at_labels(place, plan, decided_by)
+    standing = data_reuse.record_labels(history, look, plan, *data_reuse.own_look(frozen))
+    again = partial(data_reuse.certificate_after_reuse, standing=standing, spends=True)
     certificate, _ = revised(certificate, None, again)
+    history.conclude(frozen.digest, look, certificate.verdict)
     annotators = Counter(name for item in replayed.answers for name in item.labels)
     sequential = {
         **made.to_dict(),
@@ -274,7 +278,7 @@ def certify_labels(
         "agreement": agreement(replayed),
         "expect": expect.to_dict(),
         "course": _course(replayed.points),
-        "withheld": data_reuse.exceeds_reuse_limit(earlier),
+        "withheld": not standing.share,
     }
     result = Certification(
         certificate=certificate,
@@ -292,7 +296,8 @@ def certify_labels(
         warnings=(),
         data={"source": ", ".join(traces.paths), "n_examples": traces.n},
         freshness=freshness,
-        looks=tuple(data_reuse.to_report_rows(earlier)),
+        looks=tuple(data_reuse.to_report_rows(standing.earlier)),
+        look=None if looks is None else standing.to_dict(asked.confidence),
         sequential=sequential,
         torn=replayed.torn,
     )

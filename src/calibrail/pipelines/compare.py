@@ -106,6 +106,7 @@ def compare(
     assume_independent: bool = False,
     risks: Sequence[str] = (),
     min_kept: float | None = None,
+    n_looks: int | None = None,
     baselines: bool = True,
 ) -> ComparisonRun:
     """Calibrate several detectors to the same coverage on the same split, and name a winner.
@@ -145,6 +146,8 @@ def compare(
     for index in usable or [0]:
         require_usable(scored, index)
     samples, promise = independent(scored, promise, requirement, halved=True)
+    look, standing = data_reuse.begin_report(history, scored, keys, promise, requirement)
+    promise, requirement = standing.part_of(promise), standing.strict(requirement)
     notes = data_notes(scored.data, scored.lessons)
     reproduce = context.reproduce()
     comparison = compare_detectors(
@@ -159,18 +162,17 @@ def compare(
         seed=splitting.seed,
     )
     winner = comparison.winner
-    assumed, earlier, reports = requirement.assume_independent, dict[str, data_reuse.Earlier](), []
+    assumed, reports = requirement.assume_independent, []
     for name, report in comparison.detectors:
-        report, earlier[name] = data_reuse.look_at_report(
-            history, scored, name, promise, settled_report(report)
-        )
+        report = data_reuse.report_after_reuse(settled_report(report), standing)
         reports.append((name, add_messages(report)))
     if winner.certificate is not None and winner.name is not None:
         certificate = settled(winner.certificate, scored.data["n_alike"], assumed=assumed)
         winner = replace(
             winner,
-            certificate=data_reuse.certificate_after_reuse(certificate, earlier[winner.name]),
+            certificate=data_reuse.certificate_after_reuse(certificate, standing),
         )
+    history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict)
     comparison = replace(comparison, winner=winner)
     comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))
     return ComparisonRun(comparison, scored, samples[0].split)

@@ -1,17 +1,20 @@
-"""Earlier evaluations of the same data, and what they do to a verdict.
+"""Looks at labelled answers: what each may err with, and what it leaves to the next ones.
 
-Data is known again by what it holds: of every look the lowest digests of its answers are kept, a
-fair sample of them all (as in a bottom-k sketch), which estimates the share that two looks have in
-common. Where rows cannot be told apart, only all of them together are. A detector is known again by
-its specification, or by its values: the same column under another name is the same detector.
+A verdict errs with a stated probability once. Who looks, labels some more and looks again, tries
+other limits, or splits the same data by seed after seed, has as many chances as looks. So a file
+beside the results keeps the looks, and they share that probability: by the union bound all of
+them together err with no more than one.
 
-A verdict errs with a stated probability once. Who looks, labels some more and looks again, or
-splits the same data by seed after seed and keeps the best verdict, has as many chances as looks:
-eight of them made three times the error that was stated. So a file beside the results keeps what
-was looked at, and a further look at data that was looked at before certifies nothing.
+The looks of a guardrail spend it, whatever they are at: each takes three quarters of what is left,
+or an equal part where their number was declared. A threshold that a run makes is new each time;
+there the first look at answers has all of it, and later ones have what was declared beforehand.
 
-Labels of one folder are one look, whose place among all looks is where it began: what others look
-at later takes nothing away from it, and a verdict that is recomputed stays as it is.
+Answers are known again by their texts; by their ids where most labels are the same, too; else by
+label and score to four digits, or by the labels in the order of the scores. Of each, a look keeps
+the lowest digests, a fair sample of them all (as in a bottom-k sketch).
+
+Labels of one folder are one look, from where they were begun, and so is a verdict that is
+recomputed.
 """
 
 import json
@@ -26,32 +29,52 @@ from hashlib import sha256
 from math import nan
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.atomic_files import write_atomically
-from calibrail.conformal.certificate import Verdict
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import TEST
-from calibrail.errors import DataError, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import Report
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
-from calibrail.options import Promise
-from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, revised_report, withdrawn_for
+from calibrail.options import Promise, Requirement
+from calibrail.options.fields import spell_option
+from calibrail.pipelines.calibration_overlap import (
+    ALIKE,
+    KnownBy,
+    revised_report,
+    rounded,
+    withdrawn_for,
+)
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before
+from calibrail.report.messages import say
 from calibrail.serialization import Record
 
 #: Digests kept of every look.
 KEPT: Final = 256
-#: Share of the answers that were looked at before from which nothing is certified.
+#: Share of the answers that were looked at before from which a look is a further one.
 VOID: Final = 0.1
-#: Share of the smaller look's answers to which two names of one detector give the same value.
-SAME_VALUES: Final = 0.9
+#: Of what is left, what a look takes whose number nobody declared.
+TAKEN: Final = 0.75
+#: Share of the smaller look's digests from which two looks are at the same answers; so much more
+#: than chance must their labels agree, too.
+_SAME: Final = 0.5
+#: Fewest answers from whose scores it is told that those of one id are two, and the correlation
+#: of their scores within the classes below which they are.
+_FEWEST, _UNRELATED = 20, 0.3
+#: Labels in a row by which answers in the order of their scores are known, and how often these
+#: change in it at least: others come by chance.
+_ROW, _CHANGES = 32, 8
+#: Fewest such rows.
+_ROWS: Final = 5
+#: Digits of scores by which answers are known.
+_DIGITS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,34 +89,51 @@ class DataUse(Record):
         Of the split; None where the data says it or there is none.
     content : str
         Digest of all answers' digests, whatever their order.
-    lowest : tuple of str
-        The lowest digests of its answers; empty where these do not tell them apart.
+    lowest, answers : tuple of str
+        The lowest digests of its answers, as they are spelt and whatever their spelling; empty
+        where these do not tell them apart.
     verdict : str
         What it said.
-    split : str
-        Digest of all answers' digests with their labels and parts, whatever their order.
+    split, answers_split, valued : str, str, tuple of str
+        By which earlier versions knew a look again.
     assumed : bool
         Whether all answers were taken as independent.
     reported : bool
         Whether it is the look of the guardrail's own report at its test part.
     detector : str
-        Digest of the detector's specification; empty where there is one detector only.
+        Digest of the detector's specification, or of what a guardrail decides by.
     question : str
         Digest of what was asked about it (alpha, guarantee, ...).
-    valued : tuple of str
-        The lowest digests of its answers, each with the value that the detector gave it; empty
-        where ``lowest`` is.
     session : str
         Digest of what was agreed on before answers were labelled one after another; empty where
         they were not. However far it goes on, it is one look.
     traces, folder : str
         Of such a session: the digest of what it draws from, and where its labels are.
-    answers, answers_split : tuple of str, str
-        As ``lowest`` and ``split``, however the answers are spelt; the others are of the texts as
-        they stand, which is all that looks have that were kept before.
+    told : str
+        Digest of all answers with their labels, parts, and scores or decisions; with the question
+        and the limits it makes the very same look.
+    limits : str
+        The limits as JSON.
+    order : int
+        Its place among all looks of the file, from 1 on; 0 in older ones.
+    by : str
+        What tells the answers from others: texts, id, or less.
+    names : tuple of str
+        The lowest digests of ids, each with the answer's label and score; empty without ids.
+    values, repeated : tuple of str, float
+        The lowest digests of labels with scores to four digits, and how many occur again.
+    ranks : tuple of str
+        The lowest digests of labels in a row, in the order of the scores.
+    share : float or None
+        Of the error that verdicts may have, what this look may err with; None in older files.
+    declared : int or None
+        How many looks there were to be.
     """
 
-    later = ("answers", "answers_split")
+    later: ClassVar = (
+        *("valued", "answers", "answers_split", "told", "limits", "names", "values"),
+        *("repeated", "ranks", "share", "declared", "by", "order"),
+    )
 
     n: int
     seed: int | None
@@ -111,105 +151,170 @@ class DataUse(Record):
     folder: str = ""
     answers: tuple[str, ...] = ()
     answers_split: str = ""
+    told: str = ""
+    limits: str = ""
+    names: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    repeated: float = 0.0
+    ranks: tuple[str, ...] = ()
+    share: float | None = None
+    declared: int | None = None
+    by: str = ""
+    order: int = 0
 
     def __post_init__(self) -> None:
         texts = ["content", "verdict", "split", "detector", "question", "session"]
-        texts += ["traces", "folder", "answers_split"]
+        texts += ["traces", "folder", "answers_split", "told", "limits", "by"]
         types: dict[str, Any] = dict.fromkeys(texts, str)
-        types |= {"n": int, "seed": int | None, "assumed": bool, "reported": bool}
+        types |= {"n": int, "order": int, "seed": int | None, "assumed": bool, "reported": bool}
+        types |= {"share": int | float | None, "declared": int | None, "repeated": int | float}
         for name, kind in types.items():
             value = getattr(self, name)
             if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
                 raise TypeError(f"{name} of a look is {value!r:.40}")
-        for item in (*self.lowest, *self.valued, *self.answers):
-            if not (isinstance(item, str) and re.fullmatch("[0-9a-f]{16}", item)):
-                raise ValueError(f"a digest of a look is {item!r:.40}")
+        digests = (*self.lowest, *self.valued, *self.answers, *self.values, *self.ranks)
+        for pattern, items in (("", digests), ("-?[01] [-+.0-9a-z]+", self.names)):
+            for item in items:
+                if not (isinstance(item, str) and re.fullmatch(f"[0-9a-f]{{16}}{pattern}", item)):
+                    raise ValueError(f"a digest of a look is {item!r:.40}")
 
     @classmethod
     def at(
         cls,
         digests: NDArray[np.uint64],
         labels: NDArray[np.int8],
-        codes: NDArray[np.int8] | None = None,
+        scores: NDArray[np.float64],
         *,
-        seed: int | None = None,
-        assumed: bool = False,
-        apart: bool = True,
-        scores: NDArray[np.float64] | None = None,
+        spelt: NDArray[np.uint64] | None = None,
+        kinds: Iterable[str] = (),
+        codes: NDArray[np.int8] | None = None,
         marks: NDArray[np.uint64] | None = None,
-        answers: NDArray[np.uint64] | None = None,
+        decided: bool = False,
     ) -> "DataUse":
-        """Return the look at answers with these digests, labels and parts of a split.
+        """Return the look at answers with these digests, labels, scores and parts of a split.
 
-        ``apart`` says whether the digests tell the answers apart, ``scores`` are what the
-        detector gave them, and ``marks`` stand for the labels of their sentences, where they count.
-        ``digests`` are of texts as they are spelt, ``answers`` of what they say.
+        ``digests`` are of what texts say, ``spelt`` of texts as they stand, ``kinds`` what tells
+        the answers apart, and ``marks`` stand for the labels of their sentences, where they count.
+        Where ``decided``, the codes are decisions, which count in place of the scores.
         """
+        known, near = set(kinds), rounded(scores, _DIGITS)
+        bits = np.where(np.isnan(near), nan, near).view(np.uint64)
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
-
-        def hashed(numbers: NDArray[np.uint64]) -> tuple[str, str]:
-            order = np.lexsort((*(() if marks is None else (marks,)), parts, labels, numbers))
-            hasher = sha256(numbers[order].astype("<u8").data)
-            content = hasher.hexdigest()
-            hasher.update(labels[order].astype(np.int8).data)
-            hasher.update(parts[order].data)
-            if marks is not None:
-                hasher.update(marks[order].astype("<u8").data)
-            return content, hasher.hexdigest()
-
-        content, split = hashed(digests)
-        lowest = _lowest(digests) if apart else ()
-        valued: tuple[str, ...] = ()
-        if apart and scores is not None:
-            # To about four digits: two computations of one value may differ in the last ones.
-            bits = (scores + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)
-            valued = _lowest(mix64(digests ^ mix64((bits + np.uint64(512)) >> np.uint64(10))))
-        look = cls(len(digests), seed, content, lowest, split=split, assumed=assumed, valued=valued)
-        if answers is None:
-            return look
-        lowest = _lowest(answers) if apart else ()
-        return replace(look, answers=lowest, answers_split=hashed(answers)[1])
+        columns: list[NDArray[Any]] = [digests, labels, parts, *([] if decided else [bits])]
+        columns += [] if marks is None else [marks]
+        order, hasher = np.lexsort(columns[::-1]), sha256()
+        for column in columns:
+            hasher.update(np.ascontiguousarray(column[order]).data)
+        answers, apart = _known_by(digests, scores, known)
+        numbers = answers if spelt is None else _known_by(spelt, scores, known)[0]
+        values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
+        by = "" if not known else "texts" if known == {"texts"} else "rows"
+        if by == "rows" and not known & {"content", "nothing"}:
+            by = "id"
+        return cls(
+            len(digests),
+            None,
+            sha256(np.sort(numbers).astype("<u8").data).hexdigest(),
+            _lowest(numbers) if apart else (),
+            answers=_lowest(answers) if apart else (),
+            told=hasher.hexdigest(),
+            by=by,
+            names=() if by in ("texts", "rows") else _named(digests, labels, near),
+            values=_lowest(values),
+            repeated=round(n_repeated(values) / max(1, len(values)), 4),
+            ranks=_in_rows(labels, scores),
+        )
 
     def same(self, other: "DataUse") -> bool:
-        """Return whether the same answers, with the same labels, were split and counted alike."""
-        one, two = (
-            (look.seed, look.assumed, look.reported, look.session) for look in (self, other)
-        )
-        spelt_alike = (self.content, self.split) == (other.content, other.split)
-        says = bool(self.answers_split) and self.answers_split == other.answers_split
-        return one == two and (spelt_alike or says)
-
-    def goes_on_from(self, other: "DataUse") -> bool:
-        """Return whether this is the other look again, or labels that went on since."""
-        return self.session == other.session if self.session else self.same(other)
-
-    def adds_nothing_to(self, other: "DataUse") -> bool:
-        """Return whether the other one stands for this one, too."""
-        if self.session and not self.n:
+        """Return whether this is the very same look as an earlier one, or goes on with it."""
+        if self.session or other.session:
             return self.session == other.session
-        return self.same(other) and self.question == other.question
+        own, its = (
+            (look.seed, look.assumed, look.reported, look.question, look.detector)
+            for look in (self, other)
+        )
+        if not (self.told and other.told):
+            # An earlier version kept it, without its limits.
+            return own == its and self.content == other.content
+        return own == its and self.told == other.told and self._same_limits(other)
 
-    def of_one_detector(self, other: "DataUse") -> bool:
-        """Return whether both are about one detector, by its specification or by its values."""
-        if self.detector == other.detector:
+    def _same_limits(self, other: "DataUse") -> bool:
+        """Return whether an earlier look had these limits, or had not the one that decides yet.
+
+        The first limit may be read off: its bound holds wherever it comes to lie, and what must be
+        caught was fixed before.
+        """
+        if self.limits == other.limits:
             return True
-        if not (self.valued and other.valued):
-            # Answers that are not told apart are known by their values.
-            return self.content == other.content and not self.lowest
-        pairs = _common(self.valued, other.valued), _common(other.valued, self.valued)
-        # Of the smaller one: data grows.
-        return max(len(both) / max(1, size) for both, size in pairs) >= SAME_VALUES
+        then, now = json.loads(other.limits or "{}"), json.loads(self.limits or "{}")
+        first = "min_kept" if then.get("unit") == "sentence" else "max_fpr"
+        return first in then and then[first] is None and then == {**now, first: None}
 
     def common(self, other: "DataUse") -> tuple[set[str], int]:
         """Return which of a fair sample of these answers the other look has, and its size."""
-        # Other lots from the same traces are another chance, whichever answers they fall on.
-        alike = self.traces and self.traces == other.traces
         mine, theirs = self.lowest, other.lowest
         if self.answers and other.answers:
             mine, theirs = self.answers, other.answers
+        # Other lots from the same traces are another chance, whichever answers they fall on.
+        alike = self.traces and self.traces == other.traces
         if alike or (self.n and self.content == other.content):
             return set(mine) or {self.content}, len(mine) or 1
-        return _common(mine, theirs)
+        ways = [_common(mine, theirs)]
+        if not self.by == other.by == "texts":
+            ways.append(self._by_name(other))
+            chance = min(1.0, other.repeated * max(1.0, other.n / max(1, self.n)))
+            ways.append(_beyond(_common(self.values, other.values), self, other, chance))
+            if min(len(self.ranks), len(other.ranks)) >= _ROWS:
+                ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
+        return max(ways, key=lambda way: len(way[0]) / max(1, way[1]))
+
+    def _by_name(self, other: "DataUse") -> tuple[set[str], int]:
+        """Return which answers have the ids and the labels of the other look's.
+
+        Another batch may be numbered alike: its labels are others, and so is what one detector
+        says of its answers.
+        """
+        mine, theirs = (
+            {item[:16]: item[16:].split() for item in look.names} for look in (self, other)
+        )
+        both, size = _common(tuple(mine), tuple(theirs))
+        if not both:
+            return both, size
+        labels = np.array([[int(names[key][0]) for key in both] for names in (mine, theirs)])
+        agree = labels[0] == labels[1]
+        shares = (labels == 1).mean(axis=1)
+        chance = shares.prod() + (1.0 - shares).prod()
+        if agree.mean() < chance + _SAME * (1.0 - chance):
+            return set(), size
+        scores = np.array([[float(names[key][1]) for key in both] for names in (mine, theirs)])
+        usable = agree & ~np.isnan(scores).any(axis=0)
+        if self.detector == other.detector and usable.sum() >= _FEWEST:
+            within = [_ranks_within(row[usable], labels[0][usable]) for row in scores]
+            spread = np.std(within[0]) * np.std(within[1])
+            if spread and abs(np.mean(within[0] * within[1])) < _UNRELATED * spread:
+                return set(), size
+        return both, size
+
+
+def _ranks_within(values: NDArray[np.float64], labels: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Return the rank of each value in its class, from -1/2 to 1/2; values that tie share it."""
+    result = np.zeros(len(values))
+    for label in set(labels.tolist()):
+        rows = labels == label
+        ordered = np.sort(values[rows])
+        places = [np.searchsorted(ordered, values[rows], side) for side in ("left", "right")]
+        result[rows] = (places[0] + places[1]) / 2.0 / len(ordered) - 0.5
+    return result
+
+
+def _beyond(
+    way: tuple[set[str], int], look: DataUse, other: DataUse, chance: float
+) -> tuple[set[str], int]:
+    """Return what two looks have in common where it is more than chance; nothing else."""
+    both, size = way
+    smaller = max(1.0, size * min(1.0, other.n / max(1, look.n)))
+    enough = chance <= _SAME and len(both) / smaller >= chance + _SAME * (1.0 - chance)
+    return (both, size) if enough else (set(), size)
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
@@ -227,12 +332,34 @@ def _lowest(numbers: NDArray[np.uint64]) -> tuple[str, ...]:
     return tuple(f"{value:016x}" for value in lowest.tolist())
 
 
+def _named(
+    digests: NDArray[np.uint64], labels: NDArray[np.int8], scores: NDArray[np.float64]
+) -> tuple[str, ...]:
+    """Return the lowest digests, each once, with label and score."""
+    _, first = np.unique(digests, return_index=True)
+    return tuple(f"{digests[i]:016x}{labels[i]} {scores[i]:.6g}" for i in first[:KEPT].tolist())
+
+
+def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[str, ...]:
+    """Return the lowest digests of the labels in a row, in the order of the scores, either way."""
+    known = ~np.isnan(scores)
+    ordered = (labels[known] == 1)[np.lexsort((labels[known], scores[known]))]
+    if len(ordered) < _ROW:
+        return ()
+    rows = np.lib.stride_tricks.sliding_window_view(ordered, _ROW)
+    rows = rows[(rows[:, 1:] != rows[:, :-1]).sum(axis=1) >= _CHANGES]
+    powers = np.uint64(1) << np.arange(_ROW, dtype=np.uint64)
+    return _lowest(mix64(np.minimum(rows @ powers, rows @ powers[::-1])))
+
+
 #: Earlier looks, each with the estimated share of the answers that it was the first to look at.
 Earlier: TypeAlias = tuple[tuple[DataUse, float], ...]
 
 
-def overlapping_uses(look: DataUse, others: Sequence[DataUse]) -> Earlier:
+def overlapping_uses(look: DataUse, others: Sequence[DataUse], *, every: bool = False) -> Earlier:
     """Return the looks at data that shares answers with this one, each with the share it adds.
+
+    With ``every`` those at other data return, too.
 
     Those that return without traces drew from other ones.
     """
@@ -240,17 +367,90 @@ def overlapping_uses(look: DataUse, others: Sequence[DataUse]) -> Earlier:
     result = []
     for other in others:
         among, size = look.common(other)
-        if among:
+        if among or every:
             same = other if other.traces == look.traces else replace(other, traces="")
-            result.append((same, len(among - found) / size))
+            result.append((same, len(among - found) / max(1, size)))
         found |= among
     return tuple(result)
 
 
 def exceeds_reuse_limit(earlier: Earlier) -> bool:
-    """Return whether so many answers were looked at before that nothing can be certified."""
+    """Return whether so many answers were looked at before that this is a further look."""
     # Of several estimates, each of which is a share of another sample.
     return sum(share for _, share in earlier) >= VOID - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a look may err with, among all that share one error.
+
+    Attributes
+    ----------
+    number : int
+        Of this look, from 1 on.
+    share : float
+        Of the error; 0 where nothing is left.
+    left, following : float
+        What it leaves of the error, and what of it the next look takes.
+    declared : int or None
+        How many looks there were to be.
+    n_older : int
+        Looks before that an earlier version kept, each of which took the whole error.
+    earlier : tuple
+        Looks before it.
+    """
+
+    number: int = 1
+    share: float = 1.0
+    left: float = 0.0
+    following: float = 0.0
+    declared: int | None = None
+    n_older: int = 0
+    earlier: Earlier = ()
+
+    def confidence(self, asked: float) -> float:
+        """Return the confidence of this look's verdict; as asked where nothing is left."""
+        return asked if self.share in (0.0, 1.0) else 1.0 - self.share * (1.0 - asked)
+
+    def part_of(self, promise: Promise) -> Promise:
+        """Return a promise of this very threshold with this look's part of its error."""
+        if self.share in (0.0, 1.0) or not promise.of_this_threshold:
+            return promise
+        return replace(promise, delta=promise.delta * self.share)
+
+    def strict(self, requirement: Requirement) -> Requirement:
+        """Return a requirement at the confidence of this look."""
+        return replace(requirement, confidence=self.confidence(requirement.confidence))
+
+    def to_dict(self, asked: float) -> dict[str, Any]:
+        """Return the number, and how likely this look, all of them, and the next one may err."""
+        error = 1.0 - asked
+        rates = {
+            "level": self.share * error,
+            "together": (self.n_older + 0.25**self.n_older if self.n_older else 1.0) * error,
+            "left": self.left * error,
+            "next_level": self.following * error,
+        }
+        whole = {name: round(rate, 12) for name, rate in rates.items()}
+        return {"number": self.number, **whole, "declared": self.declared}
+
+
+def _shared(chain: Sequence[DataUse], n_looks: int | None, *, spends: bool) -> tuple[float, float]:
+    """Return what is left after looks, and what of it the next one takes."""
+    left = 1.0
+    for look in chain:
+        # Earlier versions kept looks that each took all of it.
+        if look.share is None:
+            left *= (1.0 - TAKEN) if spends else 0.0
+    left -= sum(look.share or 0.0 for look in chain)
+    left = left if left > 1e-9 else 0.0
+    declared = [look for look in chain if look.declared is not None]
+    if declared:
+        further = (declared[0].declared or 0) - len(declared)
+        return left, left / further if further > 0 else 0.0
+    if n_looks is not None and (spends or not chain):
+        return left, left / n_looks
+    return left, TAKEN * left if spends else 0.0 if chain else left
 
 
 def to_report_rows(earlier: Earlier) -> list[dict[str, Any]]:
@@ -310,51 +510,127 @@ class DataUseHistory:
                 folder = folder.parent
             tempfile.TemporaryFile(dir=folder).close()
 
-    def record(
-        self, subject: Any, look: DataUse, *others: DataUse, in_its_place: bool = False
-    ) -> Earlier:
-        """Keep a look, unless this very one is kept; return those before it at the same answers.
+    def following(self, subject: Any, n_looks: int | None = None) -> float:
+        """Return what the next look at a guardrail would take, whatever it is at."""
+        if self._path is None:
+            return 1.0
+        chain = self._read(self._path).get(digest_of(subject), ())
+        return _shared(chain, n_looks, spends=True)[1]
 
-        The subject is anything that JSON can hold; further looks at its data may be named. Looks of
-        other detectors at it do not count, nor does another question about the same split: what
-        was before the first of them was before all. Labels that go on are the look that they began
-        as: what came before that came before them. The verdict that is kept is the one that these
-        leave. With ``in_its_place`` looks at subjects that the file met before this one count, too:
-        a guardrail that is made anew until one is certified has as many chances.
+    def record(
+        self,
+        subject: Any,
+        look: DataUse,
+        *others: DataUse,
+        spends: bool = False,
+        n_looks: int | None = None,
+        wants: float | None = None,
+    ) -> Standing:
+        """Keep a look, unless this very one is kept; return what it may err with.
+
+        Parameters
+        ----------
+        subject : object
+            Anything that JSON can hold.
+        look : DataUse
+            Its verdict follows, by `conclude`.
+        *others : DataUse
+            Looks that are kept elsewhere: after one at the same answers nothing is left.
+        spends : bool
+            Whether all looks of the subject share one error, and those of others at the same
+            answers with them: a guardrail that is made anew until one is certified has as many
+            chances. Else those at the same answers do.
+        n_looks : int, optional
+            How many looks there are to be, where the first one says so.
+        wants : float, optional
+            What a look was begun with; it gets that, or nothing.
 
         Raises
         ------
         DataError
             If the file cannot be read or written.
+        InputError
+            If another number of looks was declared.
         """
+        elsewhere = overlapping_uses(look, others)
+        void = exceeds_reuse_limit(elsewhere)
         if self._path is None:
-            return overlapping_uses(look, others)
-        key = _digest(subject)
+            return Standing(share=0.0 if void else 1.0, earlier=elsewhere)
+        key = digest_of(subject)
+        with self._changing() as questions:
+            kept = questions.get(key, ())
+            again = next((i for i, item in enumerate(kept) if look.same(item)), None)
+            first = None if again is None else kept[again]
+            if first is not None:
+                look = replace(look, share=first.share, declared=first.declared, order=first.order)
+                before = [item for i, item in enumerate(kept) if i < (again or 0)]
+            else:
+                look = replace(look, order=1 + sum(map(len, questions.values())))
+                before = list(kept)
+            there = [
+                item
+                for name in questions
+                for item in questions[name]
+                if spends and name != key and item.order < look.order
+            ]
+            own = [*before, *(item for item in there if item.detector == look.detector != "")]
+            own, there = [*_once(own)], [*_once(item for item in there if item not in own)]
+            at_these = overlapping_uses(look, there if spends else own)
+            chain = own if spends else []
+            at_few = [item for item, _ in at_these]
+            if exceeds_reuse_limit(at_these):
+                chain = [*chain, *at_few]
+            declared = next((item.declared for item in chain if item.declared is not None), None)
+            if n_looks is not None and declared not in (None, n_looks):
+                option = spell_option(Requirement, "n_looks", n_looks)
+                raise InputError(say("refused.other_looks", declared=declared, option=option))
+            if first is None:
+                left, share = _shared(chain, n_looks, spends=spends)
+                if wants is not None:
+                    share = wants if wants <= left + 1e-9 else 0.0
+                if declared is None and (spends or not chain):
+                    declared = n_looks
+                look = replace(look, share=0.0 if void else share, declared=declared)
+                questions[key] = (*kept, look)
+            elif look.n and (look.told, look.limits) != (first.told, first.limits):
+                # Labels went on, or the first limit was set.
+                questions[key] = (*kept[: again or 0], look, *kept[(again or 0) + 1 :])
+        earlier = overlapping_uses(look, chain if chain else at_few, every=bool(chain))
+        older = sum(item.share is None for item in chain)
+        share = 1.0 if look.share is None else look.share
+        left, following = _shared([*chain, look], None, spends=spends)
+        return Standing(
+            len(chain) + 1, share, left, following, look.declared, older, (*elsewhere, *earlier)
+        )
+
+    def conclude(self, subject: Any, look: DataUse, verdict: str) -> None:
+        """Keep what a look that was recorded says."""
+        if self._path is None:
+            return
+        key = digest_of(subject)
+        with self._changing() as questions:
+            kept = questions.get(key, ())
+            questions[key] = tuple(
+                replace(item, verdict=verdict) if look.same(item) else item for item in kept
+            )
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, tuple[DataUse, ...]]]:
+        """Let one process read what is kept, and keep what it changes."""
+        assert self._path is not None
         with self._writing():
             self._path.parent.mkdir(parents=True, exist_ok=True)
         # Read again under the lock, since another process may have looked meanwhile.
         with _locked(self._path.parent):
             questions = self._read(self._path)
-            kept = questions.get(key, ())
-            before = [item for item in kept if look.of_one_detector(item)]
-            own = [i for i, item in enumerate(before) if look.goes_on_from(item)]
-            met = list(questions)[: list(questions).index(key) if key in questions else None]
-            there = [item for name in met for item in questions[name]] if in_its_place else []
-            earlier = overlapping_uses(
-                look, _last(*others, *there, *before[: own[0] if own else None])
-            )
-            if not any(look.adds_nothing_to(item) for item in before):
-                certain = look.verdict == "certified" and exceeds_reuse_limit(earlier)
-                if look.session and kept and kept[-1].session == look.session:
-                    # Nobody has looked since.
-                    kept = kept[:-1]
-                kept_as = "inconclusive" if certain else look.verdict
-                questions[key] = (*kept, replace(look, verdict=kept_as))
-                content = {name: [item.to_dict() for item in questions[name]] for name in questions}
-                text = json.dumps({"schema": SCHEMA, "questions": content}, indent=1)
-                with self._writing():
-                    write_atomically(self._path, f"{text}\n".encode("ascii"))
-        return earlier
+            before = dict(questions)
+            yield questions
+            if questions == before:
+                return
+            content = {name: [item.to_dict() for item in questions[name]] for name in questions}
+            text = json.dumps({"schema": SCHEMA, "questions": content}, indent=1)
+            with self._writing():
+                write_atomically(self._path, f"{text}\n".encode("ascii"))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -380,10 +656,13 @@ class DataUseHistory:
             raise DataError(f"{path} holds no looks ({error}){remedy}") from error
 
 
-def _last(*looks: DataUse) -> tuple[DataUse, ...]:
-    """Return looks in order, of labels that went on the last one only."""
-    gone_on = {look.session: i for i, look in enumerate(looks) if look.session}
-    return tuple(look for i, look in enumerate(looks) if gone_on.get(look.session, i) == i)
+def _once(looks: Iterable[DataUse]) -> Iterator[DataUse]:
+    """Yield looks in order, of labels that went on the first one only."""
+    sessions = set[str]()
+    for look in looks:
+        if not look.session or look.session not in sessions:
+            yield look
+        sessions.add(look.session)
 
 
 @contextmanager
@@ -404,39 +683,68 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def certificate_after_reuse(certificate: Mapping[str, Any], earlier: Earlier) -> dict[str, Any]:
-    """Return a certificate in words as earlier looks leave it: after many nothing is certified."""
-    if not earlier or certificate["verdict"] != "certified":
-        return dict(certificate)
-    looks = to_report_rows(earlier)
-    if not exceeds_reuse_limit(earlier):
+def certificate_after_reuse(
+    certificate: Mapping[str, Any], standing: Standing, *, spends: bool = False
+) -> dict[str, Any]:
+    """Return a certificate in words as earlier looks leave it: none where nothing is left."""
+    looks = to_report_rows(standing.earlier)
+    if standing.share or certificate["verdict"] == "inconclusive":
+        few = certificate["verdict"] == "certified" and sum(row["shared"] for row in looks) > 0.0
+        if not few or spends or exceeds_reuse_limit(standing.earlier):
+            return dict(certificate)
         return {**certificate, "reason": f"{certificate['reason']} {few_looked_before(looks)}"}
+    if spends and not any(row["reported"] for row in looks):
+        return {**certificate, **withdrawn_for("no_look_left", no_look_left(looks, standing))}
     return {**certificate, **withdrawn_for("looked_before", looked_before(looks))}
 
 
-def look_at_report(
-    history: DataUseHistory, scored: Scored, key: str, promise: Promise, report: Report
-) -> tuple[Report, Earlier]:
-    """Keep the look that a report is; return what earlier looks leave of it, and these.
+def no_look_left(looks: Sequence[Mapping[str, Any]], standing: Standing) -> str:
+    """Return why a guardrail is not judged any more."""
+    folder = next((row["folder"] for row in looks if row["folder"]), "")
+    return say("verdict.no_look_left", n=len(looks), declared=standing.declared, folder=folder)
 
-    It is one at all answers, by the detector in a column, for what is promised.
+
+def begin_report(
+    history: DataUseHistory,
+    scored: Scored,
+    keys: Sequence[str],
+    promise: Promise,
+    requirement: Requirement,
+) -> tuple[DataUse, Standing]:
+    """Keep the look that a report is; return it, and what it may err with.
+
+    It is one at all answers, by the detectors in some columns, for what is promised and required.
     """
-    asked = promise.to_dict() | {"clustered": None}
+    looks = [
+        _look_at(scored, key, slice(None), requirement.assume_independent) for key in sorted(keys)
+    ]
+    specs: Any = {key: scored.specs[key] for key in keys}
     look = replace(
-        _look_at(scored, key, slice(None), report.requirement.assume_independent),
-        detector=_digest(scored.specs[key]),
-        question=_digest(asked),
-        verdict=report.verdict,
+        looks[0],
+        detector=digest_of(specs if len(specs) > 1 else specs[keys[0]]),
+        question=digest_of(promise.to_dict() | {"clustered": None}),
+        limits=limits_of(requirement, promise.unit),
+        told=digest_of([item.told for item in looks]),
     )
-    earlier = history.record(SPLIT, look)
-    if earlier:
-        void = report.verdict == "certified" and exceeds_reuse_limit(earlier)
-        report = revised_report(
-            replace(report, looks=tuple(to_report_rows(earlier))),
-            lambda row: certificate_after_reuse(row, earlier),
-            "looked_before" if void else None,
-        )
-    return report, earlier
+    return look, history.record(SPLIT, look, n_looks=requirement.n_looks)
+
+
+def limits_of(requirement: Requirement, unit: str) -> str:
+    """Return what is required, as JSON, but for how many looks there are to be."""
+    asked = {**replace(requirement, n_looks=None).to_dict(), "min_kept": requirement.min_kept}
+    return json.dumps({**asked, "unit": unit}, sort_keys=True)
+
+
+def report_after_reuse(report: Report, standing: Standing) -> Report:
+    """Return what earlier looks leave of a report."""
+    if not standing.earlier:
+        return report
+    void = report.verdict != "inconclusive" and not standing.share
+    return revised_report(
+        replace(report, looks=tuple(to_report_rows(standing.earlier))),
+        lambda row: certificate_after_reuse(row, standing),
+        "looked_before" if void else None,
+    )
 
 
 class TestSetFingerprint:
@@ -452,10 +760,13 @@ class TestSetFingerprint:
         self._scores: list[float] = []
         self._labels: list[int] = []
         self._marks: list[int] = []
+        self._decided: list[int] = []
 
-    def add(self, example: Example, score: float | None) -> None:
-        """Add one answer."""
+    def add(self, example: Example, score: float | None, decided: int | None = None) -> None:
+        """Add one answer; what was decided about it counts in place of its score."""
         self.known_by.add(example)
+        if decided is not None:
+            self._decided.append(decided)
         self._labels.append(int(example.label or 0))
         self._scores.append(nan if score is None else score)
 
@@ -465,14 +776,17 @@ class TestSetFingerprint:
 
     def look(self, *, assumed: bool) -> DataUse:
         """Return the look at all of them."""
-        scores, kinds = np.array(self._scores, np.float64), self.known_by.kinds
-        digests, apart = _known_by(self.known_by.spelt, scores, kinds)
-        answers, _ = _known_by(self.known_by.digests, scores, kinds)
-        labels = np.array(self._labels, np.int8)
-        marks = np.array(self._marks, np.uint64) if self._marks else None
-        return DataUse.at(
-            digests, labels, assumed=assumed, apart=apart, marks=marks, answers=answers
+        look = DataUse.at(
+            self.known_by.digests,
+            np.array(self._labels, np.int8),
+            np.array(self._scores, np.float64),
+            spelt=self.known_by.spelt,
+            kinds=self.known_by.kinds,
+            codes=np.array(self._decided, np.int8) if self._decided else None,
+            marks=np.array(self._marks, np.uint64) if self._marks else None,
+            decided=bool(self._decided),
         )
+        return replace(look, assumed=assumed)
 
 
 def with_reuse_reported(scored: Scored, *, everyone: bool, verdict: str) -> DataUse:
@@ -495,23 +809,20 @@ def own_look(config: FrozenConfig) -> tuple[DataUse, ...]:
 def _look_at(
     scored: Scored, key: str, rows: NDArray[np.bool_] | slice, assumed: bool = False
 ) -> DataUse:
-    table, known = scored.table, {kind for kind, n in scored.data["known_by"].items() if n}
-    scores = table.columns[key][rows]
-    digests, apart = _known_by(scored.known_by.spelt[rows], scores, known)
-    answers, _ = _known_by(scored.known_by.digests[rows], scores, known)
-    seed = scored.data["split"]["seed"]
-    labels, codes = table.labels[rows], scored.codes[rows]
     marks = None
     if (sentences := scored.sentences) is not None:
         each = np.split(sentences.labels, sentences.first[1:-1])
         marks = np.array([_of_marks(part.tolist()) for part in each], np.uint64)[rows]
-    return replace(
-        DataUse.at(
-            digests, labels, codes, apart=apart, scores=scores, marks=marks, answers=answers
-        ),
-        seed=seed,
-        assumed=assumed,
+    look = DataUse.at(
+        scored.known_by.digests[rows],
+        scored.table.labels[rows],
+        scored.table.columns[key][rows],
+        spelt=scored.known_by.spelt[rows],
+        kinds={kind for kind, n in scored.data["known_by"].items() if n and kind != "alike"},
+        codes=scored.codes[rows],
+        marks=marks,
     )
+    return replace(look, seed=scored.data["split"]["seed"], assumed=assumed)
 
 
 def _of_marks(labels: Iterable[int]) -> int:
@@ -540,7 +851,7 @@ def _known_by(
     return hashed, False
 
 
-def _digest(content: Any) -> str:
+def digest_of(content: Any) -> str:
     """Return a short digest of anything that JSON can hold."""
     text = json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")
     return sha256(text).hexdigest()[:16]
@@ -558,15 +869,14 @@ def looks_beside(plan: SessionPlan, given: str | PathLike[str] | None = None) ->
     return None
 
 
-def look_at_labels(
-    folder: Path, plan: SessionPlan, answers: list[LedgerAnswer], verdict: Verdict
-) -> DataUse:
-    """Return the look at these answers of a folder of labels, with what it says."""
+def look_at_labels(folder: Path, plan: SessionPlan, answers: list[LedgerAnswer]) -> DataUse:
+    """Return the look at these answers of a folder of labels."""
     digests = np.array([int(item.draw.digest, 16) for item in answers], np.uint64)
     labels = np.array([-1 if item.label is None else item.label for item in answers], np.int8)
+    scores = [nan if item.draw.score is None else item.draw.score for item in answers]
     return replace(
-        DataUse.at(digests, labels, seed=plan.seed),
-        verdict=verdict,
+        DataUse.at(digests, labels, np.array(scores, np.float64)),
+        seed=plan.seed,
         session=agreed_on(folder),
         traces=plan.traces.sha256 or "",
         folder=str(folder.absolute()),
@@ -574,7 +884,7 @@ def look_at_labels(
 
 
 def begin_look(folder: Path, looks: str | PathLike[str] | None) -> list[dict[str, Any]]:
-    """Keep that labelling has begun; return earlier looks on which nothing can be certified.
+    """Keep that labelling has begun; return earlier looks after which nothing is left.
 
     Raises
     ------
@@ -582,6 +892,17 @@ def begin_look(folder: Path, looks: str | PathLike[str] | None) -> list[dict[str
         If the file of looks is damaged, or cannot be written.
     """
     plan = read_plan(folder)
-    look = look_at_labels(folder, plan, [], "inconclusive")
-    earlier = DataUseHistory(looks).record(plan.guardrail, look)
-    return [item for item in to_report_rows(earlier) if item["same_traces"]]
+    look = look_at_labels(folder, plan, [])
+    standing = record_labels(DataUseHistory(looks), look, plan)
+    rows = to_report_rows(standing.earlier)
+    return [] if standing.share else [item for item in rows if item["folder"]] or rows
+
+
+def record_labels(
+    history: DataUseHistory, look: DataUse, plan: SessionPlan, *others: DataUse
+) -> Standing:
+    """Keep the look of a folder of labels, which gets what it was begun with, or nothing."""
+    n_looks = None if plan.requirement is None else plan.requirement.n_looks
+    return history.record(
+        plan.guardrail, look, *others, spends=True, n_looks=n_looks, wants=plan.share
+    )

@@ -28,7 +28,12 @@ from calibrail.options.guarantee import whole_answers
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import Fresh
 from calibrail.pipelines.certify_labels import certify_labels, write_verdict
-from calibrail.pipelines.data_reuse import begin_look, looks_beside
+from calibrail.pipelines.data_reuse import (
+    DataUseHistory,
+    Standing,
+    begin_look,
+    looks_beside,
+)
 from calibrail.pipelines.loading import BLOCK, Progress
 from calibrail.pipelines.run import inherited_reading
 from calibrail.report.documents import label as words
@@ -47,6 +52,7 @@ class _LabelRequest:
     options: LabelOptions
     reading: ReadOptions | None
     guardrail_file: str | None = None
+    looks: str | PathLike[str] | None = None
 
 
 def _begin(
@@ -61,7 +67,12 @@ def _begin(
     lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
     unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
     needed = None if asked.promise is None else hallucinated_needed(asked.promise)
-    requirement = None if guardrail is None else _limits(guardrail, asked.requirement)
+    requirement, share = None, 1.0
+    if guardrail is not None:
+        requirement = _limits(guardrail, asked.requirement)
+        history = DataUseHistory(asked.looks)
+        share = history.following(guardrail.config.digest, requirement.n_looks) or 1.0
+        requirement = Standing(share=share).strict(requirement)
     seen, n_guesses = Fresh(guardrail), 0
     column = None if options.guess is None else sampling.GuessColumn(options.guess)
     reading = replace(
@@ -128,6 +139,7 @@ def _begin(
         elsewhere=None if lots is None else lots.sha256,
         guardrail_file=asked.guardrail_file,
         balance=weighed,
+        share=share,
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
         pool = b"".join(
@@ -229,7 +241,7 @@ def _refuse_another(
         settings["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
     reading = None if asked.reading is None else changed(asked.reading)
     for kind, now, then in (
-        (Requirement, requirement, plan.requirement),
+        (Requirement, requirement, plan.asked),
         (Promise, asked.promise, plan.promise),
         (Drawing, asked.drawing, plan.drawing),
         (LabelOptions, settings, plan.to_dict()),
@@ -314,12 +326,14 @@ def label(
     options: LabelOptions | None = None,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
+    looks: str | PathLike[str] | None = None,
     max_fpr: float | None = None,
     min_coverage: float | None = None,
     confidence: float = 0.95,
     assume_independent: bool = False,
     risks: Sequence[str] = (),
     min_kept: float | None = None,
+    n_looks: int | None = None,
     seed: int | None = None,
     shared: float | None = None,
     guess: str | None = None,
@@ -356,11 +370,14 @@ def label(
         How to read the traces.
     progress : callable, optional
         Called with the number of traces read so far.
+    looks : path, optional
+        File that keeps the looks at the guardrail, as for `certify`: these labels may err with
+        what it leaves the next one. The command names the one beside the guardrail.
     max_fpr, min_coverage : float, optional
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
         Level of every interval and of the verdict.
-    assume_independent, risks, min_kept
+    assume_independent, risks, min_kept, n_looks
         Further fields of `Requirement`, by themselves in its place.
     seed, shared, guess, settle, fresh, elsewhere
         Fields of `LabelOptions`, by themselves in place of ``options``.
@@ -393,7 +410,7 @@ def label(
         require_answers(frozen.config, "label")
     origin = None if frozen is None else frozen.origin
     file = None if origin is None else str(origin.path)
-    asked = _LabelRequest(requirement, frozen, promise, drawing, options, reading, file)
+    asked = _LabelRequest(requirement, frozen, promise, drawing, options, reading, file, looks)
     # Whoever comes second waits until the first one has read the traces.
     with folders.prepared_folder(folder), store.Lock(folder / folders.LOCK)():
         if folders.has_labels(folder):

@@ -196,22 +196,6 @@ class BatchSelection(Shown):
             write_atomically(output.path, self.lines().encode("utf-8", "surrogatepass"))
 
 
-_REMEDIES: Final[Mapping[Obstacle, str]] = {
-    "grouped_batch": (
-        "method storey needs independent answers, and answers of this batch share a group; take "
-        "the method bh, or select from one answer per group"
-    ),
-    "grouped_labels": (
-        "method both-classes needs independent labelled answers, and this guardrail counts groups "
-        "of them once; take the method storey or bh, or calibrate on one answer per group"
-    ),
-    "unknown_mix": (
-        "method both-classes needs the labelled answers of both classes, and this guardrail does "
-        "not say how many there were; calibrate and export it again, or take the method storey"
-    ),
-}
-
-
 def select(
     guardrail: Guardrail | str | PathLike[str],
     source: Source,
@@ -374,7 +358,7 @@ def select_decided(
     chosen = automatic if release.method == "auto" else release.method
     selection = found.pop(chosen)
     if not isinstance(selection, conformal.Selection):
-        raise InputError(_REMEDIES[selection])
+        raise InputError(say(f"refused.{selection}"))
     failed = np.array(outcomes) == "error"
     return BatchSelection(
         selection=selection,

@@ -177,6 +177,9 @@ def environment() -> Environment:
     filters: dict[str, Callable[..., str]] = dict(
         count=formatting.count,
         percent=formatting.percent,
+        lower_percent=formatting.lower_percent,
+        upper_percent=formatting.upper_percent,
+        outward=formatting.outward,
         number=formatting.number,
         duration=formatting.duration,
         n=lambda value: f"{value:,}",
@@ -204,10 +207,10 @@ def _of_known(function: Callable[..., str]) -> Callable[..., str]:
     """Return a filter that names a missing parameter, as Jinja's own do."""
     from jinja2 import StrictUndefined
 
-    def of(value: Any, *arguments: Any) -> str:
+    def of(value: Any, *arguments: Any, **named: Any) -> str:
         for item in (value, *arguments):
             if isinstance(item, StrictUndefined):
                 str(item)
-        return function(value, *arguments)
+        return function(value, *arguments, **named)
 
     return of

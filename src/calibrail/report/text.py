@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, TypeGuard
 
-from calibrail.formatting import number, percent
+from calibrail.formatting import lower_percent, number, outward, percent, upper_percent
 from calibrail.report.document import Cell, Json
 
 #: Where a word that is too long for a line may go on in the next one.
@@ -59,7 +59,7 @@ def share(value: Json | None) -> str:
     'at least 90%'
     """
     if is_proven(value):
-        return f"at least {percent(value['lower'])}"
+        return f"at least {lower_percent(value['lower'])}"
     if value is None or value["estimate"] is None:
         return "none"
     return percent(value["estimate"])
@@ -81,8 +81,8 @@ def interval(value: Json | None) -> str:
     if value is None or value["lower"] is None or is_proven(value):
         return ""
     if value["upper"] is None:
-        return f"at least {percent(value['lower'])}"
-    return f"{percent(value['lower']).removesuffix('%')} to {percent(value['upper'])}"
+        return f"at least {lower_percent(value['lower'])}"
+    return f"{lower_percent(value['lower']).removesuffix('%')} to {upper_percent(value['upper'])}"
 
 
 def count_of(value: Json) -> str:
@@ -109,7 +109,9 @@ def share_with_bounds(value: Json) -> str:
     """Return ``93.4% (91 to 96)``, or a word where there is no share."""
     if value["estimate"] is None:
         return share(value)
-    return f"{share(value)} ({100 * value['lower']:.0f} to {100 * value['upper']:.0f})"
+    lower = outward(value["lower"], 2, upper=False)
+    upper = outward(value["upper"], 2, upper=True)
+    return f"{share(value)} ({100 * float(lower):.0f} to {100 * float(upper):.0f})"
 
 
 def estimate(value: Json | None, digits: int = 3) -> str:
@@ -130,8 +132,9 @@ def bounds(value: Json | None, digits: int = 3) -> str:
     if not value or value["upper"] is None:
         return ""
     if value["lower"] is None:
-        return f"at most {value['upper']:.{digits}f}"
-    return f"{value['lower']:.{digits}f} to {value['upper']:.{digits}f}"
+        return f"at most {outward(value['upper'], digits, upper=True)}"
+    lower = outward(value["lower"], digits, upper=False)
+    return f"{lower} to {outward(value['upper'], digits, upper=True)}"
 
 
 def with_bounds(value: Json, digits: int = 3) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.evaluation.scored_answers import Sample
+from calibrail.evaluation.winner import CONFIRMING, halve
 from calibrail.options import Guarantee, Promise, Requirement, Undefined
 from calibrail.report.documents.compare import finding
 from tests.evaluation.compare.candidates import Field
@@ -67,6 +68,24 @@ def test_no_winner_names_whom_the_data_does_not_separate() -> None:
     assert finding(found.to_dict()).startswith("No winner: the data does not separate ")
     assert "the baseline d2" in finding(found.to_dict())
     assert found.winner.certificate is None
+
+
+def test_nothing_shown_depends_on_the_half_that_confirms_but_the_winner() -> None:
+    for better in (0.0, 1.5):
+        field = Field(3, 300, 500, np.random.default_rng(0), better=better)
+        contents = []
+        for _ in range(2):
+            contents.append(compared(field, baselines=("d2",), max_fpr=0.4).to_dict())
+            half = halve(field.labels, field.codes, field.groups) == CONFIRMING
+            for column in field.columns.values():
+                column[half] = -column[half]
+        names = [content["winner"]["name"] for content in contents]
+        assert names == ([None, None] if better == 0.0 else ["d0", "d0"])
+        for content in contents if better else ():
+            content["leader"] = content["winner"] = content["paired"]["confirming"] = None
+        differ = [key for key in contents[0] if contents[0][key] != contents[1][key]]
+        assert differ == []
+        assert contents[0]["detectors"][0]["test"]["n_faithful"] == 125
 
 
 def test_a_baseline_that_is_better_is_said_to_be() -> None:

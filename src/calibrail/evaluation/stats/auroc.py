@@ -172,15 +172,22 @@ def auroc_test(
     >>> round(test.estimate, 3), round(test.p_value, 4), test.method
     (0.722, 0.1008, 'delong-paired')
     """
+    member = np.arange(len(labels)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    # Twice the counts, as whole numbers: equal placements give a variance of exactly zero.
+    doubled = placements(first, labels) - placements(second, labels)
+    return test_of_placements(doubled, labels, member, confidence)
+
+
+def test_of_placements(
+    doubled: Ints, labels: Codes, member: Ints, confidence: float = 0.95
+) -> Difference:
+    """Test, as ``auroc_test`` does, from the differences of placements and the groups' numbers."""
     tail = (1.0 - share(confidence, "confidence")) / 2.0
     classes = labels == 1, labels == 0
     m, n = (int(part.sum()) for part in classes)
     if m == 0 or n == 0:
         return intervals.no_difference("delong-paired")
-    # Twice the counts, as whole numbers: equal placements give a variance of exactly zero.
-    doubled = placements(first, labels) - placements(second, labels)
     estimate = _mean_placement(doubled[classes[0]], n)
-    member = np.arange(len(labels)) if groups is None else np.unique(groups, return_inverse=True)[1]
     n_groups, sums = int(member.max()) + 1, []
     for part, others in zip(classes, (n, m), strict=True):
         values = doubled[part]
@@ -188,7 +195,7 @@ def auroc_test(
         if int(values.min()) == int(values.max()):
             gap = np.zeros(len(values))
         sums.append(np.bincount(member[part], weights=gap, minlength=n_groups) / len(values))
-    held = [len(np.unique(member[part])) for part in classes]
+    held = [np.count_nonzero(np.bincount(member[part])) for part in classes]
     pairs, variance = min(held), 0.0
     if pairs > 1:
         variance = sum(g / (g - 1) * float(s @ s) for g, s in zip(held, sums, strict=True))

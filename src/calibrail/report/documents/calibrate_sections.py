@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.formatting import Scale, count, listed, percent
+from calibrail.formatting import Scale, count, listed, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit, SplitOptions
 from calibrail.options.fields import spellings
@@ -335,6 +335,12 @@ def verdict_summary(result: Json) -> str:
     return f"{summary} {say('verdict.all_faithful', n=n, n_test=n_test)}"
 
 
+def look_number(certificate: Json) -> str:
+    """Return which look at a guardrail it is, and how likely that and all of them may err."""
+    look = certificate.get("look")
+    return f" {say('verdict.look_number', look)}" if look and look["level"] else ""
+
+
 #: Advice to label asks for at most this many times the answers of a class, or so many.
 MOST_TIMES: Final = 20
 MOST_NEW: Final = 2_000
@@ -393,6 +399,18 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     once = "clustered" in codes and not sentences
     level = None if loose else report["confidence"]
     return label_anew(certificate, once=once, confidence=level) or ("too_close", {})
+
+
+def answers_more(needed: Json) -> str:
+    """Return how many more answers of each class are needed."""
+    nouns = {"answers": "answer of either kind", "hallucinated": "hallucinated answer"}
+    nouns["faithful"] = "faithful answer"
+    counted = [
+        count(n, noun, noun.replace("answer", "answers"))
+        for label, noun in nouns.items()
+        if (n := needed.get(label))
+    ]
+    return " and ".join(counted)
 
 
 def label_anew(
@@ -585,7 +603,7 @@ def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Secti
     rows = [
         (
             f"{scale.text(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
-            percent(max(0.0, step["promise"])),
+            lower_percent(max(0.0, step["promise"])),
             *(phrases.share_with_bounds(step[rate]) for rate in rates),
         )
         for step in reversed(attainable["steps"])

@@ -38,7 +38,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
-        summary=f"{in_short}{messages.verdict_summary(certificate)}",
+        summary=f"{in_short}{messages.verdict_summary(certificate)}{messages.look_number(certificate)}",
         tiles=tuple(measures.tiles(lines))
         if trims
         else (parts.Tile("Caught", *lines[0][1:4]), parts.Tile("False alarms", *lines[1][1:4])),
@@ -104,8 +104,17 @@ def _next_step(certificate: Json) -> str:
     }
     if code := next((code for code, is_so in cases.items() if is_so), None):
         return say(code, limits=limits)
-    if anew := messages.label_anew(certificate, once=bool(certificate.get("n_set_aside"))):
+    if certificate.get("reason_code") == "no_look_left":
+        return say("certify.no_look_left")
+    look, once = certificate.get("look") or {}, bool(certificate.get("n_set_aside"))
+    if look.get("declared") and not look["next_level"]:
+        return say("certify.no_look_left")
+    needed = look.get("needed", needed)
+    if anew := messages.label_anew({**certificate, "needed": needed}, once=once):
         code, parameters = anew
+        if "needed" in look:
+            more = messages.answers_more(needed)
+            return say("certify.next_look", look, parameters, more=more, once=once)
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)
 

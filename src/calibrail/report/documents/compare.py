@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from calibrail.formatting import Scale, count, duration, listed, percent
+from calibrail.formatting import Scale, count, duration, listed, outward, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -64,7 +64,7 @@ def all_scores(comparison: Json) -> parts.Section:
     )
     every = (*comparison["detectors"], *others)
     title, rows = "Fewest false alarms first", measures.with_baselines(row, every, baselines)
-    tables = [parts.Table(f"{title}, on the test part", columns, rows, where=where)]
+    tables = [parts.Table(f"{title}, on the half that chooses", columns, rows, where=where)]
     if many:
         best = measures.with_baselines(row, every, baselines[:_BASELINES])
         if baselines[_BASELINES:]:
@@ -120,8 +120,8 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
     rows = []
     for test in tests:
         fpr, area, counts = test["fpr"], test["auroc"], test["mcnemar"]
-        gap = _difference([_points(fpr[end]) for end in _ENDS if fpr["estimate"] is not None])
-        ranked = _difference([f"{area[end]:+.3f}" for end in _ENDS if area["estimate"] is not None])
+        gap = _difference(fpr, 100.0, 1)
+        ranked = _difference(area, 1.0, 3)
         mcnemar = parts.Cell(
             f"{counts['only_first']:,} against {counts['only_second']:,}",
             f"McNemar {text.p_value(counts['p_adjusted'])}",
@@ -129,17 +129,22 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
         p, p_area = (text.p_number(measure["p_adjusted"]) for measure in (fpr, area))
         rows.append((_name(test), gap, gap.below, p, mcnemar, ranked, p_area))
     name = f"Against {text.plain(reference)}"
-    title = f"{name}, at the same coverage; p corrected (Holm)"
+    title = f"{name}, at the same coverage; p corrected for all pairs"
     return parts.section(name, parts.Table(title, columns, rows, where=_where(comparison)))
 
 
-#: What is known of a difference.
-_ENDS: Final = ("estimate", "lower", "upper")
-
-
-def _difference(texts: Sequence[str]) -> parts.Cell:
+def _difference(value: Json, scale: float, digits: int) -> parts.Cell:
     """Return a difference with its interval below, or a word where there is none."""
-    return parts.Cell(texts[0], " to ".join(texts[1:])) if texts else parts.Cell("none")
+    if value["estimate"] is None:
+        return parts.Cell("none")
+    ends = [
+        f"{float(outward(scale * value[end], digits, upper=end == 'upper')):+.{digits}f}"
+        for end in ("lower", "upper")
+    ]
+    texts = [f"{scale * value['estimate']:+.{digits}f}", *ends]
+    if scale > 1.0:
+        texts = [_points(float(text) / scale) for text in texts]
+    return parts.Cell(texts[0], " to ".join(texts[1:]))
 
 
 def _name(item: Json) -> parts.Cell:
@@ -307,7 +312,7 @@ def finding(comparison: Json) -> str:
     else:
         why = _undecided(winner, tests)
         if winner["contradicted_by"]:
-            why = say("compare.contradicted", winner=winner, rates="; ".join(rates))
+            why = say("compare.contradicted", winner=winner)
         more = "" if winner["times"] is None else say("compare.times", winner)
         sentences = [f"No winner: {why} {name} {flags}", *ahead, more]
     return " ".join(filter(None, sentences))

@@ -1,6 +1,6 @@
 """Check, score, select."""
 
-from calibrail.formatting import count, listed, number, percent
+from calibrail.formatting import count, listed, number, percent, upper_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Table, TableColumn, Text, section
 from calibrail.report.documents.measures import part_note
@@ -136,7 +136,7 @@ def _method(row: Json) -> tuple[str, ...]:
         return row["method"], "none", "none", "none", word("decisions.obstacles", row["obstacle"])
     return (
         row["method"],
-        percent(min(1.0, row["share"])),
+        upper_percent(min(1.0, row["share"])),
         f"{row['released']:,}",
         f"{row['most_hallucinated']:,}",
         "chosen" if row["chosen"] else "",
@@ -149,7 +149,7 @@ def _summary(selection: Json) -> str:
     scored = selection["n"] - selection["n_undefined"] - selection["n_errors"]
     every = selection["share"] <= selection["fdr"] and selection["n_released"] == scored
     alike = selection["n_grouped"] and method != "storey"
-    about = {"mean": say("decisions.mean"), "reckoned": percent(min(1.0, selection["share"]))}
+    about = {"mean": say("decisions.mean"), "reckoned": upper_percent(min(1.0, selection["share"]))}
     sentences = (
         say("decisions.released_all" if every else "decisions.released_some", selection),
         say(f"decisions.promise_{method}", selection, about),

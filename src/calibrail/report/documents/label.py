@@ -6,12 +6,12 @@ from functools import partial
 from math import ceil, exp
 from typing import Final
 
-from calibrail.formatting import count, number, percent
+from calibrail.formatting import count, lower_percent, number, upper_percent
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_sections import verdict_summary
+from calibrail.report.documents.calibrate_sections import look_number, verdict_summary
 from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
 from calibrail.report.messages import facts, remarks, say, say_first
 from calibrail.report.text import capital, count_of
@@ -47,6 +47,7 @@ def next_step(certificate: Json) -> str:
         {
             "certify.use": verdict == "certified",
             "label.do_not_rely": verdict == "rejected",
+            "certify.no_look_left": certificate.get("reason_code") == "no_look_left",
             "label.label_unseen": found["withheld"],
             "label.say_fresh": unsaid,
             "label.settle": found["held_up"]["disagreements"],
@@ -94,7 +95,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
-        summary=verdict_summary(certificate),
+        summary=f"{verdict_summary(certificate)}{look_number(certificate)}",
         tiles=(*tiles, parts.Tile("Labelled", f"{found['labelled']:,}", more)),
         blocks=(
             parts.section(
@@ -159,8 +160,8 @@ def warnings(certificate: Json) -> list[str]:
 def _ends(found: Json) -> dict[str, str]:
     """Return what is shown of each rate that a bet has shown to keep what was asked."""
     ends = {
-        "coverage": f"at least {percent(found['coverage_at_least'])}",
-        "fpr": f"at most {percent(found['fpr_at_most'])}",
+        "coverage": f"at least {lower_percent(found['coverage_at_least'])}",
+        "fpr": f"at most {upper_percent(found['fpr_at_most'])}",
     }
     return {name: end for name, end in ends.items() if f"{name}_shown" in found["reasons"]}
 

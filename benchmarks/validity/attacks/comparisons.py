@@ -1,0 +1,102 @@
+"""Attacks on comparisons: the best of many equals, and what is certified after a look at all.
+
+A reference that is the best of all on the very answers that test it has won that lot; a table that
+holds every answer lets who reads it choose by all of them.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+import calibrail
+from calibrail.conformal import ClassCounts, certify_counts
+from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.evaluation import compare_detectors
+from calibrail.evaluation.scored_answers import Sample
+from calibrail.evaluation.winner import CONFIRMING, halve
+from calibrail.options import Promise, Requirement
+from calibrail.scores.registry import ColumnScore
+
+from .attack import Attack, Try
+
+
+def answers(
+    rng: np.random.Generator, detectors: int, n: int, step: float
+) -> list[dict[str, object]]:
+    """Return answers with scores of equal detectors, in steps where given."""
+    labels, common = rng.random(n) < 0.35, rng.normal(size=n)
+    rows: list[dict[str, object]] = [
+        {"id": f"a{row}", "label": "hallucinated" if labels[row] else "faithful"}
+        for row in range(n)
+    ]
+    for place in range(detectors):
+        values = np.sqrt(0.4) * common + np.sqrt(0.6) * rng.normal(size=n) + 1.5 * labels
+        values = np.round(values / step) * step if step else values
+        for row, value in zip(rows, values.tolist(), strict=True):
+            row[f"s{place}"] = value
+    return rows
+
+
+def best_of(detectors: int, step: float = 0.0) -> Try:
+    """Return an attack that compares equals: any claim about a pair of them is wrong."""
+
+    def attempt(rng: np.random.Generator, folder: Path) -> bool:
+        rows = answers(rng, detectors, 400, step)
+        scores = [
+            ColumnScore(column=f"s{place}", higher="hallucinated") for place in range(detectors)
+        ]
+        run = calibrail.compare(rows, scores, alpha=0.1, baselines=False).to_dict()
+        level, paired = run["winner"]["level"], run["paired"]["against_best"]
+        return any(
+            test[kind]["p_adjusted"] <= level for test in paired for kind in ("fpr", "auroc")
+        )
+
+    return attempt
+
+
+def best_row_again(rng: np.random.Generator, folder: Path) -> bool | None:
+    """Test the best row of a table without a winner on the half that is said to be untouched.
+
+    All thresholds are the same, and all detectors flag a little more than the limit allows.
+    """
+    n, limit, names = 800, 0.3, [f"s{place}" for place in range(12)]
+    labels = (np.arange(n) % 2).astype(np.int8)
+    split = np.where(np.arange(n) // 2 % 4 == 0, CALIBRATION, TEST).astype(np.int8)
+    setting = (split == CALIBRATION) & (labels == 1)
+    samples = {}
+    for name in names:
+        scores = rng.random(n) + labels
+        scores[setting] = 0.695 + np.arange(setting.sum()) / setting.sum()
+        # The threshold at rank 1 of those that set it: every other answer above it is flagged.
+        samples[name] = Sample(scores, labels, split)
+    alpha = 1.01 / (setting.sum() + 1)
+    asked = Requirement(limit, 0.5)
+    content = compare_detectors(samples, Promise(alpha), asked).to_dict()
+    if content["leader"] is not None:
+        return None
+    best = content["detectors"][0]
+    again = halve(labels, split, np.arange(n)) == CONFIRMING
+    flagged = samples[best["name"]].values >= best["threshold"]
+    caught, alarms = (flagged[again & (labels == label)] for label in (1, 0))
+    counts = ClassCounts(int(caught.sum()), len(caught), int(alarms.sum()), len(alarms))
+    return certify_counts(counts, asked).verdict == "certified"
+
+
+ATTACKS = [
+    Attack("the best of 30 equals", "400 answers, 5 %", 0.05, (10, 30), best_of(30), 100),
+    Attack(
+        "the best of 10 equals with ties",
+        "400 answers, scores in halves, 5 %",
+        0.05,
+        (8, 40),
+        best_of(10, step=0.5),
+        200,
+    ),
+    Attack(
+        "the best row of a table without a winner, on the other half",
+        "12 equal detectors that flag 30.5 % where 30 % is allowed, 5 %",
+        0.05,
+        (8, 36),
+        best_row_again,
+    ),
+]

@@ -1,0 +1,96 @@
+"""Attacks on the classifier for scikit-learn: groups lost on the way, learning where it calibrates.
+
+Where it refuses, the user does what the message says.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+from scipy.special import ndtr
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+
+from calibrail.errors import InputError
+from calibrail.sklearn import ConformalThresholdClassifier
+
+from .attack import Attack
+
+ALPHA, DELTA = 0.1, 0.1
+
+
+def search_with_groups(rng: np.random.Generator, folder: Path) -> bool:
+    """Search with groups: the refitted threshold misses more than alpha."""
+    questions, each = 120, 6
+    groups = np.repeat(np.arange(questions), each)
+    labels = np.tile([0, 1], len(groups) // 2)
+    effect = rng.normal(size=questions)[groups]
+    bad = np.sqrt(0.8) * effect + np.sqrt(0.2) * rng.normal(size=len(groups))
+    scores = np.where(labels == 1, bad, bad - 2.0)[:, None]
+    detector = ConformalThresholdClassifier(ALPHA, "pac", DELTA, allow_flag_all=True)
+    search = GridSearchCV(detector, {"higher": ["hallucinated"]}, cv=GroupKFold(3))
+    try:
+        search.fit(scores, labels, groups=groups)
+    except InputError:
+        with sklearn.config_context(enable_metadata_routing=True):
+            search.fit(scores, labels, groups=groups)
+    return bool(ndtr(search.best_estimator_.threshold_) > ALPHA)
+
+
+class ModelScore(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A model's score as a step: labels are optional, and learnt from."""
+
+    def fit(self, X: Any, y: Any = None) -> "ModelScore":  # noqa: N803
+        """Learn."""
+        self.model_ = LogisticRegression().fit(X, y)
+        return self
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        """Return the scores as a column."""
+        return self.model_.decision_function(X)[:, None]
+
+
+def learn_and_calibrate(rng: np.random.Generator, folder: Path, step: Any) -> bool:
+    """Learn from the rows that set the threshold: a new hallucinated answer is missed."""
+    labels = np.repeat([0, 1], 100)
+    shift = np.zeros(60)
+    shift[:5] = 0.5
+    features = rng.normal(size=(len(labels), 60)) + labels[:, None] * shift
+    detector = make_pipeline(step, ConformalThresholdClassifier(ALPHA))
+    try:
+        detector.fit(features, labels)
+    except InputError:
+        order = rng.permutation(len(labels))
+        model = make_pipeline(LogisticRegression())
+        detector = ConformalThresholdClassifier(ALPHA, estimator=model, cv=5)
+        detector.fit(features[order], labels[order])
+    return not detector.predict(rng.normal(size=(1, 60)) + shift)[0]
+
+
+ATTACKS = [
+    Attack(
+        "search with groups, refit without",
+        f"pac threshold misses over {ALPHA:g}, 6 answers a question",
+        DELTA,
+        (53, 300),
+        search_with_groups,
+    ),
+    *(
+        Attack(
+            f"Pipeline that learns where it calibrates: {name}",
+            f"60 features, 100 answers a class, alpha {ALPHA:g}; an answer is missed",
+            ALPHA,
+            before,
+            partial(learn_and_calibrate, step=step),
+        )
+        for name, step, before in (
+            ("a step of scikit-learn", LinearDiscriminantAnalysis(), (31, 100)),
+            ("a step of one's own", ModelScore(), (25, 100)),
+        )
+    ),
+]
