@@ -112,7 +112,7 @@ def test_a_column_that_is_named_after_faithfulness_is_read_the_other_way(
 
 EITHER = """
 n_consistent unsure faithful_to_style thumbs_up partially_supported faithful_or_not helpful
-any_supported quality
+is_resolved was_escalated needs_review isUrgent any_supported quality
 """
 
 

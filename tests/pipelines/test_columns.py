@@ -1,5 +1,6 @@
 """Do columns of scores that are read as columns mean what they mean row by row, to the byte?"""
 
+import csv
 import gzip
 import json
 import math
@@ -219,6 +220,53 @@ def test_every_shape(
     columns, plain = SHAPES[shape]
     score = f"column:column=s,higher={higher}"
     _same(monkeypatch, tmp_path, _file(tmp_path, columns), plain, score=score, alpha=0.4)
+
+
+_CSV = ("plain", "ids", "ids missing", "ids twice", "groups and ids", "words and slips", "gaps")
+_CSV += ("texts as scores", "many further columns", "a nul beside", "flags", "votes")
+
+
+def _csv(tmp_path: Path, columns: Mapping[str, Any]) -> Path:
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.to_pylist() for column in columns.values()), strict=True))
+    return path
+
+
+@pytest.mark.parametrize("shape", _CSV)
+def test_rows_of_csv(shape: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plain = shape not in ("ids twice", "texts as scores", "flags", "a nul beside", "votes")
+    read_as_columns = None if shape in ("flags", "a nul beside") else plain
+    _same(monkeypatch, tmp_path, _csv(tmp_path, SHAPES[shape][0]), read_as_columns, alpha=0.4)
+
+
+@pytest.mark.parametrize(
+    ("change", "plain"),
+    [
+        (lambda text: "sep=;\n" + text.replace(",", ";"), True),
+        (lambda text: "\ufeff" + text, True),
+        (lambda text: text + "\r\n", False),
+        (lambda text: text.replace("a-7,", '"a\n7",'), False),
+        (lambda text: text.replace("a-7,", '"a,7",'), True),
+        (lambda text: text.replace("a-7,", "a-7,x,"), False),
+        (lambda text: text.replace("a-7,", "a\udcff7,"), False),
+        (lambda text: text.replace("a-7,", "\u00e97,"), True),
+        (lambda text: text.replace("a-7,", "a-1,"), False),
+    ],
+)
+def test_odd_lines_of_csv(
+    change: Callable[[str], str],
+    plain: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    path = _csv(tmp_path, {"id": pa.array(_ids()), **_plain()})
+    text = change(path.read_bytes().decode())
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    _same(monkeypatch, tmp_path, path, plain)
+    _same(monkeypatch, tmp_path, [path, path], None)
 
 
 #: Table, options, and whether its rows are read as columns.

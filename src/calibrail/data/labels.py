@@ -188,17 +188,34 @@ def spells_label(name: str) -> bool:
     return "label" in words and words <= {"label", "name", "text", "str", "string", "word", "words"}
 
 
+#: With what a name begins that is a question.
+_ASKING: Final = (
+    "is",
+    "are",
+    "was",
+    "were",
+    "has",
+    "have",
+    "does",
+    "did",
+    "can",
+    "should",
+    "needs",
+)
+
+
 def unsaid_by(column: str) -> frozenset[str]:
     """Return which of 0, 1, true and false mean either class, by a column's name.
 
     By convention 1 is hallucinated, unless the name is of something else. What is true is said by a
     name alone: in a column ``verdict`` of labels it is that a label is there.
 
-    >>> sorted(unsaid_by("thumbs_up")), sorted(unsaid_by("reply_7")), sorted(unsaid_by("y_true"))
+    >>> sorted(unsaid_by("is_resolved")), sorted(unsaid_by("reply_7")), sorted(unsaid_by("y_true"))
     (['0', '1', 'false', 'true'], ['false', 'true'], [])
     """
     name = _own_name(column)
-    said, tokens = said_by(name, True), set(_words(name))
+    words = _words(name)
+    said, tokens = said_by(name, True), set(words)
     if said in (FAITHFUL, HALLUCINATED):
         return frozenset()
     # What people were asked may be whether an answer is good: of a thumb up 1 says nothing.
@@ -206,7 +223,10 @@ def unsaid_by(column: str) -> frozenset[str]:
     unknown = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
     if said == UNCLEAR or unknown or tokens & _WORDS["of_others"]:
         return PLAIN
-    return PLAIN & {"true", "false"} if tokens - _WORDS["fillers"] else frozenset()
+    if not (tokens - _WORDS["fillers"]):
+        return frozenset()
+    # What is asked of an answer with a word unknown, as in is_resolved, may be good or bad.
+    return PLAIN if words[0] in _ASKING else PLAIN & {"true", "false"}
 
 
 def is_turned(name: str) -> bool:
