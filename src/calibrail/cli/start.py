@@ -246,7 +246,7 @@ def plan_command(
     requirement: Annotated[
         opt.Requirement,
         opt.Pick(
-            without=("risks", "min_kept"),
+            without=("risks", "min_kept", "n_looks"),
             help={
                 "max_fpr": "Share of faithful answers that may be flagged.",
                 "min_coverage": "Coverage to be certified (default: 1 - alpha).",

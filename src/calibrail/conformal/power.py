@@ -512,7 +512,9 @@ def plan(
     promise : Promise
         ``alpha``, and the ``guarantee`` (no ``paper``) of a threshold that is to be calibrated.
     requirement : Requirement, optional
-        What the certificate is about: ``max_fpr`` is needed with an assumption.
+        What the certificate is about: ``max_fpr`` is needed with an assumption. Planned is the
+        first look, of as many as are declared; undeclared, one at a threshold that exists is
+        judged with three quarters of the error, as ``calibrail certify`` does.
     assumption : Assumption, optional
         None: the least numbers of labels alone.
     base_rate : float, optional
@@ -556,7 +558,7 @@ def plan(
     >>> rates = Assumption(coverage=0.97, fpr=0.1)
     >>> held_out = plan(Promise(0.05), Requirement(max_fpr=0.2), rates, base_rate=0.3)
     >>> held_out.n, held_out.bottleneck, round(held_out.at.certified, 3)
-    (2312, 'coverage', 0.851)
+    (2522, 'coverage', 0.846)
     """
     whole_answers("plan", promise, requirement)
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
@@ -590,7 +592,7 @@ def plan(
     if limit is None or base is None:
         missing = "max_fpr" if limit is None else "base_rate"
         raise InputError(f"{missing} must be given with assumed rates or an assumed detector")
-    level = float(requirement.confidence)
+    level = requirement.at_first_look(spends=rates is not None).confidence
     share = 0.0 if rates and calibration_share is None else part
     separation = assumed.get("separation", 0.0)
     design = Design(
@@ -617,7 +619,7 @@ def plan(
         calibration_share=share,
         min_coverage=required,
         max_fpr=design.limit,
-        confidence=level,
+        confidence=float(requirement.confidence),
         joint_confidence=joint,
         power=target,
         at=None if smallest is None else design.probabilities([smallest])[0],

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Literal, Self
 
 from calibrail.errors import InputError
 from calibrail.options import fields
@@ -155,6 +155,10 @@ def _columns(by: object) -> str | tuple[str, ...] | None:
 OF_ONE_DETECTOR: Final = ("risks", "min_kept")
 
 
+#: Share of the error that is left which an undeclared look at a guardrail takes.
+TAKEN: Final = 0.75
+
+
 @dataclass(frozen=True, slots=True)
 class Requirement(Record):
     """What a verdict is about, and how sure it has to be.
@@ -195,6 +199,11 @@ class Requirement(Record):
     n_looks: int | None = setting(default=None, flag="looks", metavar="K")
 
     later = ("min_kept", "n_looks")
+
+    def at_first_look(self, *, spends: bool) -> Self:
+        """Return the requirement at the confidence of a first look, which may spend its error."""
+        share = 1.0 / self.n_looks if self.n_looks else TAKEN if spends else 1.0
+        return replace(self, confidence=1.0 - (1.0 - self.confidence) * share)
 
     def __post_init__(self) -> None:
         fields.share(self.confidence, "confidence")

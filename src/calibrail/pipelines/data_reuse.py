@@ -44,6 +44,7 @@ from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 from calibrail.options import Promise, Requirement
 from calibrail.options.fields import spell_option
+from calibrail.options.guarantee import TAKEN
 from calibrail.pipelines.calibration_overlap import (
     ALIKE,
     KnownBy,
@@ -60,8 +61,6 @@ from calibrail.serialization import Record
 KEPT: Final = 256
 #: Share of the answers that were looked at before from which a look is a further one.
 VOID: Final = 0.1
-#: Of what is left, what a look takes whose number nobody declared.
-TAKEN: Final = 0.75
 #: Share of the smaller look's digests from which two looks are at the same answers; so much more
 #: than chance must their labels agree, too.
 _SAME: Final = 0.5

@@ -615,7 +615,7 @@ def plan_sequential(
         units = most if name == "uniform" else int(2 * most / min(drawing.floors))
         found = follow(
             gaussian(*rates, base),
-            requirement,
+            requirement.at_first_look(spends=True),
             drawing,
             streams=repeated,
             units=units,
