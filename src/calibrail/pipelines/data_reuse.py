@@ -605,15 +605,17 @@ class DataUseHistory:
             len(chain) + 1, share, left, following, look.declared, older, (*elsewhere, *earlier)
         )
 
-    def conclude(self, subject: Any, look: DataUse, verdict: str) -> None:
-        """Keep what a look that was recorded says."""
+    def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
+        """Keep what a look that was recorded says; one that has shown nothing (None) is none."""
         if self._path is None:
             return
         key = digest_of(subject)
         with self._changing() as questions:
             kept = questions.get(key, ())
             questions[key] = tuple(
-                replace(item, verdict=verdict) if look.same(item) else item for item in kept
+                replace(item, verdict=verdict or item.verdict) if look.same(item) else item
+                for item in kept
+                if verdict is not None or item.verdict or not look.same(item)
             )
 
     @contextmanager
