@@ -311,8 +311,8 @@ def _beyond(
 ) -> tuple[set[str], int]:
     """Return what two looks have in common where it is more than chance; nothing else."""
     both, size = way
-    smaller = max(1.0, size * min(1.0, other.n / max(1, look.n)))
-    enough = chance <= _SAME and len(both) / smaller >= chance + _SAME * (1.0 - chance)
+    part = min(1.0, other.n / max(1, look.n))
+    enough = chance <= _SAME and len(both) >= size * (chance + _SAME * part * (1.0 - chance))
     return (both, size) if enough else (set(), size)
 
 
