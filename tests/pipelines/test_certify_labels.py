@@ -56,7 +56,8 @@ def test_certified_rejected_and_open_with_their_exit_codes(
         done = command_line.calibrail("certify", tmp_path / "g.json", "--labels", folder, "--json")
         assert done.returncode == code, done.stderr
         content = json.loads(done.stdout)
-        assert content == result.to_dict() or content["looks"]
+        # Only the command line keeps looks; the labels were begun without, and may err with all.
+        assert (content.pop("look")["level"], content) == (0.05, result.to_dict())
         assert (folder / "verdict.json").read_text(encoding="utf-8") == done.stdout
         assert verdict in (folder / "index.html").read_text(encoding="utf-8").lower()
         (tmp_path / "g.looks.json").unlink()
@@ -143,16 +144,22 @@ def test_another_guardrail_another_flag_and_labels_for_a_threshold_are_refused(
         calibrail.certify(guardrail, labels=tmp_path / "nothing")
 
 
+@pytest.mark.parametrize("kept", [True, False])
 def test_another_seed_on_the_same_answers_is_no_second_chance(
-    tmp_path: Path, guardrail: Guardrail
+    tmp_path: Path, guardrail: Guardrail, kept: bool
 ) -> None:
+    """Labels that are begun with the file of looks leave an error; without it they take it all."""
     looks = tmp_path / "looks.json"
 
     def look(name: str, n: int, **more: Any) -> Certification:
         folder = tmp_path / name
         done = len(lines(folder / "labels.jsonl")) if folder.exists() else 0
-        labelled(folder, guardrail, n - done, **more)
+        labelled(folder, guardrail, n - done, **more, **({"looks": looks} if kept else {}))
         return calibrail.certify(guardrail, labels=folder, looks=looks)
+
+    def level(found: Certification) -> float:
+        assert found.look is not None
+        return float(found.look["level"])
 
     # Going on is one look, however often.
     assert look("first", 5, seed=0).verdict == "inconclusive"
@@ -160,18 +167,22 @@ def test_another_seed_on_the_same_answers_is_no_second_chance(
     first = look("first", 200, seed=0)
     assert (first.verdict, first.looks) == ("certified", ())
     second = look("second", 200, seed=1)
-    assert second.verdict == "inconclusive" and second.looks[0]["n"] < 200
+    assert second.looks[0]["n"] < 200
     assert second.sequential["verdict"] == "certified"
-    assert "looked at before" in second.certificate.reason
+    assert second.verdict == ("certified" if kept else "inconclusive")
+    assert (level(first), level(second)) == ((0.0375, 0.009375) if kept else (0.05, 0.0))
+    assert kept or "no look at this guardrail is left" in second.certificate.reason
     # The first one fell before the second was begun, and stands, however far it goes on.
     assert look("first", 200, seed=0).to_dict() == first.to_dict()
     assert look("first", 220, seed=0).verdict == "certified"
-    # Other answers are another matter.
+    # Other answers have what is left, too.
     fresh = [{**row, "id": f"n{row['id'][1:]}"} for row in traces(1400)[600:]]
     for row in fresh:
         row["response"] = f"Of late {row['response']} Nothing else is written on it."
     other = look("fresh", 200, seed=1, rows=fresh)
-    assert (other.verdict, other.looks) == ("certified", ())
+    assert [look["shared"] for look in other.looks] == [0.0, 0.0]
+    assert level(other) == (0.00234375 if kept else 0.0)
+    assert other.verdict == ("certified" if kept else "inconclusive")
 
 
 def test_held_out_answers_that_were_labelled_before_are_known_again(
