@@ -147,8 +147,9 @@ def test_marks_stand_where_they_were_put(board: dict[str, Any]) -> None:
     alone, grouped = rows_of(board, "alone"), rows_of(board, "grouped")
     assert alone["poor"]["marks"] == ["fitted"]
     assert alone["good"]["marks"] == []
-    assert grouped["poor"]["marks"] == ["selected", "fitted"]
-    assert grouped["good"]["marks"] == ["selected"]
+    # Half of the test part chooses: of 75 groups, fewer than 50.
+    assert grouped["poor"]["marks"] == ["selected", "fitted", "few_groups"]
+    assert grouped["good"]["marks"] == ["selected", "few_groups"]
     assert board["data_sets"][0]["note"] == "Made up."
 
 
