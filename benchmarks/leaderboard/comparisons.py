@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Bound
-from calibrail.data.splits import SPLIT_NAMES, TEST
+from calibrail.data.splits import CONFIRMING, PART_NAMES, TEST
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation.compare import SCHEMA as COMPARE_SCHEMA
 from calibrail.evaluation.scored_answers import CLASSES
@@ -53,7 +53,7 @@ class Compared:
     @property
     def n_test(self) -> dict[str, int]:
         """Test answers that choose, by class: those of all rates."""
-        test = self.split == SPLIT_NAMES[TEST]
+        test = self.split == PART_NAMES[TEST]
         return {name: int(np.sum(test & (self.labels == label))) for name, label in CLASSES.items()}
 
     def seconds(self) -> dict[str, float]:
@@ -147,6 +147,10 @@ def _same_answers(run: Compared) -> None:
             found, told = run.n_test[name], (row[rate] or {"n": run.n_test[name]})["n"]
             if found != told:
                 raise ValueError(f"{found} instead of {told} {name} test answers")
+    # Before, both halves of the test part were called test, and stood in all rates.
+    spared = int(np.sum(run.split == PART_NAMES[CONFIRMING]))
+    if spared != sum(run.comparison["winner"]["halves"]["confirming"].values()):
+        raise ValueError(f"{spared} answers are kept to confirm a winner")
 
 
 def leaderboard_csv(board: Leaderboard) -> str:
