@@ -64,6 +64,8 @@ def test_the_odds_are_the_sum_over_all_counts(
     )
     m, f = odds.n_hallucinated, odds.n_faithful
     assert m + f == n and abs(m - base * n) <= 0.5
+    # Undeclared, the first look at a guardrail has three quarters of the error.
+    confidence = 1.0 - 0.75 * (1.0 - confidence)
     expected = dict.fromkeys(("certified", "rejected", "inconclusive"), 0.0)
     caught, alarms = binom.pmf(range(m + 1), m, coverage), binom.pmf(range(f + 1), f, fpr)
     for i, hit in enumerate(caught):
@@ -84,16 +86,21 @@ def test_a_share_set_aside_leaves_the_rest_to_certify() -> None:
 def simulate(
     n: int, runs: int, guarantee: str, alpha: float, delta: float, confidence: float, **options: Any
 ) -> tuple[dict[str, int], int]:
-    """Calibrate and decide on drawn scores, as ``calibrail calibrate`` divides them."""
+    """Calibrate and decide on drawn scores, as ``calibrail calibrate`` divides them.
+
+    A ``pac`` threshold is set by all hallucinated answers unless a share of them is asked for.
+    """
     rng = np.random.default_rng(7)
     seen = dict.fromkeys(("certified", "rejected", "inconclusive"), 0)
     withheld = 0
     base, limit = options["base_rate"], options["max_fpr"]
     hallucinated = math.floor(n * base + 0.5)
-    used = math.floor(hallucinated / 2 + 0.5)
+    share = options.get("calibration_share", 1.0 if guarantee == "pac" else 0.5)
+    used = math.floor(hallucinated * share + 0.5)
     m, faithful = hallucinated - used, n - hallucinated
     tested = faithful - math.floor(faithful / 2 + 0.5)
-    band = coverage_band((rank(used, alpha, guarantee, delta), used), m, confidence)  # type: ignore[arg-type]
+    place: Any = rank(used, alpha, guarantee, delta)  # type: ignore[arg-type]
+    least = coverage_band((place, used), m, confidence)[0] if m else 0
     for _ in range(runs):
         scores = rng.normal(options["separation"], 1.0, used)
         calibration = calibrate_threshold(scores, Promise(alpha, guarantee, delta))  # type: ignore[arg-type]
@@ -106,18 +113,23 @@ def simulate(
             required = options["min_coverage"]
             found = certify(caught, m, alarms, drawn, required, limit, confidence)
         seen[found.verdict] += 1
-        withheld += found.verdict == "certified" and caught < band[0]
+        withheld += found.verdict == "certified" and caught < least
     return seen, withheld
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "alpha", "delta", "confidence", "n"),
-    [("pac", 0.1, 0.1, 0.95, 901), ("pac", 0.2, 0.05, 0.8, 250), ("marginal", 0.1, 0.1, 0.9, 1203)],
+    ("guarantee", "alpha", "delta", "confidence", "n", "more"),
+    [
+        ("pac", 0.1, 0.1, 0.95, 901, {"max_fpr": 0.25}),
+        ("pac", 0.2, 0.05, 0.8, 250, {"max_fpr": 0.25}),
+        ("pac", 0.1, 0.1, 0.95, 901, {"calibration_share": 0.5}),
+        ("marginal", 0.1, 0.1, 0.9, 1203, {"min_coverage": 0.85}),
+    ],
 )
 def test_the_odds_come_out_in_simulated_calibrations(
-    guarantee: str, alpha: float, delta: float, confidence: float, n: int
+    guarantee: str, alpha: float, delta: float, confidence: float, n: int, more: dict[str, Any]
 ) -> None:
-    options = {**DETECTOR, **({"min_coverage": 0.85} if guarantee == "marginal" else {})}
+    options = DETECTOR | more
     runs = 1500 if guarantee == "pac" else 500
     seen, withheld = simulate(n, runs, guarantee, alpha, delta, confidence, **options)
     how = {"alpha": alpha, "guarantee": guarantee, "delta": delta, "confidence": confidence}
@@ -128,7 +140,9 @@ def test_the_odds_come_out_in_simulated_calibrations(
     if guarantee == "pac":
         cautious = at(n, **how, **options)
         assert within(seen["certified"] - withheld, runs, cautious.certified)
-        assert cautious.certified < odds.certified
+        # Nothing is withheld where no answer tests the threshold.
+        assert (cautious.certified < odds.certified) == ("calibration_share" in more)
+        assert cautious.certified <= odds.certified
         assert cautious.rejected == odds.rejected
 
 

@@ -225,10 +225,12 @@ def test_certify_counts_rows_of_the_same_scores_once(tmp_path: Path) -> None:
     words = ("--score-column", "detector", "--higher", "hallucinated", "--alpha", "0.2")
     path = write(tmp_path / "a.jsonl", rows(160, 1, 0))
     assert command("calibrate", path, *words, "-o", tmp_path / "run").returncode in (0, 3, 4)
-    guardrail = tmp_path / "guardrail.json"
-    assert command("export", tmp_path / "run", "-o", guardrail).returncode == 0
     found = []
     for times in (1, 4):
+        # Each guardrail is looked at for the first time.
+        guardrail = tmp_path / f"looked at {times}" / "guardrail.json"
+        guardrail.parent.mkdir()
+        assert command("export", tmp_path / "run", "-o", guardrail).returncode == 0
         path = write(tmp_path / f"{times}.jsonl", rows(100, times, 1))
         done = command("certify", guardrail, path, "--max-fpr", "0.6", "--json")
         found.append(json.loads(done.stdout))

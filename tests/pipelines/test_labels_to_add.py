@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,6 +139,27 @@ def test_a_comparison_and_sentences_ask_for_as_many() -> None:
     assert asked(refused.value) == more
     further = marked(rows(more, 0, seed=1))
     assert calibrate([*marked(few), *further], "novelty", unit="sentence", **options).calibration
+
+
+@pytest.mark.parametrize("command", [calibrate, compare])
+def test_too_few_labels_are_no_look_at_those_that_come(tmp_path: Path, command: Any) -> None:
+    looks, options = tmp_path / "looks.json", {"alpha": 0.1, "baselines": False}
+    few = rows(5, 40)
+    with nullcontext() if command is compare else pytest.raises(TooFewExamplesError):
+        command(few, SCORE, looks=looks, **options)
+    assert not any(json.loads(looks.read_text())["questions"].values())
+    enough = [*few, *rows(100, 100, seed=1)]
+    (report,) = reports(command(enough, SCORE, looks=looks, **options))
+    assert report.looks == ()
+    # What has shown a verdict stays a look.
+    with suppress(TooFewExamplesError):
+        command(enough, SCORE, looks=looks, **{**options, "alpha": 0.001})
+    (report,) = reports(command(enough[1:], SCORE, looks=looks, **options))
+    assert [look["n"] for look in report.looks] == [len(enough)]
+
+
+def reports(run: Any) -> list[Any]:
+    return [run.report] if hasattr(run, "report") else [one for _, one in run.comparison.detectors]
 
 
 @pytest.mark.parametrize("per", [1, 3])

@@ -18,7 +18,7 @@ from trimmed import attacked as attacked_answers
 from trimmed import trimmed
 
 from calibrail.evaluation import Sample
-from calibrail.formatting import Scale, percent
+from calibrail.formatting import Scale, lower_percent, percent, upper_percent
 from calibrail.report import Document, render_page
 from calibrail.report.documents.examples import trimmed_examples
 from tests.measured import measure
@@ -94,7 +94,7 @@ def test_the_slider_shows_another_threshold_and_nothing_leaves_the_page(
         assert float(said["threshold"].replace("\u2212", "-")) == pytest.approx(point[0], rel=1e-5)
         assert said["caught"] == percent(point[1])
         assert said["alarms"] == percent(point[4])
-        assert said["band"] == f"{percent(point[2])[:-1]} to {percent(point[3])}"
+        assert said["band"] == f"{lower_percent(point[2])[:-1]} to {upper_percent(point[3])}"
         passed, flagged = (str(round(1000 * share)) for share in (1 - point[1], point[4]))
         assert said["thousand"].replace(",", "") == (
             f"Of 1000 hallucinated answers {passed} pass; "

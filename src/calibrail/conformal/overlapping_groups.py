@@ -417,7 +417,7 @@ def calibrate_overlapping(
     >>> scores = [value + 100 * (key > '["b"') for key in keys for value in [float(len(key))]]
     >>> made = calibrate_overlapping(scores, keys, Promise(alpha=0.1, by=("model", "topic")))
     >>> made.thresholds(['["a","x"]', '["b","y"]', '["c","x"]']).tolist()
-    [9.0, 109.0, 9.0]
+    [9.0, 109.0, -inf]
     """
     values = argument_checks.scores(scores)
     argument_checks.paired(groups, len(values), "groups")

@@ -378,9 +378,14 @@ def calibrate(
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = _origin(scored, context)
     production = _production(scored, target, reading)
-    rule, promise, sample, report = _evaluated(
-        scored, promise, requirement, origin, production, names, cuts
-    )
+    try:
+        rule, promise, sample, report = _evaluated(
+            scored, promise, requirement, origin, production, names, cuts
+        )
+    except TooFewExamplesError:
+        # Nothing was shown: those that are labelled now come with these.
+        history.conclude(data_reuse.SPLIT, look, None)
+        raise
     detector = scored.detectors[0]
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)

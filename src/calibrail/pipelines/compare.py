@@ -196,7 +196,7 @@ def compare(
             winner,
             certificate=data_reuse.certificate_after_reuse(certificate, standing),
         )
-    history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict)
+    history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)
     comparison = replace(comparison, winner=winner)
     comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))
     everyone = Candidates.on(samples[0], [], seed=splitting.seed)

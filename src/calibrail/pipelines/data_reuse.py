@@ -311,8 +311,8 @@ def _beyond(
 ) -> tuple[set[str], int]:
     """Return what two looks have in common where it is more than chance; nothing else."""
     both, size = way
-    smaller = max(1.0, size * min(1.0, other.n / max(1, look.n)))
-    enough = chance <= _SAME and len(both) / smaller >= chance + _SAME * (1.0 - chance)
+    part = min(1.0, other.n / max(1, look.n))
+    enough = chance <= _SAME and len(both) >= size * (chance + _SAME * part * (1.0 - chance))
     return (both, size) if enough else (set(), size)
 
 
@@ -616,15 +616,17 @@ class DataUseHistory:
             len(chain) + 1, share, left, following, look.declared, older, (*elsewhere, *earlier)
         )
 
-    def conclude(self, subject: Any, look: DataUse, verdict: str) -> None:
-        """Keep what a look that was recorded says."""
+    def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
+        """Keep what a look that was recorded says; one that has shown nothing (None) is none."""
         if self._path is None:
             return
         key = digest_of(subject)
         with self._changing() as questions:
             kept = questions.get(key, ())
             questions[key] = tuple(
-                replace(item, verdict=verdict) if look.same(item) else item for item in kept
+                replace(item, verdict=verdict or item.verdict) if look.same(item) else item
+                for item in kept
+                if verdict is not None or item.verdict or not look.same(item)
             )
 
     @contextmanager
