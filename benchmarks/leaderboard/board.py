@@ -1,8 +1,9 @@
 """What stands on a leaderboard, and what does each detector cost there?
 
 Everything rests on what the comparison found: thresholds at the guarantee that was asked for, the
-same test answers for all detectors, one answer of each group and class. New here are the lowest
-limit on false alarms that is certified, and thresholds that their authors ship.
+same test answers for all detectors, one answer of each group and class. Of a comparison's test part
+these are the half that chooses a winner, as in its own tables; the other half is not looked at. New
+here are the lowest limit on false alarms that is certified, and thresholds that their authors ship.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +44,7 @@ class Target(Record):
     threshold : float or None
         In the numbers of the detector's own column.
     caught, fpr : Bound or None
-        On the test answers, with Wilson's intervals.
+        On the test answers that choose, with Wilson's intervals.
     limit : float or None
         The smallest limit on the FPR that is certified, by this row alone.
     confidence : float or None
@@ -83,9 +84,9 @@ class Shipped(Record):
 class AgainstBaseline(Record):
     """A detector against the best baseline of its data set, at the same coverage.
 
-    The comparison's own test, on the calibration answers and the half of the test part that
-    chooses: every score at the same rank among the hallucinated ones, at least at the coverage
-    promised. So it may differ from what a row shows on the test part.
+    The comparison's own test, on the calibration answers and the test answers that choose: every
+    score at the same rank among the hallucinated ones, at least at the coverage promised. So it may
+    differ from what a row shows on the test answers alone.
 
     Attributes
     ----------
@@ -169,7 +170,7 @@ class DataSet(Record):
     counted : {"groups", "answers"}
         What ``n_groups`` counts.
     n_test : mapping of str to int
-        Independent test answers, by class.
+        Independent test answers that choose, by class.
     command : str
         What makes the comparison.
     rows : tuple of Standing
@@ -267,7 +268,8 @@ def standings(
     values : mapping of str to ndarray of float64, shape (n,)
         Its scores, higher = more likely hallucinated; NaN where undefined.
     labels, split : ndarray, shape (n,)
-        1 = hallucinated, 0 = faithful; the name of each answer's part.
+        1 = hallucinated, 0 = faithful; the name of each answer's part, ``test`` for those that
+        choose.
     negated : collection of str
         Scores whose own columns hold higher values for faithful answers.
     shipped : mapping of str to float, optional
@@ -285,7 +287,8 @@ def standings(
         item["name"]: _against(item) for item in comparison["paired"]["against_best_baseline"]
     }
     test = split == SPLIT_NAMES[TEST]
-    uncertified = _uncertified(first)
+    least = min(int(np.sum(test & (labels == label))) for label in (0, 1))
+    uncertified, weak = _uncertified(first), _weak(first, least)
     rows = []
     for name in (*reports, *reasons, *baselines):
         report = reports.get(name, baselines.get(name, {}))
@@ -318,7 +321,7 @@ def standings(
                 shipped=at,
                 against=against.get(name),
                 n_undefined=int(undefined.sum()),
-                marks=tuple(dict.fromkeys((*own, *uncertified, *_weak(first)))),
+                marks=tuple(dict.fromkeys((*own, *uncertified, *weak))),
                 reason=reasons.get(name),
             )
         )
@@ -346,12 +349,12 @@ def _uncertified(first: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _weak(first: Mapping[str, Any]) -> list[str]:
-    """Return what weakens every row of a data set."""
+def _weak(first: Mapping[str, Any], least: int) -> list[str]:
+    """Return what weakens every row of a data set with so many test answers of a class."""
     found = []
     if first["requirement"]["assume_independent"]:
         found.append("assumed_independent")
-    if min(first["test"]["n_hallucinated"], first["test"]["n_faithful"]) < FEW:
+    if least < FEW:
         found.append("few_groups" if first["promise"]["clustered"] else "few_answers")
     return found
 

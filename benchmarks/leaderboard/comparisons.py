@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Bound
+from calibrail.data.splits import CONFIRMING, PART_NAMES, TEST
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation.compare import SCHEMA as COMPARE_SCHEMA
 from calibrail.evaluation.scored_answers import CLASSES
@@ -49,6 +50,12 @@ class Compared:
         """All scores: detectors, those without a threshold, baselines."""
         return [*self.columns]
 
+    @property
+    def n_test(self) -> dict[str, int]:
+        """Test answers that choose, by class: those of all rates."""
+        test = self.split == PART_NAMES[TEST]
+        return {name: int(np.sum(test & (self.labels == label))) for name, label in CLASSES.items()}
+
     def seconds(self) -> dict[str, float]:
         """Return what 1,000 answers took, of scores that calibrail computed."""
         columns = {
@@ -77,7 +84,7 @@ class Compared:
             n_calibration=first["n_calibration"],
             n_groups=entry["n"],
             counted=entry["counted"],
-            n_test={key: first["test"][f"n_{key}"] for key in CLASSES},
+            n_test=self.n_test,
             command=str(content["reproduce"].get("command", "")),
             rows=tuple(rows),
             curves={
@@ -134,12 +141,16 @@ def read_compared(folder: Path) -> Compared:
 
 def _same_answers(run: Compared) -> None:
     """Refuse scores that are not those of the comparison."""
-    for item in run.comparison["detectors"]:
-        test = item["test"]
-        for label, name in ((1, "n_hallucinated"), (0, "n_faithful")):
-            found = int(np.sum((run.split == "test") & (run.labels == label)))
-            if found != test[name]:
-                raise ValueError(f"{found} instead of {test[name]} {name[2:]} test answers")
+    rows = [row for entry in run.comparison["alpha_sweep"] for row in entry["rows"]]
+    for row in rows:
+        for rate, name in (("coverage", "hallucinated"), ("fpr", "faithful")):
+            found, told = run.n_test[name], (row[rate] or {"n": run.n_test[name]})["n"]
+            if found != told:
+                raise ValueError(f"{found} instead of {told} {name} test answers")
+    # Before, both halves of the test part were called test, and stood in all rates.
+    spared = int(np.sum(run.split == PART_NAMES[CONFIRMING]))
+    if spared != sum(run.comparison["winner"]["halves"]["confirming"].values()):
+        raise ValueError(f"{spared} answers are kept to confirm a winner")
 
 
 def leaderboard_csv(board: Leaderboard) -> str:

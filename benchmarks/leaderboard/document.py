@@ -212,8 +212,8 @@ def document(board: Json, costs: Mapping[str, Mapping[str, float]] | None = None
                 parts.Figure(
                     "all",
                     partial(forest_svg, board),
-                    "Faithful answers flagged at the calibrated threshold, on test answers that "
-                    "did not choose it, with "
+                    "Faithful answers flagged at the calibrated threshold, on the half of the "
+                    "test answers that chooses, which had no part in the threshold, with "
                     f"{percent(board['confidence'])} intervals. A bar to the right: the smallest "
                     "limit that is certified. Grey: the best baseline of the data set. Hollow, at "
                     "100%: the detector cannot be set to this coverage."
@@ -285,7 +285,7 @@ def _data_set(item: Json, board: Json, seconds: Mapping[str, float]) -> parts.Se
     hard = "On hard cases, see above. " if "selected" in shared else ""
     caption = (
         f"{hard}What each share of caught hallucinations costs in false alarms, on the test "
-        f"answers. Shaded: where the curves of the first {_SHADED} detectors lie with "
+        f"answers that choose. Shaded: where the curves of the first {_SHADED} detectors lie with "
         f"{percent(board['confidence'])} confidence, at every threshold at once. Points: the best "
         f"baseline.{' Crosses: shipped thresholds.' * any(row['shipped'] for row in rows)}"
     )
@@ -326,7 +326,8 @@ def _answers(item: Json, board: Json) -> str:
         f"{count(item['n_examples'], 'labelled answer')}, {item['n_hallucinated']:,} hallucinated. "
         f"{item['n_calibration']:,} hallucinated answers{groups} set every threshold (guarantee: "
         f"{board['guarantee']}{promise}); {n_test['hallucinated']:,} hallucinated and "
-        f"{n_test['faithful']:,} faithful {independent}answers test it."
+        f"{n_test['faithful']:,} faithful {independent}answers test it, the half of the test part "
+        "that chooses."
     )
 
 
@@ -343,7 +344,9 @@ def _how_to_read(board: Json, coverages: list[str]) -> list[str]:
     )
     return [
         f"False alarms at {listed(coverages)}: each detector's threshold was calibrated to catch "
-        f"that share under the guarantee named, and tested on answers that had no part in it. "
+        f"that share under the guarantee named, and tested on answers that had no part in it: the "
+        "half of the test part that chooses, as on the comparison's own page. The other half is "
+        "for whoever a comparison names the winner, and no row of this page has seen it. "
         f"Intervals are Wilson's at {level}, of each row by itself.",
         "Where answers share a source, thresholds count each source once, and one answer of each "
         "source and class tests them.",
@@ -354,14 +357,14 @@ def _how_to_read(board: Json, coverages: list[str]) -> list[str]:
         "Cannot: so many hallucinations share the detector's lowest score that only a threshold "
         "that flags every answer catches enough of them. A yes/no judge that misses a third cannot "
         f"be set to catch {coverages[0]}, whatever is paid for it.",
-        "Against best baseline: the test of the comparison's own page, on other answers than the "
-        "rest of the row: the calibration answers and half of the test part, every score set at "
+        "Against best baseline: the test of the comparison's own page, on the answers of the rest "
+        "of the row and those that calibrated, every score set at "
         "the same rank among the hallucinated ones, which catches at least what is promised. So "
         "it may point the other way than two rates of the table. The baseline is the one with the "
         "fewest false alarms there (answer length, words that are not in the contexts, ...); "
         "that it was picked makes fewer hard to show, and more too easy. p-values are corrected "
         "for all rows of this page together (Holm), so they grow with rows that are added.",
-        "Shipped threshold: the one that the detector's authors recommend or use, on the same test "
+        "Shipped threshold: the one that the detector's authors recommend or use, on the same "
         "answers; a value equal to it is flagged. Empty where none is known.",
     ]
 

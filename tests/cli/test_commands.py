@@ -154,8 +154,8 @@ MISTAKES: list[tuple[tuple[str, ...], int, str]] = [
     (("calibrate", "{data}", "--score", "length"), 2, "--output"),
     (("calibrate", "nowhere.jsonl", "--score", "length", "-o", "x"), 1, "nowhere.jsonl"),
     (("calibrate", "{data}", "--score", "length", "--alpha", "0.001", "-o", "x"), 1, "999"),
-    (("check", "nowhere.json", "{data}", "-o", "x"), 1, "nowhere.json"),
-    (("export", "nowhere", "-o", "x"), 1, "calibrail calibrate"),
+    (("check", "nowhere.json", "{data}", "-o", "d.jsonl"), 1, "nowhere.json"),
+    (("export", "nowhere", "-o", "g.json"), 1, "calibrail calibrate"),
 ]
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import calibrail
+from tests.answers import rows as labelled
+from tests.answers import write as write_rows
 
 TEXT = "Le café 漢字 ✓ — naïve \U0001f600."
 
@@ -25,6 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "é漢.jsonl").write_text(lines, "utf-8")
     run = calibrail.calibrate("example:facts", "novelty", alpha=0.2, baselines=False)
     run.freeze().save(folder / "g.json")
+    column = "column:column=detector,higher=hallucinated"
+    calibrail.calibrate(labelled(), column, alpha=0.2).freeze().save(folder / "column.json")
     return folder
 
 
@@ -70,7 +74,10 @@ def test_what_programs_read_loses_nothing(folder: Path) -> None:
 
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_the_exit_code_is_the_verdicts_where_nobody_reads(folder: Path, closed: str) -> None:
-    words = ("certify", "g.json", "example:facts", "--max-fpr", "0.01", "--fresh")
+    # Every answer is flagged, whatever it is.
+    fresh = [row | {"detector": 0.9} for row in labelled(300, seed=5, prefix="New ")]
+    write_rows(folder / "fresh.jsonl", fresh)
+    words = ("certify", "column.json", "fresh.jsonl", "--max-fpr", "0.01", "--fresh")
     expected = run(folder, *words)
     assert expected.returncode == 3, expected.stderr
     read, write = os.pipe()

@@ -41,8 +41,10 @@ SHAPES: Final[dict[str, Any]] = {
         "question": q,
         "context": c,
         "answer": r,
-        "ann_a": ["fine", "not fine"][bad],
+        # Two of three are right; nobody but the third is always.
+        "ann_a": ["fine", "not fine"][bad or q.endswith("??")],
         "ann_b": "fine",
+        "ann_c": ["fine", "not fine"][bad],
     },
     "JSON in a cell": lambda q, c, r, bad: {
         "created": "2026-01-01",

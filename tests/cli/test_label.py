@@ -70,7 +70,7 @@ def test_labels_for_a_threshold_end_with_what_is_next(
     assert "These are the fewest that the promise allows. Of ten thresholds from 3 of them" in said
     # Two of the three calibrate: the lower one of their scores is the threshold.
     assert spans[0]["lower"] == pytest.approx(0.05**0.5)
-    assert f"nine catch between {100 * 0.05**0.5:.1f}% and 97.5% of hallucinations" in said
+    assert "nine catch between 22.3% and 97.5% of hallucinations" in said
     assert "with --max-fpr and the false alarms that you accept" in said
     last = done.stdout.splitlines()[-1]
     assert last == f"  calibrail calibrate {tmp_path / 'labels'} --alpha 0.4 -o runs/labelled"

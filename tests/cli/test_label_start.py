@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -40,15 +41,26 @@ def test_a_floor_that_cannot_decide_is_said_before_the_first_label(
     guardrail: Path, tmp_path: Path, piped: Callable[..., Any]
 ) -> None:
     new = write(tmp_path / "traces.jsonl", traces(400))
-    options = (new, "--guardrail", guardrail, *LIMITS, "--design", "active")
+
+    def looked_at_by_nobody(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        return Path(shutil.copy(guardrail, tmp_path / name))
+
+    limits = (*LIMITS, "--design", "active")
+    options = (new, "--guardrail", looked_at_by_nobody("first"), *limits)
     done = piped("q", *options, "--floor", 0.001, "-o", tmp_path / "low")
     said = done.stderr.split("Question")[0]
     assert "even of a guardrail that makes no error, and these traces hold 400" in said
-    assert "--floor 0.1 takes" in said and "--design uniform takes 7 and 7" in said
-    done = piped("q", *options, "-o", tmp_path / "usual")
+    # What is begun in another folder is a second look, with what the first one leaves of the error.
+    assert "--floor 0.1 takes 56 and 62" in said and "--design uniform takes 10 and 10" in said
+    done = piped("q", *options, "-o", tmp_path / "second")
+    assert "takes about 56 hallucinated and 62 faithful answers" in done.stderr
+    usual = (new, "--guardrail", looked_at_by_nobody("other"), *limits)
+    done = piped("q", *usual, "-o", tmp_path / "usual")
     assert "makes no error" not in done.stderr
     few = write(tmp_path / "few.jsonl", traces(12))
-    done = piped("q", few, "--guardrail", guardrail, *LIMITS, "-o", tmp_path / "few")
+    third = looked_at_by_nobody("third")
+    done = piped("q", few, "--guardrail", third, *LIMITS, "-o", tmp_path / "few")
     assert "takes at least 7 hallucinated and 7 faithful answers drawn, even" in done.stderr
     assert "these traces hold 12" in done.stderr and "--floor" not in done.stderr
 

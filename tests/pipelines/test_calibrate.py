@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail import ReadOptions, SplitOptions, audit, calibrate, certify, compare, read
+from calibrail.data.splits import CONFIRMING, TEST
 from calibrail.errors import DataError, TooFewExamplesError
 from calibrail.pipelines.run import Run, json_parts
 from calibrail.scores.registry import DEFAULT_SCORE
@@ -188,10 +189,24 @@ def test_compare_ranks_by_false_alarms_and_keeps_every_field(answers: Path) -> N
     content = result.to_dict()
     rates = [detector["test"]["fpr"]["estimate"] for detector in content["detectors"]]
     assert rates == sorted(rates)
-    single = calibrate(answers, SPEC, alpha=0.1, max_fpr=0.9).report.to_dict()
+    run = calibrate(answers, SPEC, alpha=0.1, max_fpr=0.9)
+    single, codes = run.report.to_dict(), result.codes
     found = next(item for item in content["detectors"] if item["name"] == "detector")
-    assert found["test"] == single["test"]
-    assert found["certificate"] == single["certificate"]
+    assert found.keys() == single.keys() | {"name", "partial_auroc"}
+    assert found["test"].keys() == single["test"].keys()
+    assert found["threshold"] == single["threshold"]
+    # The test part is that of a calibration; what is shown is of the half that chooses.
+    assert run.codes is not None
+    assert np.array_equal(np.isin(codes, (TEST, CONFIRMING)), run.codes == TEST)
+    table = result.scored.table
+    flagged = table.columns["detector"] >= single["threshold"]
+    for rate, label in (("coverage", 1), ("fpr", 0)):
+        part = flagged[(codes == TEST) & (table.labels == label)]
+        for shown in (found["test"], found["certificate"]):
+            assert (shown[rate]["count"], shown[rate]["n"]) == (part.sum(), len(part))
+        assert len(part) < single["test"][rate]["n"]
+    halves = content["winner"]["halves"]
+    assert sum(halves["confirming"].values()) == (codes == CONFIRMING).sum()
 
 
 def test_certify_leaves_out_what_set_the_threshold(answers: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail.errors import DataError
+from calibrail.errors import DataError, InputError
 from calibrail.pipelines.check import check_source
 from calibrail.scores.registry import build_column
 
@@ -82,8 +82,15 @@ def test_a_run_that_fails_leaves_earlier_decisions_alone(
     guardrail: calibrail.Guardrail, tmp_path: Path
 ) -> None:
     output = tmp_path / "decisions.jsonl"
-    output.write_text("earlier\n")
     (tmp_path / "none.jsonl").write_text("")
-    with pytest.raises(DataError):
+    foreign = tmp_path / "notes.jsonl"
+    foreign.write_text("earlier\n")
+    with pytest.raises(InputError, match="no result of calibrail stands there"):
+        check_source(guardrail, "example:facts", foreign)
+    assert foreign.read_text() == "earlier\n"
+    check_source(guardrail, "example:facts", output)
+    earlier = output.read_bytes()
+    assert earlier
+    with pytest.raises(DataError, match="holds no row"):
         check_source(guardrail, tmp_path / "none.jsonl", output)
-    assert output.read_text() == "earlier\n"
+    assert output.read_bytes() == earlier

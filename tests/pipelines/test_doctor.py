@@ -12,6 +12,7 @@ import pytest
 from calibrail import diagnose
 from calibrail.data.profile import Diagnosis
 from calibrail.errors import DataError
+from calibrail.options.fields import cli_spelling
 from calibrail.report.documents.doctor import document
 from calibrail.scores import DEFAULT_SCORE
 from tests.rows import Write, good
@@ -54,11 +55,18 @@ def test_a_sound_file(write: Write) -> None:
 
 @pytest.mark.parametrize(("n", "alpha"), [(600, "0.05"), (60, "0.1"), (4, None)])
 def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: str | None) -> None:
-    step = document(diagnose(write(*_rows(n))).to_dict()).next_step
+    path = write(*_rows(n))
+    found = diagnose(path).to_dict()
+    step = document(found).next_step
+    with cli_spelling():
+        typed = document(found).next_step
     if alpha is None:
         assert step.startswith("Label 5 more hallucinated examples")
+        assert typed == step
     else:
-        assert f"--score {DEFAULT_SCORE} --alpha {alpha} -o run" in step
+        command = f"calibrail calibrate {path} --score {DEFAULT_SCORE} --alpha {alpha} -o run"
+        assert typed == command
+        assert step == f"calibrail.calibrate({str(path)!r}, {DEFAULT_SCORE!r}, alpha={alpha})"
 
 
 def test_what_the_calibration_half_supports(write: Write) -> None:

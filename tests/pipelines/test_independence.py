@@ -87,8 +87,22 @@ def test_a_comparison_uses_the_thresholds_and_answers_of_a_calibration(
     run_command("compare", str(data), *options, "-o", str(tmp_path / "compare"))
     content = json.loads((tmp_path / "compare" / "compare.json").read_text())
     beside = content["detectors"][0]
-    for field in ("threshold", "verdict", "certificate", "test"):
+    for field in ("threshold", "n_calibration", "promise"):
         assert beside[field] == alone[field]
+    whole, shown = (
+        pq.read_table(tmp_path / name / "scores.parquet").to_pydict() for name in ("run", "compare")
+    )
+    tested = [part == "test" for part in whole["split"]]
+    assert [part in ("test", "confirming") for part in shown["split"]] == tested
+    # What it shows is of the half that chooses, with whole groups on either side.
+    rows = list(zip(*(shown[key] for key in ("group", "s", "label", "split")), strict=True))
+    sides = ({row[0] for row in rows if row[3] == part} for part in ("test", "confirming"))
+    assert not set.intersection(*sides)
+    for rate, truth in (("coverage", 1), ("fpr", 0)):
+        chosen = [s for _, s, label, part in rows if (label, part) == (truth, "test")]
+        count = sum(s >= alone["threshold"] for s in chosen)
+        for found in (beside["test"][rate], beside["certificate"][rate]):
+            assert (found["count"], found["n"]) == (count, len(chosen))
 
 
 def test_values_of_a_column_get_thresholds_from_one_answer_of_each_group(

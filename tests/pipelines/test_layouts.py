@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import calibrail
 from calibrail import calibrate, diagnose
 from calibrail.cli import app
 from calibrail.data.profile import Diagnosis
+from calibrail.errors import DataError
+from calibrail.options.fields import cli_spelling
+from calibrail.report.document import Document
 from calibrail.report.documents.doctor import document
 from tests.rows import Write
 
@@ -32,8 +36,15 @@ def rows(n: int = 240, seed: int = 0) -> list[tuple[str, str, bool]]:
     return made
 
 
-def next_step(diagnosis: Diagnosis) -> str:
-    return document(diagnosis.to_dict()).next_step or ""
+def shown(diagnosis: Diagnosis | dict[str, Any]) -> Document:
+    """Return a diagnosis as the command line shows it."""
+    content = diagnosis if isinstance(diagnosis, dict) else diagnosis.to_dict()
+    with cli_spelling():
+        return document(content)
+
+
+def next_step(diagnosis: Diagnosis | dict[str, Any]) -> str:
+    return shown(diagnosis).next_step or ""
 
 
 def run(step: str) -> dict[str, Any]:
@@ -42,6 +53,17 @@ def run(step: str) -> dict[str, Any]:
     result = CliRunner().invoke(app, [*words[1:], "--json"])
     assert result.exit_code == 0, result.output
     return dict(json.loads(result.stdout))
+
+
+def followed(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Run the suggested command, and the suggested call, which reads the same."""
+    call = (document(diagnosis.to_dict()).next_step or "").partition("  (")[0]
+    assert call.startswith("calibrail.diagnose(")
+    found = run(next_step(diagnosis))
+    called = eval(call, {"calibrail": calibrail}).to_dict()
+    for name in ("columns", "usable", "n_hallucinated", "n_faithful", "suggested", "supports"):
+        assert json.loads(json.dumps(called[name])) == found[name], name
+    return found
 
 
 def test_the_suggested_command_reads_the_file(write: Write) -> None:
@@ -60,11 +82,11 @@ def test_the_suggested_command_reads_the_file(write: Write) -> None:
         "--map response=ours,contexts=grounds.body --label-column meta.verdict "
         "--label-map Consistent=0,Bad=1"
     )
-    found = run(next_step(diagnosis))
+    found = followed(diagnosis)
     assert (found["n_hallucinated"], found["n_faithful"], found["suggested"]) == (20, 20, [])
     # What was named stands in the command that comes next.
     path_and_options = shlex.split(next_step(diagnosis).partition("  (")[0])[2:]
-    calibrated = document(found).next_step or ""
+    calibrated = next_step(found)
     assert shlex.split(calibrated)[2 : 2 + len(path_and_options)] == path_and_options
 
 
@@ -81,16 +103,81 @@ def test_labels_that_may_mean_either_are_left_to_a_person(write: Write) -> None:
             for i, (c, r, _) in enumerate(rows(20))
         )
     )
-    step = next_step(diagnose(path))
+    diagnosis = diagnose(path)
+    step, call = next_step(diagnosis), document(diagnosis.to_dict()).next_step or ""
     assert "--label-map 'Fine=?,Odd=?,Unwanted=?'" in step and "in place of each ?" in step
+    assert "label_map={'Fine': '?', 'Odd': '?', 'Unwanted': '?'})  (put 1" in call
 
 
 def test_of_rivals_the_first_is_proposed(write: Write) -> None:
     row = {"context": "c", "answer": "a", "summary": "s"}
     path = write(*(row | {"hallucinated": i % 2, "faithful": 1 - i % 2} for i in range(4)))
-    step = next_step(diagnose(path))
-    assert step.endswith("--map response=answer --label-column hallucinated")
-    assert run(step)["n_hallucinated"] == 2
+    diagnosis = diagnose(path)
+    assert next_step(diagnosis).endswith("--map response=answer --label-column hallucinated")
+    assert followed(diagnosis)["n_hallucinated"] == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "read", "other"),
+    [
+        (lambda bad, odd: {"hallucinated": bad ^ odd, "label": bad}, "label", "hallucinated"),
+        (lambda bad, odd: {"label": bad, "is_faithful": bad}, "label", "is_faithful"),
+    ],
+)
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_columns_of_labels_that_contradict_each_other_are_told(
+    write: Write, columns: Any, read: str, other: str, name: str
+) -> None:
+    """What `calibrate` refuses, doctor tells, and its command chooses one."""
+    made = [
+        {"contexts": c, "response": r} | columns(int(bad), int(i == 39))
+        for i, (c, r, bad) in enumerate(rows(40))
+    ]
+    if name.endswith("csv"):
+        lines = [list(made[0]), *(row.values() for row in made)]
+        path = write(*(",".join(map(str, line)) for line in lines), name=name)
+    else:
+        path = write(*made, name=name)
+    with pytest.raises(DataError, match="contradict each other"):
+        calibrate(path, "novelty", alpha=0.2)
+    diagnosis = diagnose(path)
+    (finding,) = [f for f in diagnosis.warnings if f.code == "label_columns_contradict"]
+    assert f"the columns {read} and {other} contradict each other" in finding.message
+    assert "label_column=" in finding.message and "--" not in finding.message
+    step = next_step(diagnosis)
+    assert f"--label-column {read}  (the columns {read} and {other} contradict" in step
+    found = followed(diagnosis)
+    assert (found["suggested"], found["n_hallucinated"], found["n_faithful"]) == ([], 20, 20)
+    assert "label_columns_contradict" not in [item["code"] for item in found["warnings"]]
+    command = shlex.split(next_step(found).replace("-o run", f"-o {path.parent / 'run'}"))
+    assert command[3:5] == ["--label-column", read]
+    assert CliRunner().invoke(app, command[1:]).exit_code == 0
+
+
+def test_one_name_in_two_spellings_is_refused_with_an_option_that_reads_it(write: Write) -> None:
+    path = write(
+        *(
+            {"contexts": c, "response": r, "label": int(bad), "Label": int(not bad)}
+            for c, r, bad in rows(40)
+        )
+    )
+    result = CliRunner().invoke(app, ["doctor", str(path)])
+    assert "choose one with --label-column label" in str(result.exception)
+    words = ["doctor", str(path), "--label-column", "label", "--json"]
+    found = json.loads(CliRunner().invoke(app, words).stdout)
+    assert (found["n_hallucinated"], found["n_faithful"], found["suggested"]) == (20, 20, [])
+
+
+def test_columns_of_labels_that_agree_are_no_dispute(write: Write) -> None:
+    path = write(
+        *(
+            {"contexts": c, "response": r, "label": int(bad), "is_faithful": not bad}
+            for c, r, bad in rows(40)
+        )
+    )
+    diagnosis = diagnose(path)
+    assert (diagnosis.suggested, diagnosis.because) == ((), "")
+    assert "label_columns_contradict" not in {f.code for f in diagnosis.warnings}
 
 
 def test_columns_are_listed_where_something_is_not_understood(write: Write) -> None:
@@ -117,19 +204,27 @@ def test_inverted_labels_are_suspected_aloud_and_never_turned(
         how = {"label_map": {"fine": 0, "bad": 1}}
     diagnosis = diagnose(path, **how)
     (finding,) = [f for f in diagnosis.warnings if f.code == "labels_look_inverted"]
-    assert f"--positive {faithful} reads them the other way round" in finding.message
+    assert f"positive={faithful!r} reads them the other way round" in finding.message
     assert "Nothing was turned around" in finding.message
     # Two ways on, and the documentation of the data chooses: never these scores.
-    as_read, turned = document(diagnosis.to_dict()).steps_and_commands()
+    as_read, turned = shown(diagnosis).steps_and_commands()
     assert "documentation" in as_read[0] and "--positive" not in as_read[1]
     assert as_read[1].startswith("calibrail calibrate")
     found = run(turned[1])
     assert found["inverted"] is None
     assert found["n_hallucinated"] == diagnosis.n_faithful
+    (in_python,) = document(diagnosis.to_dict()).alternatives
+    _, _, call = in_python.partition(": calibrail.")
+    again = eval(f"calibrail.{call}", {"calibrail": calibrail})
+    assert (again.inverted, again.n_hallucinated) == (None, diagnosis.n_faithful)
 
     from calibrail.options import ReadOptions
 
     report = calibrate(path, "length", alpha=0.2, reading=ReadOptions(**how)).report.to_dict()
+    (warning,) = [w for w in report["warnings"] if w["code"] == "labels_look_inverted"]
+    assert f"positive={faithful!r} reads them the other way round" in warning["message"]
+    with cli_spelling():
+        report = calibrate(path, "length", alpha=0.2, reading=ReadOptions(**how)).report.to_dict()
     (warning,) = [w for w in report["warnings"] if w["code"] == "labels_look_inverted"]
     assert f"--positive {faithful} reads them the other way round" in warning["message"]
     right = calibrate(path, "length", alpha=0.2, reading=ReadOptions(positive=faithful))
@@ -224,8 +319,8 @@ def test_the_suggestion_for_nested_texts_can_be_pasted(write: Write) -> None:
     )
     diagnosis = diagnose(path)
     assert diagnosis.columns["contexts"] == "inputs.context"
-    found = run(next_step(diagnosis))
+    found = followed(diagnosis)
     assert found["columns"]["response"] == "turn.ours" and found["usable"] == 40
-    step = (document(found).next_step or "").replace("-o run", f"-o {path.parent / 'run'}")
+    step = next_step(found).replace("-o run", f"-o {path.parent / 'run'}")
     result = CliRunner().invoke(app, shlex.split(step)[1:])
     assert result.exit_code in (0, 3, 4), result.output

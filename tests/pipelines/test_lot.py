@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from calibrail import calibrate, compare
+from calibrail.data.splits import TEST
 from calibrail.options import SplitOptions
 from calibrail.pipelines.certify import certify
 from calibrail.pipelines.independence import tie_break_keys
@@ -92,10 +93,17 @@ def test_no_order_and_no_further_detector_changes_a_figure(
     assert same(both, compare(mixed, [A, B], **options).to_dict())
     alone = calibrate(rows, A, **options).report.to_dict()
     assert same(alone, calibrate(mixed, A, **options).report.to_dict())
-    (compared,) = (row for row in both["detectors"] if row["score"]["params"]["column"] == "a")
+    (beside,) = (row for row in both["detectors"] if row["score"]["params"]["column"] == "a")
+    (compared,) = (single := compare(rows, A, **options)).to_dict()["detectors"]
     further = calibrate(rows, [A, B], **options).report.to_dict()
-    for other in (compared, further):
-        assert same(alone["test"], other["test"]) and alone["threshold"] == other["threshold"]
+    # A comparison shows of the same test answers those that choose.
+    for one, other in ((alone, further), (compared, beside)):
+        assert same(one["test"], other["test"]) and one["threshold"] == other["threshold"]
+    assert alone["threshold"] == compared["threshold"]
+    chosen = np.bincount(single.scored.table.labels[single.codes == TEST], minlength=2)
+    assert chosen.tolist() == [
+        compared["test"][f"n_{name}"] for name in ("faithful", "hallucinated")
+    ]
 
 
 @pytest.mark.parametrize("copies", [False, True])

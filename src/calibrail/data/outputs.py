@@ -58,7 +58,7 @@ _HANDED_OUT: Final = rb'"no\d+-[0-9a-f]+"'
 _LINES: Final = {
     "decisions": rb'{"id": %b, "outcome": .*%b' % (_TEXT, _AT),
     "selection": rb'{"id": %b, "released": .*%b' % (_TEXT, _AT),
-    "quarantine": rb'{"row": \w+, "field": .*}',
+    "quarantine": rb'{"row": \w+, ("id": %b, )?"field": .*}' % _TEXT,
     "export": rb'{"id": %b, "question": %b, "contexts": \[.*\], "response": %b}'
     % (_HANDED_OUT, _TEXT, _TEXT),
 }

@@ -1,7 +1,6 @@
 """Profile of a file for doctor: what it holds and supports, and what is wrong with it."""
 
 import re
-import shlex
 import sys
 from array import array
 from collections import Counter
@@ -658,7 +657,9 @@ def findings(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _of_labels(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
     if facts.inverted is not None:
-        yield "labels_look_inverted", {"turned": shlex.join(facts.reading["turned"])}
+        yield "labels_look_inverted", {}
+    if facts.because == "rivals":
+        yield "label_columns_contradict", {}
     labels = facts.reading["labels"]
     if not labels:
         return

@@ -16,9 +16,12 @@ TEST: Final = 2
 
 #: Names of the codes, by code; also the values of a user's own split column.
 SPLIT_NAMES: Final = ("fit", "calibration", "test")
-#: Part of answers that count nowhere, since another one of their group does; named beside them.
+#: Part of answers that count nowhere, since another one of their group does.
 ASIDE: Final = 3
-ASIDE_NAME: Final = "aside"
+#: Half of a comparison's test part that confirms its winner, and that no table counts.
+CONFIRMING: Final = 4
+#: Names of all codes, by code.
+PART_NAMES: Final = (*SPLIT_NAMES, "aside", "confirming")
 
 
 #: What examples belong to: names (None = alone), or numbers, or None for no groups at all.

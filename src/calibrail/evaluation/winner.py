@@ -77,8 +77,9 @@ from scipy.special import betainc, ndtri, stdtr, stdtrit
 from calibrail.conformal import Bound, Calibration, certify_counts, holm, minimum_n
 from calibrail.conformal import rank as rank_of
 from calibrail.conformal.threshold import add_tolerance, decimal
-from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST, split
+from calibrail.data.splits import CALIBRATION, FIT, TEST, split
 from calibrail.data.splits import CALIBRATION as FIRST
+from calibrail.data.splits import CONFIRMING as SPARED
 from calibrail.errors import InputError
 from calibrail.evaluation.scored_answers import Sample, one_of_each
 from calibrail.evaluation.stats import intervals
@@ -193,7 +194,7 @@ class Candidates:
 
     def without_confirming(self) -> Candidates:
         """Return the candidates with the half set aside that is to confirm a winner."""
-        split = np.where(self.halves == CONFIRMING, ASIDE, self.split).astype(np.int8)
+        split = np.where(self.halves == CONFIRMING, SPARED, self.split).astype(np.int8)
         return replace(self, split=split)
 
     def __iter__(self) -> Iterator[Candidate]:

@@ -264,6 +264,17 @@ def spell_option(settings: Any, name: str, value: Any = None) -> str:
     return cli_or_python(shlex.join(_words(settings, name, value)), f"{name}={given}")
 
 
+def spell_words(kind: Any, words: Sequence[str]) -> str:
+    """Return what a message calls words of a command line that give options of a settings class.
+
+    >>> from calibrail.options import ReadOptions
+    >>> spell_words(ReadOptions, ["--positive", "0"])
+    "positive='0'"
+    """
+    call = python_call("", "", words, None, kind)
+    return cli_or_python(shlex.join(words), call[len("calibrail.(") : -1])
+
+
 def pairs(items: list[str] | None, flag: str) -> dict[str, str]:
     """Turn ``KEY=VALUE`` items into a mapping, naming the option of a malformed one."""
     result = {}

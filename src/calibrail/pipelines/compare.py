@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from calibrail.data.sources import Source
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, ReportOrigin, compare_detectors
+from calibrail.evaluation.winner import Candidates
 from calibrail.formatting import Shown
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
@@ -45,7 +46,8 @@ class ComparisonRun(Shown):
     scored : Scored
         The table of scores and the split.
     codes : ndarray of int8, shape (n,)
-        The split, with the answers that count nowhere set aside.
+        The split, with the answers that count nowhere set aside; of the test part only the half
+        that chooses is ``TEST``, and the other one ``CONFIRMING``.
     """
 
     shown_as = "compare"
@@ -197,7 +199,8 @@ def compare(
     history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)
     comparison = replace(comparison, winner=winner)
     comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))
-    return ComparisonRun(comparison, scored, samples[0].split)
+    everyone = Candidates.on(samples[0], [], seed=splitting.seed)
+    return ComparisonRun(comparison, scored, everyone.without_confirming().split)
 
 
 def _refuse_unused(promise: Promise, requirement: Requirement) -> None:

@@ -201,9 +201,9 @@ class DataUse(Record):
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
         columns: list[NDArray[Any]] = [digests, labels, parts, *([] if decided else [bits])]
         columns += [] if marks is None else [marks]
-        order, hasher = np.lexsort(columns[::-1]), sha256()
+        told = np.zeros(len(digests), np.uint64)
         for column in columns:
-            hasher.update(np.ascontiguousarray(column[order]).data)
+            told = mix64(told ^ column.astype(np.uint64))
         answers, apart = _known_by(digests, scores, known)
         numbers = answers if spelt is None else _known_by(spelt, scores, known)[0]
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
@@ -213,10 +213,10 @@ class DataUse(Record):
         return cls(
             len(digests),
             None,
-            sha256(np.sort(numbers).astype("<u8").data).hexdigest(),
+            _of_all(numbers),
             _lowest(numbers) if apart else (),
             answers=_lowest(answers) if apart else (),
-            told=hasher.hexdigest(),
+            told=_of_all(told),
             by=by,
             names=() if by in ("texts", "rows") else _named(digests, labels, near),
             values=_lowest(values),
@@ -324,6 +324,11 @@ def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
     return sample & set(other), len(sample)
 
 
+def _of_all(numbers: NDArray[np.uint64]) -> str:
+    """Return a digest of numbers in any order."""
+    return sha256(np.sort(numbers).astype("<u8").data).hexdigest()
+
+
 def _lowest(numbers: NDArray[np.uint64]) -> tuple[str, ...]:
     """Return the lowest numbers, each once."""
     ordered = np.sort(numbers)
@@ -345,10 +350,16 @@ def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[str
     ordered = (labels[known] == 1)[np.lexsort((labels[known], scores[known]))]
     if len(ordered) < _ROW:
         return ()
-    rows = np.lib.stride_tricks.sliding_window_view(ordered, _ROW)
-    rows = rows[(rows[:, 1:] != rows[:, :-1]).sum(axis=1) >= _CHANGES]
-    powers = np.uint64(1) << np.arange(_ROW, dtype=np.uint64)
-    return _lowest(mix64(np.minimum(rows @ powers, rows @ powers[::-1])))
+    # Place by place: there may be millions of rows.
+    n, bits = len(ordered) - _ROW + 1, ordered.astype(np.uint64)
+    ahead, back = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
+    for place in range(_ROW):
+        part = bits[place : place + n]
+        ahead |= part << np.uint64(place)
+        back |= part << np.uint64(_ROW - 1 - place)
+    changes = np.append(0, np.cumsum(ordered[1:] != ordered[:-1]))
+    enough = changes[_ROW - 1 :] - changes[:n] >= _CHANGES
+    return _lowest(mix64(np.minimum(ahead, back)[enough]))
 
 
 #: Earlier looks, each with the estimated share of the answers that it was the first to look at.

@@ -30,6 +30,7 @@ from calibrail.data.suggested_options import (
     suggest,
     unread_texts,
 )
+from calibrail.data.values import value_at
 from calibrail.evaluation.stats.auroc import auroc, ranked
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
@@ -222,12 +223,20 @@ def diagnose(
     needs = Needs(keep, require, has_labels, allow_none=True, distinct=True)
     opened = read_needed(source, how, needs)
     first_answers: dict[int, list[Example]] = {0: [], 1: []}
+    # What is kept is no rival of the label.
+    alone = replace(needs, keep=())
+    rivals = read_needed(source, replace(how, quarantine=None), alone).columns.rivals
+    disputed = set[str]()
     kinds = {name: np.zeros((2, 2), np.int64) for name in keep if names_kinds(name)}
 
     def watch(example: Example) -> None:
         for name, counts in kinds.items() if example.label is not None else ():
             value = str(example.columns.get(name) or "").strip().casefold()
             counts[example.label, int(value not in _NO_KIND)] += 1
+        for rival in rivals if example.label is not None else ():
+            said = rival.of_one(value_at(example.columns, rival.column))
+            if said not in (None, example.label):
+                disputed.add(rival.column)
         answers = first_answers.get(-1 if example.label is None else example.label)
         if answers is None or len(answers) >= _LOOKED_AT:
             return
@@ -246,7 +255,11 @@ def diagnose(
     advice = Suggestion({})
     if not scored:
         advice = suggest(first.head, layout, first.columns, labelled, exported=exported)
-    if known is not None:
+    if disputed:
+        chosen = ",".join(opened.columns.label_columns)
+        about = " and ".join((chosen, *sorted(disputed)))
+        advice = Suggestion({**advice.options, "label_column": chosen}, "rivals", about)
+    elif known is not None:
         advice = known
     elif unclear and (classes := map_to_fill(how_labels)) is not None:
         spelt = ",".join(f"{value}={name}" for value, name in classes.items())
@@ -308,6 +321,7 @@ def diagnose(
     )
     spell = partial(fields.spell_option, ReadOptions)
     parameters = {"spell": spell, "either": fields.cli_or_python, "facts": facts}
+    parameters["turned"] = fields.spell_words(ReadOptions, facts.reading["turned"])
     warnings = (
         profile.DataFinding(code, say(f"data_findings.{code}", parameters, more))
         for code, more in profile.findings(facts)

@@ -488,7 +488,10 @@ def look_first(
         "--design uniform": Drawing(whole_groups=plan.drawing.whole_groups),
     }
     needed = fewest_drawn(plan.requirement, plan.drawing)
-    instead = {name: fewest_drawn(plan.requirement, other) for name, other in others.items()}
+    # What is begun in another folder is a further look.
+    share = DataUseHistory(looks).following(plan.guardrail, plan.requirement.n_looks) or 1.0
+    further = Standing(share=share).strict(plan.asked or plan.requirement)
+    instead = {name: fewest_drawn(further, other) for name, other in others.items()}
     notes += words.too_few(
         needed,
         plan.traces.n,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from calibrail.atomic_files import whole_file
 from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.example import RowProblem
-from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
+from calibrail.data.splits import PART_NAMES
 from calibrail.data.tables import number_array, string_array
 from calibrail.errors import file_errors
 from calibrail.formatting import Scale
@@ -212,8 +212,9 @@ class ScoreTable:
         """Write ``id``, ``group``, ``label``, ``split`` (with ``codes``) and one column a score.
 
         The split of an answer that counts nowhere, since another one of its group does, is
-        ``aside``. A score that is undefined somewhere has a column ``NAME__reason``, one that is
-        kept negated its own values in ``NAME__column``. The same table gives the same bytes.
+        ``aside``, that of one which only confirms a winner ``confirming``. A score that is
+        undefined somewhere has a column ``NAME__reason``, one that is kept negated its own values
+        in ``NAME__column``. The same table gives the same bytes.
 
         Raises
         ------
@@ -249,7 +250,7 @@ class ScoreTable:
         arrays["label"] = number_array(labels, labels >= 0)
         if codes is not None:
             known = np.ones(len(labels), dtype=bool)
-            names = string_array((*SPLIT_NAMES, ASIDE_NAME))
+            names = string_array(PART_NAMES)
             arrays["split"] = names.take(number_array(codes[rows], known))
         for name, column in self.columns.items():
             values = column[rows]

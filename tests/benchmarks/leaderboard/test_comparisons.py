@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import beta, binom
@@ -147,8 +148,9 @@ def test_marks_stand_where_they_were_put(board: dict[str, Any]) -> None:
     alone, grouped = rows_of(board, "alone"), rows_of(board, "grouped")
     assert alone["poor"]["marks"] == ["fitted"]
     assert alone["good"]["marks"] == []
-    assert grouped["poor"]["marks"] == ["selected", "fitted"]
-    assert grouped["good"]["marks"] == ["selected"]
+    # Half of the test part chooses: of 75 groups, fewer than 50.
+    assert grouped["poor"]["marks"] == ["selected", "fitted", "few_groups"]
+    assert grouped["good"]["marks"] == ["selected", "few_groups"]
     assert board["data_sets"][0]["note"] == "Made up."
 
 
@@ -328,6 +330,25 @@ def test_a_folder_that_holds_no_comparison_is_named(runs: dict[str, Path], tmp_p
         (folder / name).write_bytes(b"damaged")
         with pytest.raises(CalibrailError, match=name):
             leaderboard([folder])
+
+
+def test_rates_of_the_whole_test_part_are_refused(runs: dict[str, Path], tmp_path: Path) -> None:
+    content = json.loads((runs["alone"] / "compare.json").read_text())
+    table = pq.read_table(runs["alone"] / "scores.parquet")
+    split = table.column("split").to_pandas()
+    assert (split == "confirming").sum() == sum(content["winner"]["halves"]["confirming"].values())
+    whole, labels = split.replace("confirming", "test"), table.column("label").to_pandas()
+    place = table.column_names.index("split")
+    table = table.set_column(place, "split", pa.array(whole))
+    test = {label: int(((whole == "test") & (labels == label)).sum()) for label in (0, 1)}
+    for entry in content["alpha_sweep"]:
+        for row in entry["rows"]:
+            for rate, label in (("coverage", 1), ("fpr", 0)):
+                row[rate]["n"] = test[label]
+    pq.write_table(table, tmp_path / "scores.parquet")
+    (tmp_path / "compare.json").write_text(json.dumps(content))
+    with pytest.raises(CalibrailError, match="0 answers are kept to confirm a winner"):
+        leaderboard([tmp_path])
 
 
 def test_a_run_is_neither_spoiled_nor_taken_for_another(

@@ -182,8 +182,8 @@ def test_a_wrong_figure_and_one_that_is_not_accounted_for_are_found() -> None:
     [(_, figures, places), *_] = blocks(text)
     assert figures == ["64", "56", "71"]
     assert len(places) == 1
-    assert shown(places[0], "64") == "65"
-    assert shown(places[0], "63.1") == "65.1"
+    assert shown(places[0], "64") == "61"
+    assert shown(places[0], "63.1") == "60.8"
 
 
 def test_figures_in_names_are_none() -> None:

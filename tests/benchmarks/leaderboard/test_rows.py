@@ -17,6 +17,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta, binom
 
+from calibrail.conformal.group_thresholds import calibrate_clusters
+from calibrail.options import Promise
+from calibrail.pipelines.compare import ComparisonRun
+from calibrail.pipelines.independence import lots_of
+
 ALPHA, DELTA, CONFIDENCE = 0.1, 0.1, 0.95
 FILES = {
     "FRANK": ("frank/metric_scores.csv", -1.0),
@@ -44,17 +49,21 @@ def builder(repository: Path) -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def fresh(
-    builder: ModuleType, real_data: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
+def compared(builder: ModuleType, real_data: Path) -> dict[str, ComparisonRun]:
     """The comparisons behind the rows, made anew."""
-    folder = tmp_path_factory.mktemp("runs")
     with builder.checkout():
-        return {
-            item.name: builder.compared(item).save(folder / item.folder)
-            for item in builder.COLUMNS
-            if item.name in FILES
-        }
+        return {item.name: builder.compared(item) for item in builder.COLUMNS if item.name in FILES}
+
+
+@pytest.fixture(scope="module")
+def fresh(
+    builder: ModuleType,
+    compared: dict[str, ComparisonRun],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    names = {item.name: item.folder for item in builder.COLUMNS}
+    return {name: run.save(folder / names[name]) for name, run in compared.items()}
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +95,17 @@ def threshold_of_groups(scores: Floats, groups: NDArray[np.int64]) -> float:
     return float(max(kept))
 
 
+def threshold_by_lot(scores: Floats, groups: NDArray[np.int64]) -> float:
+    """Return the threshold of one answer of each group; which one, the package's lot says."""
+    known = np.where(np.isinf(scores), np.nan, scores)
+    calibration = calibrate_clusters(known, groups, Promise(ALPHA, guarantee="pac", delta=DELTA))
+    drawn = np.nan_to_num(calibration.one_per_cluster(), nan=np.inf)
+    assert len(drawn) == len(np.unique(groups))
+    for group, score in enumerate(drawn):
+        assert score in scores[groups == group]
+    return threshold_of_answers(drawn)
+
+
 def threshold_of_answers(scores: Floats) -> float:
     n = len(scores)
     rank = max(k for k in range(1, n + 1) if binom.sf(k - 1, n, ALPHA) >= 1 - DELTA)
@@ -96,6 +116,7 @@ def threshold_of_answers(scores: Floats) -> float:
 def test_numpy_alone_finds_what_a_row_says(
     data: str,
     column: str,
+    compared: dict[str, ComparisonRun],
     fresh: dict[str, Path],
     committed: dict[str, Any],
     real_data: Path,
@@ -103,14 +124,20 @@ def test_numpy_alone_finds_what_a_row_says(
     path, sign = FILES[data]
     answers = pd.read_csv(real_data / path, dtype={"id": str, "group": str})
     split = pq.read_table(fresh[data] / "scores.parquet", columns=["id", "split"]).to_pandas()
+    split["lot"] = lots_of(compared[data].scored)
     answers = answers.merge(split, on="id", validate="one_to_one")
     assert len(answers) == committed[data]["n_examples"]
     # What is undefined is flagged.
     score = (sign * answers[column]).fillna(np.inf)
     calibrate = (answers.split == "calibration") & (answers.label == 1)
-    groups = pd.factorize(answers.group[calibrate])[0]
+    # Groups are numbered by the lowest lot of all their answers.
+    lot = answers.groupby("group").lot.transform("min")[calibrate]
+    groups = np.unique(lot, return_inverse=True)[1]
+    small = np.mean(1 / np.bincount(groups)) > 0.25
     if answers.group.is_unique:
         threshold = threshold_of_answers(score[calibrate].to_numpy())
+    elif small:
+        threshold = threshold_by_lot(score[calibrate].to_numpy(), groups)
     else:
         threshold = threshold_of_groups(score[calibrate].to_numpy(), groups)
     test = answers[answers.split == "test"].assign(flagged=score >= threshold)

@@ -6,7 +6,7 @@ from benchmarks.validity.attacks.__main__ import attacks
 from benchmarks.validity.attacks.attack import Attack, holds
 
 #: Attacks' runs here; all of them are in ``make validate``.
-RUNS = 12
+RUNS = 6
 
 
 @pytest.mark.parametrize("attack", attacks(), ids=lambda attack: attack.name)

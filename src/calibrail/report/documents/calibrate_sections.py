@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.formatting import Scale, count, listed, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
-from calibrail.options import Beyond, Detectors, Promise, Requirement, ShiftSplit, SplitOptions
-from calibrail.options.fields import spellings
+from calibrail.options import (
+    Beyond,
+    Detectors,
+    Promise,
+    ReadOptions,
+    Requirement,
+    ShiftSplit,
+    SplitOptions,
+)
+from calibrail.options.fields import spell_words, spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
@@ -273,7 +281,7 @@ def message(code: str, report: Json, values: Json) -> str:
     if code == "labels_look_inverted":
         words = (report["data"].get("reading") or {}).get("turned")
         parameters["areas"] = ", ".join(f"{name} {area:.3f}" for name, area in values.items())
-        parameters["turned"] = words and shlex.join(words)
+        parameters["turned"] = words and spell_words(ReadOptions, words)
     elif code == "baseline_beats_detector":
         parameters |= _better_baselines(report)
     elif code == "not_shown_to_beat_baseline":
