@@ -100,9 +100,10 @@ def test_what_is_next_is_said_once_with_the_folder(answers: Path, tmp_path: Path
     assert certified.stdout.splitlines()[-1] == command and certified.stdout.count("Next: ") == 1
     page = (tmp_path / "my runs/one/report.html").read_text(encoding="utf-8")
     assert "calibrail export &#39;my runs/one&#39; -o guardrail.json" in page
-    # What is not certified is not sent on to be frozen.
-    for options, code in (((), 0), (("--max-fpr", 0.0), 3)):
-        done = calibrail(*run, *options, cwd=tmp_path)
+    # What is not certified is not sent on to be frozen. A further look decides nothing.
+    rejected = ("--max-fpr", 0.0)
+    for name, options, code in (("one", (), 0), ("one", rejected, 4), ("two", rejected, 3)):
+        done = calibrail(*run[:-1], f"my runs/{name}", *options, cwd=tmp_path)
         assert done.returncode == code
         assert done.stdout.count("Next: ") == 1 and "next: " not in done.stderr
 
