@@ -9,9 +9,10 @@ from typing import Final
 from benchmarks.size import Size, measure
 
 #: What holds today, and the budget that takes its place once the planned cuts are made. A
-#: limit moves towards its budget: new code takes the place of old. (It moved away from it once,
-#: when readers of labels, replies and spellings came to know the same content again.)
-LINES, LINES_BUDGET = 53_450, 46_000
+#: limit moves towards its budget: new code takes the place of old. (It moved away from it twice,
+#: when readers of labels, replies and spellings came to know the same content again, and when
+#: verdicts came to hold for copies, choices and second looks.)
+LINES, LINES_BUDGET = 54_850, 46_000
 MODULES, MODULES_BUDGET = 240, 240
 IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
 WEIGHTED_MEDIAN: Final = 220

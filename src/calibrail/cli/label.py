@@ -306,8 +306,7 @@ def recalibrate_command(
     ],
     options: settings.RecalibrateOptions,
     trust: opt.TrustArguments,
-    sign: opt.Sign = None,
-    force: opt.Force = False,
+    written: opt.NewGuardrail,
     show: opt.ShowAlone,
 ) -> None:
     """Make a new guardrail from audited answers: the same detector, with a new threshold.
@@ -317,21 +316,18 @@ def recalibrate_command(
     3 rejected, 4 inconclusive; without any limit on false alarms 0.
     """
     from calibrail.guardrail.file import read_file
-    from calibrail.guardrail.signing import read_private_key
 
-    if sign is not None:
-        # A key that cannot sign is refused before the work.
-        read_private_key(sign)
+    written.read_key()
     made = calibrail.recalibrate(
         read_file(guardrail, trust.keys).config, labels, logs or None, requirement, options
     )
-    page = made.save(output, sign=sign, force=force)
+    page = made.save(output, sign=written.sign, force=written.force)
     content = made.to_dict()
     show.finish(
         "recalibrate",
         content,
         f"wrote {output} and {page}",
-        signature_note(output, sign),
+        signature_note(output, written.sign),
         code=DONE if content["max_fpr"] is None else OF_VERDICT[made.verdict],
         names={"NEW": output},
     )

@@ -104,10 +104,6 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Replace what stands where results go.", rich_help_panel="Output"),
 ]
-Sign = Annotated[
-    Path | None,
-    typer.Option(metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."),
-]
 
 
 @contextmanager
@@ -156,6 +152,25 @@ FreeCalls = Annotated[CallLimits, Pick(without=("price",))]
 Show = Annotated[Showing, Pick(without=("dry_run",))]
 ShowRun = Annotated[Showing, Pick(without=("page",))]
 ShowAlone = Annotated[Showing, Pick(without=("dry_run", "page"))]
+
+
+@dataclass(frozen=True, slots=True)
+class NewGuardrail:
+    """How a guardrail file is written."""
+
+    panel: ClassVar = "Output"
+
+    sign: Path | None = option_fields.setting(
+        "Private key to sign with; the signature is FILE.dsse.", None, metavar="KEY.pem"
+    )
+    force: bool = option_fields.setting("Replace what stands where results go.", False)
+
+    def read_key(self) -> None:
+        """Refuse a key that cannot sign, before the work."""
+        from calibrail.guardrail.signing import read_private_key
+
+        if self.sign is not None:
+            read_private_key(self.sign)
 
 
 @dataclass(frozen=True, slots=True)

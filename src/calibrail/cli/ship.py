@@ -14,7 +14,7 @@ from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, announce, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError
 from calibrail.formatting import number
-from calibrail.guardrail.signing import PASSPHRASE, make_keys, read_private_key, signature_path
+from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
 
 
@@ -30,18 +30,17 @@ class Failing:
 @opt.takes_settings
 def export_command(
     run_folder: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of a calibrate export_command.")
+        Path, typer.Argument(metavar="RUN", help="Folder of a calibrate run.")
     ],
     output: Annotated[Path, opt.to_file("Guardrail file to write.")],
     failing: Failing,
-    sign: opt.Sign = None,
+    written: opt.NewGuardrail,
     probe_endpoint: Annotated[
         bool,
         typer.Option(
             "--probe-endpoint", help="Ask a judge's endpoint about the 16 probe answers, too."
         ),
     ] = False,
-    force: opt.Force = False,
     *,
     calls: opt.Calls,
     show: opt.ShowAlone,
@@ -58,9 +57,7 @@ def export_command(
     from calibrail.models.hardware import installed_versions
     from calibrail.models.llm.transport import limit_calls
 
-    if sign is not None:
-        # A key that cannot sign is refused before the work.
-        read_private_key(sign)
+    written.read_key()
     frozen = calibrail.Run.load(run_folder)
     with limit_calls(calls):
         guardrail = frozen.freeze(on_failure=failing.on_failure)
@@ -68,7 +65,7 @@ def export_command(
         if asks and probe_endpoint:
             announce(guardrail.score)
             guardrail = frozen.freeze(on_failure=failing.on_failure, probe_endpoint=True)
-    guardrail.save(output, sign=sign, force=force)
+    guardrail.save(output, sign=written.sign, force=written.force)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""
     if asks and not probe_endpoint:
@@ -86,7 +83,7 @@ def export_command(
         "schema": "calibrail.export/1",
         "guardrail": str(output),
         "digest": config.digest,
-        "signature": None if sign is None else str(signature_path(output)),
+        "signature": None if written.sign is None else str(signature_path(output)),
         "probes": 0 if probes is None else len(probes.known()),
     }
     rule, scale, headline = guardrail.rule, guardrail.scale, config.headline
@@ -109,7 +106,7 @@ def export_command(
         "" if certified else say("command.not_certified", reason=headline.reason),
         unprobed,
         say("command.other_versions", differ=differ) if differ else "",
-        signature_note(output, sign),
+        signature_note(output, written.sign),
         say("command.check_with", guardrail=quote(str(output))),
     )
 
