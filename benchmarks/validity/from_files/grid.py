@@ -88,7 +88,8 @@ def _pairs(design: str, labelled: Path, fresh: Path) -> Iterator[tuple[str, tupl
         requirement = Requirement()
     limits = options(requirement)
     said = command("certify", "guardrail.json", fresh, *limits)
-    yield "certify", (said, calibrail.certify(guardrail, fresh, requirement).to_dict())
+    called = calibrail.certify(guardrail, fresh, requirement, looks="called.looks.json")
+    yield "certify", (said, called.to_dict())
     if design not in ("marginal", "pac"):
         return
     words = *COLUMNS, *options(promise)
