@@ -53,7 +53,7 @@ SCENARIOS = {
     "verify": ("guardrail.json",),
 }
 #: Exit codes of verdicts other than certified; Markdown changes none of them.
-CODES = {"calibrate": 4, "certify": 3, "monitor": 3}
+CODES = {"calibrate": 4, "certify": 4, "monitor": 3}
 
 
 def commands(group: typer.core.TyperGroup | None = None, above: str = "") -> Iterator[str]:
@@ -144,17 +144,17 @@ def test_one_run_prints_json_and_writes_a_page_and_markdown(desk: Path, tmp_path
     given = words("certify", tmp_path)
     options = [word for page in pages for word in ("--page", page)]
     done = command(*given, *options, "--json", cwd=desk)
-    assert done.returncode == 3
-    assert json.loads(done.stdout)["verdict"] == "rejected"
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["verdict"] == "inconclusive"
     assert pages[0].read_text(encoding="utf-8").startswith("<!doctype html>")
     printed = command(*given, "--markdown", cwd=desk).stdout
     comment = pages[1].read_text(encoding="utf-8")
     # The second look at these answers is said to be one.
     assert comment.splitlines()[:9] == printed.splitlines()[:9]
-    assert "**Rejected**" in comment and "┃ asked" in comment
+    assert "**Inconclusive**" in comment and "┃ asked" in comment
     loaded = calibrail.Guardrail.load(desk / "guardrail.json")
     found = calibrail.certify(loaded, desk / f"{HOSTILE}.jsonl", max_fpr=0.1, fresh=True)
-    assert "**Rejected**" in found.markdown() and "┃ asked" in found.markdown()
+    assert "**Inconclusive**" in found.markdown() and "┃ asked" in found.markdown()
 
 
 def test_how_a_result_is_shown_is_no_part_of_how_it_is_made(desk: Path, tmp_path: Path) -> None:
