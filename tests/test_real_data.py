@@ -129,9 +129,10 @@ class TestRagTruth:
         assert winner.candidate == "novel_count"
         (test,) = (test for test in winner.choosing if test.name == "by_angle")
         assert test.fpr.estimate is not None and test.fpr.estimate > 0.0
-        assert test.fpr.p_adjusted < 0.05
+        # Corrected for all pairs of detectors and baselines and both measures, it is not separated.
+        assert test.fpr.p_value < 0.01 < test.fpr.p_adjusted < 0.1
         assert test.auroc.estimate is not None and test.auroc.estimate < 0.0
-        assert test.auroc.p_adjusted < 0.001
+        assert test.auroc.p_adjusted < 0.005
         # A count of new words is no better than the other plain baselines.
         assert winner.name is None
         assert set(winner.not_separated) <= {"length", "novelty", "rouge_l"}

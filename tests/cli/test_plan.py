@@ -15,6 +15,7 @@ from calibrail.cli import start as command
 from calibrail.conformal import Assumption, plan_sequential
 from calibrail.errors import InputError
 from calibrail.options import Requirement
+from calibrail.options.fields import cli_spelling
 from tests.plans import planned
 
 APP = typer.Typer()
@@ -23,7 +24,8 @@ RATES = ("--coverage", "0.97", "--fpr", "0.1", "--max-fpr", "0.2", "--base-rate"
 
 
 def calibrail(*arguments: object) -> Result:
-    return CliRunner().invoke(APP, [*map(str, arguments)], env={"COLUMNS": "80"})
+    with cli_spelling():
+        return CliRunner().invoke(APP, [*map(str, arguments)], env={"COLUMNS": "80"})
 
 
 def test_alpha_alone() -> None:
