@@ -29,9 +29,7 @@ class Failing:
 
 @opt.takes_settings
 def export_command(
-    run_folder: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of a calibrate run.")
-    ],
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a calibrate run.")],
     output: Annotated[Path, opt.to_file("Guardrail file to write.")],
     failing: Failing,
     written: opt.NewGuardrail,
