@@ -135,7 +135,7 @@ class TestRagTruth:
         assert test.auroc.p_adjusted < 0.005
         # A count of new words is no better than the other plain baselines.
         assert winner.name is None
-        assert set(winner.not_separated) <= {"length", "novelty", "rouge_l"}
+        assert set(winner.not_separated) <= {"length", "novelty", "rouge_l", "by_angle"}
 
 
 class TestMarks:
