@@ -87,3 +87,16 @@ def test_a_verdict_stays_byte_for_byte_whatever_is_looked_at_later(
     looked = calibrail("certify", "g.json", "held_out.jsonl", *EASY, cwd=tmp_path)
     assert looked.returncode in (0, 4)
     assert (certified("first"), certified("second")) == (fallen, withheld)
+
+
+def test_after_the_last_declared_look_labelling_says_that_there_will_be_no_verdict(
+    tmp_path: Path, label: Callable[..., Any]
+) -> None:
+    answers = [row | {"label": truth(row["id"])} for row in traces(200)]
+    write(tmp_path / "labelled.jsonl", answers)
+    done = calibrail("certify", "g.json", "labelled.jsonl", *EASY, "--looks", 1, cwd=tmp_path)
+    assert done.returncode in (0, 3, 4), done.stderr
+    begun = label("labels", 60)
+    said = " ".join((begun.stdout + begun.stderr).split())
+    assert begun.returncode == 4 and "there will be no verdict" in said
+    assert "were begun in" not in said and "rejected" not in said
