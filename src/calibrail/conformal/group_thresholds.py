@@ -21,8 +21,8 @@ are many; so all draws are combined, or one is made where they are few:
   misses too much it is at least that at any higher one, and the highest threshold at which it still
   stands at 1 / delta is the one sought.
   Which of the two is made depends on the numbers of answers alone, never on their scores, so that
-  neither costs an error. With one or two answers a question the lot raises up to 9 points fewer
-  false alarms at 60 to 150 questions; with many, the bet does.
+  neither costs an error. With mostly one answer a question the lot raises fewer false alarms, with
+  many answers the bet does, unless they are much alike.
 
 What is promised counts each question once: the miss rate is that of a hallucinated answer drawn
 from a new question.
