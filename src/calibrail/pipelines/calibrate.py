@@ -309,11 +309,12 @@ def calibrate(
         Tolerated miss rate: a share of 1 - alpha of the hallucinations is caught.
     guarantee : {"marginal", "pac", "anytime", "paper"}
         ``marginal``: on average over calibration draws. ``pac``: for this very threshold, with
-        probability 1 - ``delta``. ``anytime``: for all thresholds made as examples come in.
+        probability at least 1 - ``delta``. ``anytime``: for all made as examples come in.
     delta : float
         Error probability of ``pac`` and ``anytime``.
     by : str or sequence of str, optional
-        Column of groups that get a threshold and a promise each; several where groups overlap.
+        Column of groups: each with enough answers gets a threshold and a promise; several where
+        groups overlap.
     undefined, allow_flag_all, min_n, clustered, beta, unit
         Further fields of `Promise`, by themselves in its place.
     max_fpr, min_coverage : float, optional
