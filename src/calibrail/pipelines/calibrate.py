@@ -217,7 +217,7 @@ def _marked(
         opened = open_source(source, how, scored.detectors, by_sentence=True, allow_none=True)
         for example in opened:
             row = rows.get(example.id)
-            if row is None or int(example.digest("spelt"), 16) != int(table.digests[row]):
+            if row is None or int(example.digest("plain"), 16) != int(table.digests[row]):
                 continue
             answer = _by_its_text(example)
             labels = sentence_labels(answer, reading.span_share)
