@@ -11,7 +11,7 @@ from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import LEAST_COVERAGE, partial_auroc
-from calibrail.evaluation.stats.intervals import Measure, ranked_values
+from calibrail.evaluation.stats.intervals import Codes, Measure, ranked_values
 from calibrail.evaluation.stats.tests import overlap
 from calibrail.evaluation.winner import (
     ALPHAS,
@@ -105,6 +105,7 @@ def compare_detectors(
     *,
     baselines: Mapping[str, Sample] | None = None,
     seed: int = 0,
+    halves: Codes | None = None,
 ) -> Comparison:
     """Calibrate every detector to the same target on the same split, and compare what that costs.
 
@@ -129,6 +130,9 @@ def compare_detectors(
     seed : int
         Of the halves of the test part and of every bootstrap: the same input gives the same
         comparison.
+    halves : ndarray of int8, shape (n,), optional
+        Which half of the test part each answer belongs to, as from ``halve``, where others have to
+        be the same.
 
     Raises
     ------
@@ -156,7 +160,7 @@ def compare_detectors(
             continue
         candidates.append(Candidate.of(name, sample, calibration, baseline=name in baselines))
     level, required = requirement.confidence, requirement.coverage(promise)
-    everyone = Candidates.on(shared, candidates, confidence=level, seed=seed)
+    everyone = Candidates.on(shared, candidates, confidence=level, seed=seed, drawn=halves)
     shown = everyone.without_confirming()
     samples = {name: replace(sample, split=shown.split) for name, sample in samples.items()}
     others = Others({name: samples[name] for name in baselines})
