@@ -22,6 +22,7 @@ from calibrail.evaluation.winner import (
     find_winner,
     matched_coverage,
 )
+from calibrail.formatting import Scale
 from calibrail.options import Promise, Requirement
 from calibrail.serialization import plain
 
@@ -176,6 +177,13 @@ def compare_detectors(
         everyone if reports else replace(everyone, members=()),
         Requirement(requirement.max_fpr, required, level),
     )
+    matched = matched_coverage(shown, promise.coverage)
+    sweep = alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level)
+    scales = {name: Scale.of(origin.score) for name, origin in origins.items()}
+    # Those that could not be calibrated stand in the sweep, too.
+    tables = [matched["attainable"], *(entry["rows"] for entry in (*matched["levels"], *sweep))]
+    for rows in tables:
+        rows[:] = [scales.get(row["name"], Scale()).beside(row) for row in rows]
     return Comparison(
         detectors=tuple(reports),
         uncalibrated=uncalibrated,
@@ -185,8 +193,8 @@ def compare_detectors(
             name: _measures(sample, shown, promise.undefined, name in baselines)
             for name, sample in samples.items()
         },
-        matched=matched_coverage(shown, promise.coverage),
-        sweep=alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level),
+        matched=matched,
+        sweep=sweep,
         origin=next(iter(origins.values()), ReportOrigin({})),
     )
 
