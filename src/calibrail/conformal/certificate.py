@@ -660,7 +660,11 @@ def _stepwise(
         step = error * (_STEPPED * (n / len(left)) + (1.0 - _STEPPED)) / n
         tried = {name: decided(name, 1.0 - step) for name in left}
         found = [name for name in left if tried[name].verdict == "certified"]
-        certified |= {name: tried[name] for name in found}
+        # One that hangs on the certificates of others hangs on their labels, too.
+        apart = len(left) == n
+        certified |= {
+            name: tried[name] if apart else replace(tried[name], flips=None) for name in found
+        }
         left = [name for name in left if name not in certified]
         if not found:
             break
