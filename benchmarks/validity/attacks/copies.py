@@ -302,7 +302,7 @@ def _attacks() -> Iterator[Attack]:
         ("another name", _name, None, {"calibrate": (40, 40), "certify": (38, 40)}),
         ("a short core", _core, None, {"calibrate": (39, 40), "certify": (38, 40)}),
         ("other contexts alone", _same, None, {"calibrate": (40, 40), "certify": (40, 40)}),
-        ("letter case alone", _case, None, {"calibrate": (40, 40), "certify": (40, 40)}),
+        ("letter case alone", _case, None, {"calibrate": (20, 20), "certify": (20, 20)}),
         ("own scores of one apology", _apology, None, {"calibrate": (40, 40), "certify": (40, 40)}),
     ]
     for name, response, values, before in kinds:
