@@ -19,7 +19,6 @@ from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
 from calibrail.errors import InputError
-from calibrail.formatting import listed, lower_percent, percent, upper_percent
 from calibrail.options.guarantee import Requirement
 from calibrail.serialization import Record
 
@@ -190,7 +189,7 @@ class Certificate(Record):
     verdict : {"certified", "rejected", "inconclusive"}
         What the data shows about both requirements.
     reason : str
-        Why, in plain words.
+        Why: a code and its parameters, of which commands make words.
     coverage, fpr : Bound
         Exact intervals on independent samples; both together hold with ``confidence``.
     coverage_at_least, fpr_at_most : float
@@ -409,11 +408,9 @@ def joint_confidence(delta: float, confidence: float) -> float:
 
 def checked_limits(requirement: Requirement) -> tuple[float, float | None, float]:
     """Return the required coverage, the limit on the FPR and the confidence, each in its domain."""
-    limit = (
-        None
-        if requirement.max_fpr is None
-        else argument_checks.rate(requirement.max_fpr, "max_fpr")
-    )
+    limit = requirement.max_fpr
+    if limit is not None:
+        limit = argument_checks.rate(limit, "max_fpr")
     required = argument_checks.rate(requirement.min_coverage, "min_coverage")
     return required, limit, argument_checks.share(requirement.confidence, "confidence")
 
@@ -440,10 +437,10 @@ def _decide(
         # What a construction proves counts; the observed bound would cost an error of its own.
         at_least = promised
     sides = [
-        _Side(_CATCHES, coverage, coverage.upper, at_least, required),
-        _Side(_FLAGS, fpr, fpr.lower, at_most, limit, least=False),
+        _Side("coverage", coverage, coverage.upper, at_least, required),
+        _Side("fpr", fpr, fpr.lower, at_most, limit, least=False),
     ]
-    verdict, code, reason = _concluded(sides, confidence, " and ", _NO_MAX_FPR)
+    verdict, code, reason = _concluded(sides, confidence)
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
     if verdict == "inconclusive":
         if not sides[0].kept:
@@ -452,57 +449,22 @@ def _decide(
             needed["faithful"] = None
         elif not sides[1].kept:
             needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
-    ends = at_least, at_most, required, limit
-    measured = coverage, fpr, *ends, confidence, needed
-    return Certificate(verdict, reason, *measured, reason_code=code)
+    shown = coverage, fpr, at_least, at_most, required, limit, confidence, needed
+    return Certificate(verdict, reason, *shown, reason_code=code)
 
 
-#: Of a share: how its limit is missed, what it is called, and how its limit is kept.
-_CATCHES: Final = (
-    "it catches at most {} of hallucinations",
-    "coverage",
-    "catches at least {} of hallucinations",
-)
-_FLAGS: Final = (
-    "it flags at least {} of faithful answers",
-    "the FPR",
-    "flags at most {} of faithful answers",
-)
-_FREES: Final = (
-    "it frees at most {} of hallucinated answers of all that is unsupported",
-    "the share of answers freed",
-    "frees at least {} of hallucinated answers of all that is unsupported",
-)
-_KEEPS: Final = (
-    "it keeps at most {} of supported sentences",
-    "the share of supported sentences kept",
-    "keeps at least {} of supported sentences",
-)
-_TOUCHES: Final = (
-    "it touches at least {} of faithful answers",
-    "the share of faithful answers touched",
-    "touches at most {} of faithful answers",
-)
 #: What the bounds show of all limits that were set, by verdict.
 REASON_CODES: Final[Mapping[Verdict, str]] = {
     "certified": "limits_kept",
     "rejected": "limit_missed",
     "inconclusive": "limits_unsettled",
 }
-#: Why nothing is certified without a limit.
-_NO_MAX_FPR: Final = (
-    "no limit on false alarms was set, so nothing can be certified; give one with --max-fpr"
-)
-_NO_MIN_KEPT: Final = (
-    "no share of supported sentences was set that must be kept, so nothing can be certified; give "
-    "one with --min-kept"
-)
 
 
 class _Side(NamedTuple):
     """A share with its limit, the end that may refute it and the end that may prove it."""
 
-    words: tuple[str, str, str]
+    name: str
     bound: Bound | MeanBound
     refuting: float
     proving: float
@@ -523,53 +485,23 @@ class _Side(NamedTuple):
             return False
         return self.proving >= self.limit if self.least else self.proving <= self.limit
 
-    def beside(self, share: str) -> str:
-        """Return what is said of a share, with its limit."""
-        limit = percent(self.limit or 0.0)
-        return f"{share}, and " + (
-            f"{limit} is required" if self.least else f"at most {limit} is allowed"
-        )
 
-
-def _end(share: float, *, upper: bool) -> str:
-    return upper_percent(share) if upper else lower_percent(share)
-
-
-def _concluded(
-    sides: Sequence[_Side], confidence: float, joint: str, unlimited: str
-) -> tuple[Verdict, str, str]:
-    """Return the verdict about several shares, with the reason as a code and in words."""
+def _concluded(sides: Sequence[_Side], confidence: float) -> tuple[Verdict, str, str]:
+    """Return the verdict about several shares, the code of its reason, and this with parameters."""
     verdict: Verdict = "inconclusive"
-    code = ""
-    if any(side.broken for side in sides):
-        verdict = "rejected"
-        missed = [
-            side.beside(side.words[0].format(_end(side.refuting, upper=side.least)))
-            for side in sides
-            if side.broken
-        ]
-        reason = joint.join(missed)
+    code, shown = "limits_unsettled", list[tuple[object, ...]]()
+    if broken := [side for side in sides if side.broken]:
+        verdict, code = "rejected", "limit_missed"
+        shown = [(side.name, side.limit, side.refuting) for side in broken]
     elif all(side.kept for side in sides):
-        verdict = "certified"
-        claims = listed([side.words[2].format(percent(side.limit or 0.0)) for side in sides])
-        ends = [
-            f"at {'least' if side.least else 'most'} {_end(side.proving, upper=not side.least)}"
-            for side in sides
-        ]
-        reason = f"with {percent(confidence)} confidence it {claims} (shown: {', '.join(ends)})"
-    elif any(side.limit is None for side in sides):
-        code, reason = "no_limit", unlimited
+        verdict, code = "certified", "limits_kept"
+        shown = [(confidence,), *((side.name, side.limit, side.proving) for side in sides)]
+    elif without := [side for side in sides if side.limit is None]:
+        code, shown = "no_limit", [(side.name,) for side in without]
     else:
-        unsettled = (
-            side.beside(
-                f"{side.words[1]} lies between {lower_percent(side.bound.lower)} and "
-                f"{upper_percent(side.bound.upper)}"
-            )
-            for side in sides
-            if not side.kept
-        )
-        reason = "; ".join(unsettled)
-    return verdict, code or REASON_CODES[verdict], f"{reason[0].upper()}{reason[1:]}."
+        ends = ((side, side.bound.lower, side.bound.upper) for side in sides if not side.kept)
+        shown = [(side.name, side.limit, *of_side) for side, *of_side in ends]
+    return verdict, code, ":".join([code, *(",".join(map(str, values)) for values in shown)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -678,8 +610,7 @@ def undercovered(counts: Sequence[ClassCounts], requirement: Requirement) -> lis
         for item in counts
         for n in [item.n_hallucinated]
     ]
-    adjusted: list[float] = holm(p).tolist()
-    return adjusted
+    return [float(item) for item in holm(p)]
 
 
 def holm(p_values: ArrayLike) -> Floats:
@@ -778,9 +709,8 @@ def certify_trimming(
     ('inconclusive', {'hallucinated': 173, 'faithful': 0, 'answers': 0})
     """
     required, limit, level = checked_limits(requirement)
-    least = (
-        None if requirement.min_kept is None else argument_checks.rate(requirement.min_kept, "kept")
-    )
+    if (least := requirement.min_kept) is not None:
+        least = argument_checks.rate(least, "kept")
     confidence, sure = level, level
     if calibration is not None and calibration.delta is not None:
         confidence, sure = joint_confidence(calibration.delta, level), 1.0 - (1.0 - level) / 2.0
@@ -797,11 +727,11 @@ def certify_trimming(
     refuting = level if limit is None else 1.0 - 2.0 * (1.0 - level) / 3.0
     freed = float(bounds.interval(counts.caught, counts.n_hallucinated, refuting)[1])
     touched = float(bounds.interval(counts.false_alarms, counts.n_faithful, refuting)[0])
-    frees = _Side(_FREES, coverage, freed, at_least, required)
-    keeps = _Side(_KEEPS, measured, bounds.mean_bound(shares, refuting).upper, kept_at_least, least)
-    spares = _Side(_TOUCHES, fpr, touched, at_most, limit, least=False)
+    frees = _Side("freed", coverage, freed, at_least, required)
+    keeps = _Side("kept", measured, bounds.mean_bound(shares, refuting).upper, kept_at_least, least)
+    spares = _Side("touched", fpr, touched, at_most, limit, least=False)
     sides = [frees, keeps] if limit is None else [frees, keeps, spares]
-    verdict, code, reason = _concluded(sides, confidence, "; ", _NO_MIN_KEPT)
+    verdict, code, reason = _concluded(sides, confidence)
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
     if verdict == "inconclusive":
         if not frees.kept:
@@ -813,22 +743,8 @@ def certify_trimming(
         elif not keeps.kept:
             below = (1.0 - refuting) / 2.0
             needed["answers"] = bounds.further_values(shares, least, 1.0 - sure, below)
-    return TrimCertificate(
-        verdict=verdict,
-        reason=reason,
-        reason_code=code,
-        coverage=coverage,
-        fpr=fpr,
-        coverage_at_least=at_least,
-        fpr_at_most=at_most,
-        min_coverage=required,
-        max_fpr=limit,
-        confidence=confidence,
-        needed=needed,
-        kept=measured,
-        kept_at_least=kept_at_least,
-        min_kept=least,
-    )
+    shown = coverage, fpr, at_least, at_most, required, limit, confidence, needed
+    return TrimCertificate(verdict, reason, *shown, None, code, measured, kept_at_least, least)
 
 
 def certify_group_trimming(

@@ -163,6 +163,11 @@ def compare(
     # Where near copies count at worst tells of one detector, and only what is certified may fall.
     *_, (each, _) = counted = [independent(way, promise, requirement, halved=True) for way in ways]
     each = tuple(replace(sample, near=table.copies) for sample in each)
+    halves = None
+    if len(ways) > 1:
+        # One division for all ways: what one shows, the other may not keep for a winner.
+        every = replace(counted[0][0][0], split=scored.codes)
+        halves = Candidates.on(every, [], seed=splitting.seed).halves
 
     def made(samples: Sequence[Sample], kept: Promise) -> Comparison:
         if len(ways) > 1:
@@ -182,6 +187,7 @@ def compare(
                 name: samples[0].with_scores(table.columns[name]) for name in scored.baselines
             },
             seed=splitting.seed,
+            halves=halves,
         )
 
     samples, promise = counted[0]
@@ -206,7 +212,7 @@ def compare(
     history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)
     comparison = replace(comparison, winner=winner)
     comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))
-    everyone = Candidates.on(samples[0], [], seed=splitting.seed)
+    everyone = Candidates.on(samples[0], [], seed=splitting.seed, drawn=halves)
     return ComparisonRun(comparison, scored, everyone.without_confirming().split)
 
 
