@@ -265,7 +265,7 @@ def certify(
     fresh: bool = False,
     reading: ReadOptions | None = None,
     progress: loading.Progress | None = None,
-    looks: str | PathLike[str] | None = None,
+    looks: data_reuse.LooksFile = None,
     max_fpr: float | None = None,
     min_coverage: float | None = None,
     confidence: float = 0.95,
@@ -304,11 +304,13 @@ def certify(
         How to read the file.
     progress : callable, optional
         Called with the number of answers so far.
-    looks : path, optional
+    looks : path or False, optional
         File that keeps the looks at this guardrail, whose verdicts share one error: each look
         takes three quarters of what is left, or an equal part of it where ``n_looks`` were
-        declared with the first. The command keeps one beside the guardrail. On the answers that
-        its own report tested nothing is certified; these the guardrail knows by itself.
+        declared with the first. Left out it is the one beside the guardrail's file, as for the
+        command; of a guardrail without a file this process keeps them. False keeps nothing, as a
+        simulation does: then the stated error is that of one look alone. On the answers that its
+        own report tested nothing is certified; these the guardrail knows by itself.
     max_fpr, min_coverage : float, optional
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
@@ -346,7 +348,8 @@ def certify(
     frozen_risks = tuple(conformal.parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, frozen_risks)
     reading = run.inherited_reading(reading, guardrail, source, labelled=True)
-    history = data_reuse.DataUseHistory(looks)
+    file = None if guardrail.origin is None else guardrail.origin.path
+    history = data_reuse.DataUseHistory.of_guardrail(file, looks)
     trimming, keep = guardrail.unit == "sentence", () if by is None else (by,)
     examples = loading.open_for(guardrail, source, reading, keep=keep, by_sentence=trimming)
     _refuse_stopped(examples, guardrail)
@@ -433,7 +436,7 @@ def certify(
     )
     if trimming:
         result = replace(result, **tally.delivered(level))
-    if looks is not None:
+    if history.keeps:
         about = standing.to_dict(asked.confidence)
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
             next_limits = replace(limits, confidence=1.0 - about["next_level"])
