@@ -82,7 +82,8 @@ class Certification(Shown):
         ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
     near_copies : mapping or None
         Where answers may be near copies: how many, as ``n``, and the figures where those count
-        ``once``, and where ``each`` of them does. The verdict is the worse of both.
+        ``once``, where ``each`` of them does, and at ``worst``: once where decided rightly, each
+        where wrongly. What is certified is so in all of them.
     looks : tuple of mapping
         Earlier looks at this guardrail, its own report's among them where that is at answers of
         this data, with the share of the answers that each was the first to look at.
