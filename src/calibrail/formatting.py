@@ -61,6 +61,30 @@ def upper_percent(share: float) -> str:
     return _percent_end(share, upper=True)
 
 
+def floor_percent(share: float) -> str:
+    """Return a confidence, or what is asked at least, in percent: never above it.
+
+    It may have been computed from a share that was chosen: what float arithmetic adds is no part.
+
+    >>> floor_percent(0.990625), floor_percent(1.0 - 0.9), floor_percent(1.0 - 1.0 / 3.0)
+    ('99%', '10%', '66.6%')
+    """
+    return lower_percent(round(share, _NOISE))
+
+
+def ceiling_percent(share: float) -> str:
+    """Return the probability of an error, or what is allowed at most, in percent: never below it.
+
+    >>> ceiling_percent(0.009375), ceiling_percent(1.0 - 0.95)
+    ('1%', '5%')
+    """
+    return upper_percent(round(share, _NOISE))
+
+
+#: Decimals up to which sums of shares are what they are in exact arithmetic.
+_NOISE: Final = 12
+
+
 def _percent_end(share: float, *, upper: bool) -> str:
     end = Decimal(outward(share, 3, upper=upper)) * 100
     return f"{end:.1f}".removesuffix(".0") + "%"

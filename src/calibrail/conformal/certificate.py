@@ -16,10 +16,16 @@ from scipy.special import betaincc
 
 from calibrail.conformal import argument_checks, bounds
 from calibrail.conformal.argument_checks import Floats, Ints
-from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound
+from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound, Region
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
 from calibrail.errors import InputError
-from calibrail.formatting import listed, lower_percent, percent, upper_percent
+from calibrail.formatting import (
+    ceiling_percent,
+    floor_percent,
+    listed,
+    lower_percent,
+    upper_percent,
+)
 from calibrail.options.guarantee import Requirement
 from calibrail.serialization import Record
 
@@ -192,7 +198,7 @@ class Certificate(Record):
     reason : str
         Why, in plain words.
     coverage, fpr : Bound
-        Exact intervals on independent samples; both together hold with ``confidence``.
+        Exact intervals on independent samples, each at its own level: the ends that reject.
     coverage_at_least, fpr_at_most : float
         The ends that ``certified`` rests on. Each errs with at most 1 - ``confidence`` by itself,
         which is enough for a claim that is made only where both requirements are shown.
@@ -211,6 +217,9 @@ class Certificate(Record):
         How many wrong labels a ``certified`` survives; None for other verdicts.
     reason_code : str
         What ``reason`` says: of `REASON_CODES`, ``no_limit``, or why a verdict was taken back.
+    region : Region or None
+        Intervals of both rates that hold together: what is shown to readers. None of a certificate
+        that an earlier version made.
     """
 
     verdict: Verdict
@@ -225,6 +234,7 @@ class Certificate(Record):
     needed: Mapping[str, int | None]
     flips: FlipTolerance | None = None
     reason_code: str = ""
+    region: Region | None = None
 
 
 def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate:
@@ -259,7 +269,8 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
     ('inconclusive', {'hallucinated': 209, 'faithful': 76})
     """
     level = checked_limits(requirement)[2]
-    certificate = _decide(counts, requirement, level, bounds.proof_level(level))
+    region = _region(counts, level)
+    certificate = _decide(counts, requirement, level, bounds.proof_level(level), region)
     if certificate.verdict != "certified":
         return certificate
     return replace(certificate, flips=flip_tolerance(counts, requirement))
@@ -271,9 +282,10 @@ def joint_certificate(
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
     Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
-    joint confidence is 1 - delta - (1 - confidence) / 2: the error of the construction and that of
-    the FPR bound. The coverage shown is the one observed; it can still reject. Without hallucinated
-    test examples it is the one proven (``proven_coverage``).
+    confidence of the verdict is 1 - delta - (1 - confidence) / 2: the error of the construction and
+    that of the FPR bound; the ``region`` has the ``confidence`` that was asked for, since the rank
+    proves another coverage with another probability. The coverage observed can still reject.
+    Without hallucinated test examples it is the one proven (``proven_coverage``).
 
     Parameters
     ----------
@@ -313,7 +325,8 @@ def joint_certificate(
         # The rank's bound proves a limit that was fixed beforehand, however scores are tied.
         shown = 1.0 - calibration.least_alpha(calibration.missed) >= required
         proven = required if shown else 1.0 - calibration.least_alpha(calibration.rank - 1)
-    certificate = _decide(counts, requirement, joint, level, proven, coverage)
+    region, alone = _region(counts, level, calibration), _alone(calibration.delta, level)
+    certificate = _decide(counts, requirement, joint, level, region, proven, coverage, alone)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
     if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
         return certificate
@@ -337,6 +350,35 @@ def _between(calibration: Calibration, confidence: float) -> Bound:
         return bound
     upper = float(bounds.interval(caught, calibration.n, confidence)[1])
     return replace(bound, upper=max(bound.lower, upper))
+
+
+def _region(
+    counts: ClassCounts,
+    confidence: float,
+    calibration: Calibration | None = None,
+    kept: Floats | None = None,
+) -> Region:
+    """Return intervals of the shares that hold together with ``confidence``, by equal parts.
+
+    With the coverage that a construction proves. Where the rank of its threshold hangs on the
+    scores, nothing but its own promise is proven, and with its own error.
+    """
+    parts = 2 if kept is None else 3
+    part = bounds.part_level(confidence, parts)
+    coverage, fpr = counts.bounds(part)
+    mean = None if kept is None else bounds.mean_bound(kept, part)
+    if calibration is None or calibration.delta is None:
+        return Region(coverage, fpr, confidence, mean)
+    if not counts.n_hallucinated:
+        coverage = replace(_between(calibration, part), confidence=part)
+    if getattr(calibration, "by_lot", calibration.counted == "examples"):
+        again = replace(calibration, delta=(1.0 - part) / 2.0)
+        lower = 1.0 - again.least_alpha(calibration.rank - 1)
+        coverage = replace(coverage, lower=lower, upper=max(lower, coverage.upper))
+        return Region(coverage, fpr, confidence, mean)
+    coverage = replace(coverage, lower=proven_coverage(calibration).lower, upper=1.0)
+    others = decimal(confidence) + (1 - decimal(confidence)) / parts
+    return Region(coverage, fpr, float(others - decimal(calibration.delta)), mean)
 
 
 def smallest_limit(
@@ -423,8 +465,10 @@ def _decide(
     requirement: Requirement,
     confidence: float,
     proof: float,
+    region: Region,
     promised: float | None = None,
     proven: Bound | None = None,
+    alone: tuple[str, str] = ("", ""),
 ) -> Certificate:
     """Decide by the bounds of counts, and by the coverage that is ``promised`` by a construction.
 
@@ -440,10 +484,10 @@ def _decide(
         # What a construction proves counts; the observed bound would cost an error of its own.
         at_least = promised
     sides = [
-        _Side(_CATCHES, coverage, coverage.upper, at_least, required),
-        _Side(_FLAGS, fpr, fpr.lower, at_most, limit, least=False),
+        _Side(_CATCHES, region.coverage, coverage.upper, at_least, required, alone=alone[0]),
+        _Side(_FLAGS, region.fpr, fpr.lower, at_most, limit, least=False, alone=alone[1]),
     ]
-    verdict, code, reason = _concluded(sides, confidence, " and ", _NO_MAX_FPR)
+    verdict, code, reason = _concluded(sides, (level, confidence, region.confidence), _NO_MAX_FPR)
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
     if verdict == "inconclusive":
         if not sides[0].kept:
@@ -454,32 +498,32 @@ def _decide(
             needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
     ends = at_least, at_most, required, limit
     measured = coverage, fpr, *ends, confidence, needed
-    return Certificate(verdict, reason, *measured, reason_code=code)
+    return Certificate(verdict, reason, *measured, reason_code=code, region=region)
 
 
 #: Of a share: how its limit is missed, what it is called, and how its limit is kept.
 _CATCHES: Final = (
-    "it catches at most {} of hallucinations",
+    "it catches {} of hallucinations",
     "coverage",
     "catches at least {} of hallucinations",
 )
 _FLAGS: Final = (
-    "it flags at least {} of faithful answers",
+    "it flags {} of faithful answers",
     "the FPR",
     "flags at most {} of faithful answers",
 )
 _FREES: Final = (
-    "it frees at most {} of hallucinated answers of all that is unsupported",
+    "it frees {} of hallucinated answers of all that is unsupported",
     "the share of answers freed",
     "frees at least {} of hallucinated answers of all that is unsupported",
 )
 _KEEPS: Final = (
-    "it keeps at most {} of supported sentences",
+    "it keeps {} of supported sentences",
     "the share of supported sentences kept",
     "keeps at least {} of supported sentences",
 )
 _TOUCHES: Final = (
-    "it touches at least {} of faithful answers",
+    "it touches {} of faithful answers",
     "the share of faithful answers touched",
     "touches at most {} of faithful answers",
 )
@@ -500,7 +544,11 @@ _NO_MIN_KEPT: Final = (
 
 
 class _Side(NamedTuple):
-    """A share with its limit, the end that may refute it and the end that may prove it."""
+    """A share with its limit, the end that may refute it and the end that may prove it.
+
+    ``bound`` holds together with those of the other sides. ``alone`` says how sure the claim is,
+    where the claims of a certificate have errors that add up.
+    """
 
     words: tuple[str, str, str]
     bound: Bound | MeanBound
@@ -508,6 +556,7 @@ class _Side(NamedTuple):
     proving: float
     limit: float | None
     least: bool = True
+    alone: str = ""
 
     @property
     def broken(self) -> bool:
@@ -523,24 +572,39 @@ class _Side(NamedTuple):
             return False
         return self.proving >= self.limit if self.least else self.proving <= self.limit
 
+    @property
+    def asked(self) -> str:
+        """The limit in percent."""
+        limit = self.limit or 0.0
+        return floor_percent(limit) if self.least else ceiling_percent(limit)
+
     def beside(self, share: str) -> str:
         """Return what is said of a share, with its limit."""
-        limit = percent(self.limit or 0.0)
         return f"{share}, and " + (
-            f"{limit} is required" if self.least else f"at most {limit} is allowed"
+            f"{self.asked} is required" if self.least else f"at most {self.asked} is allowed"
         )
 
 
 def _end(share: float, *, upper: bool) -> str:
-    return upper_percent(share) if upper else lower_percent(share)
+    return f"at most {upper_percent(share)}" if upper else f"at least {lower_percent(share)}"
+
+
+def _alone(delta: float, confidence: float) -> tuple[str, str]:
+    """Return how sure a construction is of its coverage, and an interval of one of its ends."""
+    sure = float(1 - decimal(delta)), bounds.part_level(confidence)
+    first, second = (f" (with {floor_percent(level)} confidence)" for level in sure)
+    return first, second
 
 
 def _concluded(
-    sides: Sequence[_Side], confidence: float, joint: str, unlimited: str
+    sides: Sequence[_Side], confidences: tuple[float, float, float], unlimited: str
 ) -> tuple[Verdict, str, str]:
-    """Return the verdict about several shares, with the reason as a code and in words."""
+    """Return the verdict about several shares, with the reason as a code and in words.
+
+    ``confidences`` are those of a rejection, of a certificate and of all sides' bounds together.
+    """
     verdict: Verdict = "inconclusive"
-    code = ""
+    code, (refuting, proving, together) = "", confidences
     if any(side.broken for side in sides):
         verdict = "rejected"
         missed = [
@@ -548,15 +612,21 @@ def _concluded(
             for side in sides
             if side.broken
         ]
-        reason = joint.join(missed)
+        reason = f"with {floor_percent(refuting)} confidence {'; '.join(missed)}"
     elif all(side.kept for side in sides):
         verdict = "certified"
-        claims = listed([side.words[2].format(percent(side.limit or 0.0)) for side in sides])
-        ends = [
-            f"at {'least' if side.least else 'most'} {_end(side.proving, upper=not side.least)}"
+        claims = [side.words[2].format(side.asked) + side.alone for side in sides]
+        ends = ", ".join(
+            _end(side.bound.lower if side.least else side.bound.upper, upper=not side.least)
             for side in sides
-        ]
-        reason = f"with {percent(confidence)} confidence it {claims} (shown: {', '.join(ends)})"
+        )
+        reason = f"it {listed(claims)}"
+        if any(side.alone for side in sides):
+            level = floor_percent(together)
+            reason = f"{reason}; shown together, with {level} confidence: {ends}"
+        else:
+            level = floor_percent(proving)
+            reason = f"with {level} confidence {reason} (shown together: {ends})"
     elif any(side.limit is None for side in sides):
         code, reason = "no_limit", unlimited
     else:
@@ -568,7 +638,7 @@ def _concluded(
             for side in sides
             if not side.kept
         )
-        reason = "; ".join(unsettled)
+        reason = f"with {floor_percent(together)} confidence {'; '.join(unsettled)}"
     return verdict, code or REASON_CODES[verdict], f"{reason[0].upper()}{reason[1:]}."
 
 
@@ -784,11 +854,14 @@ def certify_trimming(
     least = (
         None if requirement.min_kept is None else argument_checks.rate(requirement.min_kept, "kept")
     )
-    confidence, sure = level, level
+    confidence, sure, alone = level, level, ("", "")
     if calibration is not None and calibration.delta is not None:
-        confidence, sure = joint_confidence(calibration.delta, level), 1.0 - (1.0 - level) / 2.0
+        confidence, sure = joint_confidence(calibration.delta, level), bounds.part_level(level)
+        alone = _alone(calibration.delta, level)
     proof = bounds.proof_level(sure)
     shares: Floats = argument_checks.vector(kept, "kept")
+    region = _region(counts, level, calibration, shares)
+    assert region.kept is not None
     coverage, fpr = counts.bounds(level)
     measured = bounds.mean_bound(shares, level)
     at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])
@@ -800,11 +873,13 @@ def certify_trimming(
     refuting = level if limit is None else 1.0 - 2.0 * (1.0 - level) / 3.0
     freed = float(bounds.interval(counts.caught, counts.n_hallucinated, refuting)[1])
     touched = float(bounds.interval(counts.false_alarms, counts.n_faithful, refuting)[0])
-    frees = _Side(_FREES, coverage, freed, at_least, required)
-    keeps = _Side(_KEEPS, measured, bounds.mean_bound(shares, refuting).upper, kept_at_least, least)
-    spares = _Side(_TOUCHES, fpr, touched, at_most, limit, least=False)
+    most_kept = bounds.mean_bound(shares, refuting).upper
+    frees = _Side(_FREES, region.coverage, freed, at_least, required, alone=alone[0])
+    keeps = _Side(_KEEPS, region.kept, most_kept, kept_at_least, least, alone=alone[1])
+    spares = _Side(_TOUCHES, region.fpr, touched, at_most, limit, least=False, alone=alone[1])
     sides = [frees, keeps] if limit is None else [frees, keeps, spares]
-    verdict, code, reason = _concluded(sides, confidence, "; ", _NO_MIN_KEPT)
+    confidences = level, confidence, region.confidence
+    verdict, code, reason = _concluded(sides, confidences, _NO_MIN_KEPT)
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
     if verdict == "inconclusive":
         if not frees.kept:
@@ -831,6 +906,7 @@ def certify_trimming(
         kept=measured,
         kept_at_least=kept_at_least,
         min_kept=least,
+        region=region,
     )
 
 

@@ -179,6 +179,8 @@ def environment() -> Environment:
         percent=formatting.percent,
         lower_percent=formatting.lower_percent,
         upper_percent=formatting.upper_percent,
+        floor_percent=formatting.floor_percent,
+        ceiling_percent=formatting.ceiling_percent,
         outward=formatting.outward,
         number=formatting.number,
         duration=formatting.duration,

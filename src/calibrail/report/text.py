@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, TypeGuard
 
-from calibrail.formatting import lower_percent, number, outward, percent, upper_percent
+from calibrail.formatting import (
+    floor_percent,
+    lower_percent,
+    number,
+    outward,
+    percent,
+    upper_percent,
+)
 from calibrail.report.document import Cell, Json
 
 #: Where a word that is too long for a line may go on in the next one.
@@ -96,7 +103,7 @@ def count_of(value: Json) -> str:
     'proven with 90% confidence'
     """
     if is_proven(value):
-        return f"proven with {percent(value['confidence'])} confidence"
+        return f"proven with {floor_percent(value['confidence'])} confidence"
     return f"{value['count']:,} of {value['n']:,}"
 
 

@@ -23,10 +23,10 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     """
     if certificate.get("sequential"):
         return label.label_document(certificate, guardrail=guardrail)
-    coverage, verdict = certificate["coverage"], certificate["verdict"]
-    lines, trims = measures.rates(certificate, certificate), messages.by_sentence(certificate)
+    verdict, shown = certificate["verdict"], measures.together(certificate)
+    lines, trims = measures.rates(shown, certificate), messages.by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
-    joint, blocked = certificate["confidence"], ""
+    joint, blocked = shown["confidence"], ""
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         blocked = say("certify.blocked", rate=flagged)
@@ -45,9 +45,9 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         blocks=(
             parts.section(
                 "On the held-out data",
-                measures.rates_figure(certificate, certificate),
-                measures.table("On the held-out data", [*lines, *more], coverage["confidence"]),
-                parts.Text(say(f"certify.{intervals}", confidence=joint)),
+                measures.rates_figure(shown, certificate),
+                measures.table("On the held-out data", [*lines, *more], joint),
+                parts.Text(say(f"certify.{intervals}", certificate, together=joint)),
                 parts.Text(measures.flips(certificate)),
                 parts.Text(blocked),
                 parts.Text(
@@ -76,7 +76,7 @@ def _groups(by_group: Json) -> parts.Section:
             str(row["verdict"]),
             _needed(row["needed"]) if row["verdict"] == "inconclusive" else "",
         )
-        for row in by_group["rows"]
+        for row in map(measures.together, by_group["rows"])
     ]
     corrected = say("certify.corrected", by_group, n=len(rows))
     rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
