@@ -182,6 +182,7 @@ def environment() -> Environment:
         floor_percent=formatting.floor_percent,
         ceiling_percent=formatting.ceiling_percent,
         outward=formatting.outward,
+        upward=formatting.upward,
         number=formatting.number,
         duration=formatting.duration,
         n=lambda value: f"{value:,}",

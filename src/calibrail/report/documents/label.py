@@ -86,7 +86,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         strict=True,
     ):
         # Weighted rates are other numbers than the counts beside them.
-        rate = certificate[code]
+        rate = shown[code]
         counts = f"weighted; {count_of(rate)} labelled" if rate["method"] == "betting" else line[4]
         lines.append((*line[:4], counts))
         tiles.append(parts.Tile(name, *line[1:4]))
