@@ -501,32 +501,15 @@ def _decide(
     return Certificate(verdict, reason, *measured, reason_code=code, region=region)
 
 
-#: Of a share: how its limit is missed, what it is called, and how its limit is kept.
-_CATCHES: Final = (
-    "it catches {} of hallucinations",
-    "coverage",
-    "catches at least {} of hallucinations",
-)
-_FLAGS: Final = (
-    "it flags {} of faithful answers",
-    "the FPR",
-    "flags at most {} of faithful answers",
-)
+#: Of a share: what a detector does at least or at most, and what the share is called.
+_CATCHES: Final = "catches {} of hallucinations", "coverage"
+_FLAGS: Final = "flags {} of faithful answers", "the FPR"
 _FREES: Final = (
-    "it frees {} of hallucinated answers of all that is unsupported",
+    "frees {} of hallucinated answers of all that is unsupported",
     "the share of answers freed",
-    "frees at least {} of hallucinated answers of all that is unsupported",
 )
-_KEEPS: Final = (
-    "it keeps {} of supported sentences",
-    "the share of supported sentences kept",
-    "keeps at least {} of supported sentences",
-)
-_TOUCHES: Final = (
-    "it touches {} of faithful answers",
-    "the share of faithful answers touched",
-    "touches at most {} of faithful answers",
-)
+_KEEPS: Final = "keeps {} of supported sentences", "the share of supported sentences kept"
+_TOUCHES: Final = "touches {} of faithful answers", "the share of faithful answers touched"
 #: What the bounds show of all limits that were set, by verdict.
 REASON_CODES: Final[Mapping[Verdict, str]] = {
     "certified": "limits_kept",
@@ -550,7 +533,7 @@ class _Side(NamedTuple):
     where the claims of a certificate have errors that add up.
     """
 
-    words: tuple[str, str, str]
+    words: tuple[str, str]
     bound: Bound | MeanBound
     refuting: float
     proving: float
@@ -573,16 +556,19 @@ class _Side(NamedTuple):
         return self.proving >= self.limit if self.least else self.proving <= self.limit
 
     @property
-    def asked(self) -> str:
-        """The limit in percent."""
+    def claim(self) -> str:
+        """What is claimed where the limit is kept."""
         limit = self.limit or 0.0
-        return floor_percent(limit) if self.least else ceiling_percent(limit)
+        asked = floor_percent(limit) if self.least else ceiling_percent(limit)
+        relation = "at least" if self.least else "at most"
+        return self.words[0].format(f"{relation} {asked}") + self.alone
 
     def beside(self, share: str) -> str:
         """Return what is said of a share, with its limit."""
-        return f"{share}, and " + (
-            f"{self.asked} is required" if self.least else f"at most {self.asked} is allowed"
-        )
+        limit = self.limit or 0.0
+        if self.least:
+            return f"{share}, and {floor_percent(limit)} is required"
+        return f"{share}, and at most {ceiling_percent(limit)} is allowed"
 
 
 def _end(share: float, *, upper: bool) -> str:
@@ -607,26 +593,22 @@ def _concluded(
     code, (refuting, proving, together) = "", confidences
     if any(side.broken for side in sides):
         verdict = "rejected"
-        missed = [
-            side.beside(side.words[0].format(_end(side.refuting, upper=side.least)))
+        missed = "; ".join(
+            side.beside("it " + side.words[0].format(_end(side.refuting, upper=side.least)))
             for side in sides
             if side.broken
-        ]
-        reason = f"with {floor_percent(refuting)} confidence {'; '.join(missed)}"
+        )
+        reason = f"with {floor_percent(refuting)} confidence {missed}"
     elif all(side.kept for side in sides):
-        verdict = "certified"
-        claims = [side.words[2].format(side.asked) + side.alone for side in sides]
+        verdict, claims = "certified", f"it {listed([side.claim for side in sides])}"
         ends = ", ".join(
             _end(side.bound.lower if side.least else side.bound.upper, upper=not side.least)
             for side in sides
         )
-        reason = f"it {listed(claims)}"
-        if any(side.alone for side in sides):
+        reason = f"with {floor_percent(proving)} confidence {claims} (shown together: {ends})"
+        if sides[0].alone:
             level = floor_percent(together)
-            reason = f"{reason}; shown together, with {level} confidence: {ends}"
-        else:
-            level = floor_percent(proving)
-            reason = f"with {level} confidence {reason} (shown together: {ends})"
+            reason = f"{claims}; shown together, with {level} confidence: {ends}"
     elif any(side.limit is None for side in sides):
         code, reason = "no_limit", unlimited
     else:
@@ -891,23 +873,9 @@ def certify_trimming(
         elif not keeps.kept:
             below = (1.0 - refuting) / 2.0
             needed["answers"] = bounds.further_values(shares, least, 1.0 - sure, below)
-    return TrimCertificate(
-        verdict=verdict,
-        reason=reason,
-        reason_code=code,
-        coverage=coverage,
-        fpr=fpr,
-        coverage_at_least=at_least,
-        fpr_at_most=at_most,
-        min_coverage=required,
-        max_fpr=limit,
-        confidence=confidence,
-        needed=needed,
-        kept=measured,
-        kept_at_least=kept_at_least,
-        min_kept=least,
-        region=region,
-    )
+    ends, asked = (coverage, fpr, at_least, at_most), (required, limit, confidence, needed)
+    shown = None, code, region, measured, kept_at_least, least
+    return TrimCertificate(verdict, reason, *ends, *asked, *shown)
 
 
 def certify_group_trimming(
