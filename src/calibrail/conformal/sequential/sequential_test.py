@@ -555,6 +555,8 @@ class UnsureTest(Record):
             return replace(made, verdict=self.verdict, decided=self.decided)
         other, seen = self.rejecting.certificate(), self.known.certificate()
         wealth = dict(zip(made.log_wealth, self.log_wealth(), strict=True))
+        region, regions = made.region, (seen.region, made.region, other.region)
+        coverages, rates = zip(*((item.coverage, item.fpr) for item in regions), strict=True)
         reasons = []
         for name in ("coverage", "fpr"):
             refuted = wealth[f"{name}_broken"] >= made.broken_at
@@ -566,11 +568,7 @@ class UnsureTest(Record):
             reasons=tuple(reasons),
             coverage=_hull(seen.coverage, made.coverage, other.coverage),
             fpr=_hull(seen.fpr, made.fpr, other.fpr),
-            region=Region(
-                _hull(seen.region.coverage, made.region.coverage, other.region.coverage),
-                _hull(seen.region.fpr, made.region.fpr, other.region.fpr),
-                made.region.confidence,
-            ),
+            region=replace(region, coverage=_hull(*coverages), fpr=_hull(*rates)),
             log_wealth=wealth,
             decided=self.decided,
         )

@@ -74,7 +74,11 @@ def _groups(by_group: Json) -> parts.Section:
             share_with_bounds(row["fpr"]),
             share_with_bounds(row["kept"]) if trims else "",
             str(row["verdict"]),
-            _needed(row["needed"]) if row["verdict"] == "inconclusive" else "",
+            ", ".join(
+                f"{'?' if n is None else format(n, ',')} {label}"
+                for label, n in row["needed"].items()
+                if n != 0 and row["verdict"] == "inconclusive"
+            ),
         )
         for row in map(measures.together, by_group["rows"])
     ]
@@ -82,12 +86,6 @@ def _groups(by_group: Json) -> parts.Section:
     rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
     columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
     return parts.section(title, parts.Table(title, columns, rows), parts.Text(corrected))
-
-
-def _needed(needed: Json) -> str:
-    return ", ".join(
-        f"{'?' if n is None else format(n, ',')} {label}" for label, n in needed.items() if n != 0
-    )
 
 
 def _next_step(certificate: Json) -> str:
