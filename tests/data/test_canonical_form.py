@@ -165,6 +165,19 @@ def test_the_same_content_is_the_same_answer_however_it_is_spelt(how: str) -> No
     assert len(list(reading)) == 1 and reading.reasons == {("id", "duplicate"): 1}
 
 
+@pytest.mark.parametrize("how", list(RESPELT)[:4])
+def test_the_same_answers_are_split_alike_in_another_spelling(how: str) -> None:
+    said = "In \u201cRome {}\u201d, a caf\u00e9."
+    rows = [{**ROW, "id": n, "response": said.format(n), "s": n, "label": n % 2} for n in range(80)]
+    plain, other = (
+        calibrate(data, score="column:column=s,higher=hallucinated", alpha=0.2, baselines=False)
+        for data in (rows, [respelt(row, how) for row in rows])
+    )
+    assert other.calibration.threshold == plain.calibration.threshold
+    assert other.codes is not None and plain.codes is not None
+    assert other.codes.tolist() == plain.codes.tolist()
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -206,9 +206,10 @@ def certify_command(
 ) -> None:
     """Certify, reject or leave open, with exact bounds on coverage and false alarms.
 
-    Exit code 0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many more
-    labelled answers of which class would settle it. With --labels the verdict is recomputed from
-    the files of the folder, and written into it as verdict.json and index.html.
+    Each look takes three quarters of the error that is left, or an equal part (--looks). Exit code
+    0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many labelled answers of
+    which class would settle the next look, at the rates seen. With --labels the verdict is
+    recomputed from the files of the folder, and written into it as verdict.json and index.html.
     """
     from calibrail.guardrail.file import read_file
     from calibrail.labelling.folder import read_plan

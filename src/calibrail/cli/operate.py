@@ -154,9 +154,10 @@ def serve_command(
 ) -> None:
     """Decide about answers that come by HTTP, as check would about each alone.
 
-    Each guardrail must show first, by its probe answers, that this machine computes what was
-    certified. Serves until SIGTERM or Ctrl-C, and finishes what it accepted then. A guardrail file
-    that changes is verified and takes over; one that must not decide leaves the old one at work.
+    Each guardrail must show first, by the probe answers that it holds, that this machine computes
+    what was frozen. Serves until SIGTERM or Ctrl-C, and finishes what it accepted then. A guardrail
+    file that changes is verified and takes over; one that must not decide leaves the old one at
+    work.
     The keys of --trusted are read once, when it begins.
     Requests need the token in the environment variable CALIBRAIL_TOKEN, where there is one.
     """

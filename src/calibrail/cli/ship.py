@@ -46,8 +46,8 @@ def export_command(
     """Freeze a run into one file that decides in production as it did when it was tested.
 
     The file holds the detector's spec and weights digest, the threshold, the calibration scores
-    and the report's headline; no text. A run that was rejected can be exported too: the file
-    says so. The detector scores 16 probe answers, so that another machine can show that it
+    and the report's headline; no text of an answer. A run that was rejected can be exported too:
+    the file says so. The detector scores 16 probe answers, so that another machine can show that it
     computes the same.
     """
     from calibrail.conformal.group_thresholds import spelled

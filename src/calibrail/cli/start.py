@@ -45,11 +45,12 @@ def calibrate_command(
 ) -> None:
     """Find the threshold that catches 1 - alpha of hallucinations, and what it costs.
 
-    Half of the data (by group, seeded) sets the threshold, the other half tests it. Writes
-    scores.parquet, report.json, report.html, figures and calibration.json into RUN; report.html
-    alone shows texts, of the worst errors. With --unit sentence, sentences are removed from their
-    answers, and sentences.parquet has a row for each. Exit code 0; with --max-fpr or --min-kept
-    the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
+    Half of the data (by group, seeded) sets the threshold, the other half tests it; with
+    --guarantee pac all of it does, and the rank proves what is caught. Writes scores.parquet,
+    report.json, report.html, figures and calibration.json into RUN; report.html alone shows texts,
+    of the worst errors. With --unit sentence, sentences are removed from their answers, and
+    sentences.parquet has a row for each. Exit code 0; with --max-fpr, --min-kept or --risk the
+    verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
@@ -98,12 +99,12 @@ def compare_command(
     work: opt.Work,
     show: opt.ShowRun,
 ) -> None:
-    """Calibrate several detectors to the same coverage and set their false alarms side by side.
+    """Calibrate several detectors to the same target and set their false alarms side by side.
 
-    The baselines (answer length, new words, ...) always stand beside them: a detector that does not
-    beat them has not been shown to detect anything. A winner is named only where the data
-    separates it from all others, and is certified on the half of the test part that did not
-    choose it. Writes compare.json, report.html, figures/, scores.parquet and cost.json into RUN.
+    Baselines (answer length, new words, ...) stand beside them: a detector that does not beat them
+    has not been shown to detect anything. A winner is named only where the data separates it from
+    all others, and has its verdict from the half of the test part that did not choose it. Writes
+    compare.json, report.html, figures/, scores.parquet and cost.json into RUN.
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)

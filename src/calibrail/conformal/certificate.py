@@ -632,7 +632,7 @@ class GroupVerdict:
     ----------
     certificate : Certificate
         With bounds at the level of the step that decides about the group, its ``confidence``: all
-        groups' verdicts hold together, bounds of later steps each by itself.
+        groups' verdicts of a kind hold together, bounds of later steps each by itself.
     p_undercovered : float
         Holm-adjusted p-value of "coverage reaches the requirement": small = broken in this group.
     """
@@ -648,19 +648,20 @@ class GroupVerdict:
 def certify_groups(
     counts: Mapping[str, ClassCounts], requirement: Requirement
 ) -> dict[str, GroupVerdict]:
-    """Decide about every group so that no verdict at all is wrong but for 1 - confidence.
+    """Decide about every group so that none is certified wrongly but for 1 - confidence.
 
-    However groups depend. Each of G is decided by ``certify_counts``; who is certified eases the
-    step of the others (Holm), from an error of (1 - confidence) / G on. Half of the error is spent
-    so; for rejecting, the other half is divided by G, all of it where no other group is left. The
-    adjusted p-values are a family of their own.
+    Nor is any rejected wrongly, but for as much again; however groups depend. Each of G is decided
+    by ``certify_counts`` at an error of (1 - confidence) / G; each one certified eases the step of
+    certifying the others, each one rejected that of rejecting (Holm). The adjusted p-values are a
+    family of their own.
 
     Parameters
     ----------
     counts : mapping of str to Counts
         At least one group; a group without examples of a class stays inconclusive.
     requirement : Requirement
-        As for ``certify_counts``; ``confidence`` is that of all verdicts together.
+        As for ``certify_counts``; ``confidence`` is that of all "certified" together, and of all
+        "rejected" together.
 
     Returns
     -------
@@ -690,38 +691,31 @@ def certify_groups(
     return {name: GroupVerdict(made[name], item) for name, item in zip(counts, p, strict=True)}
 
 
-#: Part of the error that Holm's steps spend on certifying; the rest is the same in every step.
-_STEPPED: Final = 0.5
-
-
 def _stepwise(
     names: Sequence[str], confidence: float, decided: Callable[[str, float], Certificate]
 ) -> dict[str, Certificate]:
     """Return each group's certificate, at the confidence of the step that decides about it.
 
-    A group keeps what is asked, or does not: of what groups could be one whole division is true.
-    Of each division of G groups into b bad and others, the bad ones' tests of "bad" get 1/2b + 1/2G
-    of the error each, the others' tests of "good" 1/2G (1/G where none is bad): all of it together,
-    so that the true division is rejected with at most that error (Bonferroni), as every wrong
-    verdict does. What is said is what the divisions that are left have in common (partitioning:
-    Finner and Strassburger 2002).
+    Two families, each by Holm with the whole error, as a verdict about one threshold has an error
+    of its own for either: the groups that are bad may not be certified, the others not rejected.
     """
-    error, n = 1.0 - confidence, len(names)
-    certified, tried, left = dict[str, Certificate](), dict[str, Certificate](), list(names)
-    while left:
-        step = error * (_STEPPED * (n / len(left)) + (1.0 - _STEPPED)) / n
-        tried = {name: decided(name, 1.0 - step) for name in left}
-        found = [name for name in left if tried[name].verdict == "certified"]
-        certified |= {name: tried[name] for name in found}
-        left = [name for name in left if name not in certified]
-        if not found:
-            break
-    for name in left:
-        share = 1.0 if len(left) == 1 else 1.0 - _STEPPED
-        refuting = decided(name, 1.0 - error * share / n)
-        if "rejected" in (refuting.verdict, tried[name].verdict):
-            tried[name] = refuting
-    return {name: certified.get(name) or tried[name] for name in names}
+    error, made, open_ones = 1.0 - confidence, dict[str, Certificate](), dict[str, Certificate]()
+    steps = dict[str, float]()
+    for verdict in ("rejected", "certified"):
+        left = len(names)
+        while left:
+            steps[verdict] = step = 1.0 - error / left
+            open_ones = {name: decided(name, step) for name in names if name not in made}
+            settled = {name: item for name, item in open_ones.items() if item.verdict == verdict}
+            made |= settled
+            if not settled:
+                break
+            left -= len(settled)
+    for name, item in open_ones.items():
+        # Bounds that would reject, but do not at the step of rejecting, are not shown.
+        again = item.verdict == "rejected"
+        made.setdefault(name, decided(name, steps["rejected"]) if again else item)
+    return {name: made[name] for name in names}
 
 
 def undercovered(counts: Sequence[ClassCounts], requirement: Requirement) -> list[float]:

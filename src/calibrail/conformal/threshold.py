@@ -7,12 +7,12 @@ k:
 - ``pac``: the largest k with BinomCDF(k - 1; n, alpha) <= delta, the Neyman-Pearson umbrella
   (Tong, Feng and Li, 2018, Science Advances 4(2)).
 - ``anytime``: the largest k for which a bet on "less than alpha is missed" has won 1 / delta at
-  k - 1 misses of n (``calibrail.conformal.eprocess``). Let q be the lowest score with at least
+  k - 1 misses of n (Robbins, 1970). Let q be the lowest score with at least
   alpha of the hallucinations at or below it. A threshold that misses more than alpha lies above q,
   so that no more than k - 1 of the n lie at or below q, and a bet on that number has won as much.
   It ever does with probability at most delta (Ville, 1939): whoever makes a new threshold each time
-  an example comes in, and looks at all of them, ever gets one that misses more with that
-  probability.
+  an example comes in, and looks at all of them, ever gets one that misses more with at most
+  that probability.
 - ``paper``: k = ceil((n + 1) alpha), the rank of "The Semantic Illusion" (arXiv 2512.15068). It
   under-covers and serves to reproduce its tables.
 

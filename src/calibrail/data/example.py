@@ -32,8 +32,8 @@ TEXT_FIELDS: Final = ("question", "contexts", "response")
 FIELDS: Final = (*TEXT_FIELDS, "label", "group", "id", "samples")
 
 
-#: What a digest is of: what the texts say; or the texts in their order, as they are spelt, by which
-#: lots are drawn and older files know answers, or in plain spelling.
+#: What a digest is of: what the texts say; or the texts in their order, in plain spelling, by which
+#: splits are drawn, or as they are spelt, by which samples are drawn and older files know answers.
 DigestForm = Literal["content", "plain", "spelt"]
 
 #: What an example is recognised by.

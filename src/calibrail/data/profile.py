@@ -365,7 +365,7 @@ class Survey:
             appearance.extend(_appearance(example.response))
             opening = example.response[:_CHARACTERS].casefold().split()[:_OPENING_WORDS]
             self.openings.append(sys.intern(" ".join(opening)))
-            digests.append(int(example.digest("spelt"), 16))
+            digests.append(int(example.digest("plain"), 16))
             texts_held.append(int(example.digest(), 16))
             for name, values in cells.items():
                 values.append(example.columns.get(name))
@@ -590,7 +590,7 @@ class MarkSurvey:
             self.numbers.add(example)
             n_sentences.append(len(labels))
             n_unsupported.append(sum(label == 1 for label in labels))
-            digests.append(int(read.digest("spelt"), 16))
+            digests.append(int(read.digest("plain"), 16))
             self.groups.append(example.group)
             marked, _ = marked_characters(example, 0, len(example.response))
             self.marked += marked

@@ -326,7 +326,7 @@ def _table(
             key: {start + row: _shared(why) for row, why in result.reasons.items()}
             for key, result in results.items()
         },
-        digests=np.array([int(example.digest("spelt"), 16) for example in batch], np.uint64),
+        digests=np.array([int(example.digest("plain"), 16) for example in batch], np.uint64),
         kept={column: [_shared(item.columns.get(column)) for item in batch] for column in keep},
     )
 

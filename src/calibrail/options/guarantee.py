@@ -30,8 +30,8 @@ class Promise(Record):
         Tolerated miss rate; 1 - alpha is the target coverage.
     guarantee : {"marginal", "pac", "anytime", "paper"}
         ``marginal``: misses at most alpha on average over calibration draws. ``pac``: with
-        probability 1 - delta, this very threshold misses at most alpha. ``anytime``: with
-        probability 1 - delta no threshold ever misses more, however often a new one is made as
+        probability at least 1 - delta, this very threshold misses at most alpha. ``anytime``: with
+        as much no threshold ever misses more, however often a new one is made as
         calibration examples come in.
     delta : float
         Error probability of ``pac`` and ``anytime``.
@@ -42,7 +42,8 @@ class Promise(Record):
     allow_flag_all : bool
         Accept a threshold that flags everything where there are too few calibration examples.
     by : str, tuple of str, or None
-        Column of groups (a topic, a source, a model) that get a threshold and a promise each.
+        Column of groups (a topic, a source, a model): each with enough examples gets a threshold
+        and a promise, under ``pac`` by itself with probability 1 - delta.
         Several columns: groups that overlap, with a promise for each value of each column; among
         them ``length`` stands for the thirds of the answers' lengths.
     min_n : int or None
@@ -170,7 +171,7 @@ class Requirement(Record):
     min_coverage : float or None
         The coverage that the verdict requires; 1 - alpha when left out.
     confidence : float
-        Level of every interval and of the verdict.
+        Level of every interval and of the verdict; kept looks at a guardrail share its error.
     assume_independent : bool
         Take every answer as independent, although groups hold several answers of a class. The
         verdict then rests on an assumption, and says so.

@@ -217,7 +217,7 @@ def _marked(
         opened = open_source(source, how, scored.detectors, by_sentence=True, allow_none=True)
         for example in opened:
             row = rows.get(example.id)
-            if row is None or int(example.digest("spelt"), 16) != int(table.digests[row]):
+            if row is None or int(example.digest("plain"), 16) != int(table.digests[row]):
                 continue
             answer = _by_its_text(example)
             labels = sentence_labels(answer, reading.span_share)
@@ -309,11 +309,12 @@ def calibrate(
         Tolerated miss rate: a share of 1 - alpha of the hallucinations is caught.
     guarantee : {"marginal", "pac", "anytime", "paper"}
         ``marginal``: on average over calibration draws. ``pac``: for this very threshold, with
-        probability 1 - ``delta``. ``anytime``: for all thresholds made as examples come in.
+        probability at least 1 - ``delta``. ``anytime``: for all made as examples come in.
     delta : float
         Error probability of ``pac`` and ``anytime``.
     by : str or sequence of str, optional
-        Column of groups that get a threshold and a promise each; several where groups overlap.
+        Column of groups: each with enough answers gets a threshold and a promise; several where
+        groups overlap.
     undefined, allow_flag_all, min_n, clustered, beta, unit
         Further fields of `Promise`, by themselves in its place.
     max_fpr, min_coverage : float, optional

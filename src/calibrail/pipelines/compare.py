@@ -117,7 +117,7 @@ def compare(
     n_looks: int | None = None,
     baselines: bool = True,
 ) -> ComparisonRun:
-    """Calibrate several detectors to the same coverage on the same split, and name a winner.
+    """Calibrate several detectors to the same target on the same split, and name a winner.
 
     Parameters are those of ``calibrate``, with ``baselines=False`` to do without them; the seed of
     the split also halves the test part and draws every bootstrap. A detector that cannot be

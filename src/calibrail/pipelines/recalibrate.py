@@ -132,7 +132,7 @@ def recalibrate(
 ) -> Recalibration:
     """Make a new guardrail from answers that people audited: same detector, new threshold.
 
-    The threshold keeps the guarantee ``anytime``: with probability 1 - delta none that is made so,
+    The threshold keeps the guarantee ``anytime``: with probability at least 1 - delta none made so,
     whenever and however often, ever misses more than alpha. Nothing is scored again. Answers that
     have no label yet, or of which nobody can tell, count as what speaks against the threshold.
 

@@ -212,12 +212,13 @@ def select(
 ) -> BatchSelection:
     """Release what can be released of a batch of answers with the false discovery rate bounded.
 
-    The expected share of hallucinated answers among the released is at most ``fdr``; by the method
-    ``bh``, at most ``fdr`` times the batch's share of hallucinated answers. Besides, for every
-    cut-off of the p-value at once, the number of hallucinated answers below it is bounded with
-    ``confidence``. Nothing is drawn by chance: the same batch gives the same answers. What may be
-    copies of one answer counts once in the expected share, and is released together or not at all;
-    in the bounds each of them counts.
+    Where the batch's hallucinated answers come from the source of the calibration ones, their
+    expected share among the released is at most ``fdr`` (`Release` says what a method assumes
+    besides); by the method ``bh``, at most ``fdr`` times their share in the batch. For independent
+    answers the number of hallucinated ones below every cut-off of the p-value is bounded at once,
+    with ``confidence``. Nothing is drawn by chance. What may be copies of one answer counts once
+    in the expected share, and is released together or not at all; in the bounds each of them
+    counts.
 
     Parameters
     ----------

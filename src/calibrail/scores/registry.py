@@ -264,7 +264,10 @@ def _brief(value: JSON) -> str:
 def _add(params: dict[str, JSON], part: str, text: str) -> None:
     key, equals, value = (piece.strip() for piece in part.partition("="))
     if not equals or not key or not value:
-        raise InputError(f"a parameter is written KEY=VALUE; got {part!r} in {text!r}")
+        raise InputError(
+            f"a parameter is written KEY=VALUE; got {part!r} in {text!r}, where NAME:KEY=VALUE is "
+            "expected (a column: column:column=NAME,higher=hallucinated)"
+        )
     if key in params:
         raise InputError(f"the parameter {key} is given twice in {text!r}")
     try:
@@ -287,7 +290,10 @@ def _factory(name: str) -> Factory:
                 ) from error
     known = available()
     near = _near(name, known) or ";"
-    raise InputError(f"unknown score {name!r}{near} known: {', '.join(known)}")
+    raise InputError(
+        f"unknown score {name!r}{near} known: {', '.join(known)}. A column of numbers is taken by "
+        f"column:column={name},higher=hallucinated (or higher=faithful)"
+    )
 
 
 @cache
