@@ -577,9 +577,8 @@ def _end(share: float, *, upper: bool) -> str:
 
 def _alone(delta: float, confidence: float) -> tuple[str, str]:
     """Return how sure a construction is of its coverage, and an interval of one of its ends."""
-    sure = float(1 - decimal(delta)), bounds.part_level(confidence)
-    first, second = (f" (with {floor_percent(level)} confidence)" for level in sure)
-    return first, second
+    sure = floor_percent(float(1 - decimal(delta)))
+    return f" ({sure} confidence)", f" ({floor_percent(bounds.part_level(confidence))} confidence)"
 
 
 def _concluded(
@@ -608,7 +607,7 @@ def _concluded(
         reason = f"with {floor_percent(proving)} confidence {claims} (shown together: {ends})"
         if sides[0].alone:
             level = floor_percent(together)
-            reason = f"{claims}; shown together, with {level} confidence: {ends}"
+            reason = f"{claims}; together, with {level} confidence: {ends}"
     elif any(side.limit is None for side in sides):
         code, reason = "no_limit", unlimited
     else:
