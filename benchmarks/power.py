@@ -26,11 +26,15 @@ from scipy.special import expit, logit
 from scipy.stats import beta, binom, norm
 
 from calibrail.conformal import (
+    Assumption,
     ClassCounts,
     calibrate_threshold,
     clopper_pearson,
     joint_certificate,
     rank,
+)
+from calibrail.conformal import (
+    plan as planned,
 )
 from calibrail.data import read_all
 from calibrail.engine import score_examples
@@ -44,6 +48,8 @@ SIZES, PILOT = (1000, 3000, 5000), 5000
 RUNS, QUICK = (2000, 200, 40, 150), (10, 2, 2, 4)
 GRIDS, WINDOWS, LEARNING = (5, 10, 20, 50, 100, 200), (1, 2, 3, 5, 10), (0.1, 0.2, 0.5)
 HOLM, SPLIT = "bonferroni_holm", "split_fixed_sequence"
+#: Distances of the classes and limits on the FPR for which labels are counted.
+LIMITS = ((2.0, 0.3), (2.0, 0.4), (2.0, 0.5), (3.0, 0.1), (3.0, 0.2), (1.0, 0.7))
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 METRICS = ("bertscore_p_article", "qags", "feqa", "rouge_l")
 HALF, ALL = "calibrail, class split", "calibrail, all hallucinated"
@@ -381,12 +387,46 @@ def page(cells: list[Cell], once: str, runs: tuple[int, int, int, int], took: fl
         f"promised to be at most {DELTA:g}. CPU seconds: mean; calibrail's of its first {runs[2]} "
         "runs.",
     ]
+    lines += labels()
     for cell in cells:
         if cell.n == SIZES[0]:
             lines += ["", f"## {cell.setting.name}", "", truth(cell.setting), ""]
             lines += ["| n | method | certified | wrong | seconds | exact, or configuration |"]
             lines += ["|---" * 6 + "|"]
         lines += [row(cell.n, method, cell.tallies[method]) for method in METHODS]
+    return lines
+
+
+def labels() -> list[str]:
+    """Return how many labels give a certificate in 80 % of cases, with a test half and without."""
+    lines = [
+        "",
+        "## Labels for 80 % power",
+        "",
+        f"As `plan` computes them, with {SHARE:.0%} hallucinated: the fewest from which on a "
+        f"certificate at confidence {1 - DELTA:.0%} comes out with a probability of 0.8.",
+        "",
+        "| means apart | max FPR | half for a test | all calibrate, as by default | fewer |",
+        "|---" * 5 + "|",
+    ]
+    promise = Promise(ALPHA, "pac", DELTA / 2)
+    for separation, limit in LIMITS:
+        wanted = Requirement(limit, confidence=1.0 - DELTA)
+        needed = [
+            planned(
+                promise,
+                wanted,
+                Assumption(separation=separation),
+                base_rate=SHARE,
+                calibration_share=share,
+                withhold=False,
+            ).n
+            for share in (0.5, None)
+        ]
+        halves, whole = needed
+        assert halves and whole
+        counts = f"{halves:,} | {whole:,} | {1 - whole / halves:.0%}"
+        lines.append(f"| {separation:g} | {limit:g} | {counts} |")
     return lines
 
 

@@ -29,7 +29,7 @@ from calibrail.options import Promise, Requirement
 from calibrail.report import text
 from calibrail.report.documents import certify
 from calibrail.report.markdown import render_markdown
-from calibrail.report.messages import environment
+from calibrail.report.messages import environment, spell, spell_reasons
 
 SHARES = st.floats(0.0, 1.0)
 
@@ -66,7 +66,7 @@ def test_a_verdict_never_says_more_than_was_shown(m: int, n: int, data: st.DataO
     counts = ClassCounts(data.draw(st.integers(0, m)), m, data.draw(st.integers(0, n)), n)
     made = certify_counts(counts, Requirement(0.3, 0.7))
     if made.verdict == "certified":
-        caught, alarms = numbers(made.reason.partition("shown together: ")[2])
+        caught, alarms = numbers(spell(made.reason).partition("shown together: ")[2])
         # Both hold together with 95 %: each interval at 97.5 %.
         ends = [clopper_pearson(bound.count, bound.n, 0.975) for bound in (made.coverage, made.fpr)]
         assert caught <= 100 * ends[0][0] + 1e-9
@@ -95,7 +95,11 @@ def test_what_is_printed_of_a_certificate_holds_all_that_it_stands_for(
     for kind, made in kinds.items():
         region, content = made.region, made.to_dict() | {"by_group": None, "warnings": ()}
         assert region is not None
-        page = render_markdown(certify.document(content)) if kind == "counts" else made.reason
+        page = (
+            render_markdown(certify.document(spell_reasons(content)))
+            if kind == "counts"
+            else spell(made.reason)
+        )
         exact = [region.coverage, region.fpr, *([region.kept] if region.kept else [])]
         for match in INTERVAL.finditer(page):
             low, high = (float(end) / 100 for end in match.groups() if end)
@@ -105,7 +109,7 @@ def test_what_is_printed_of_a_certificate_holds_all_that_it_stands_for(
             stated = confidence, made.confidence, region.confidence, 0.8, (1 + confidence) / 2
             assert any(-EPS < item - float(level) / 100 < 0.001 for item in stated), (level, page)
         if made.verdict == "certified":
-            ends = re.findall(r"at (least|most) ([\d.]+)%", made.reason)[-len(exact) :]
+            ends = re.findall(r"at (least|most) ([\d.]+)%", spell(made.reason))[-len(exact) :]
             if kind != "sentences":
                 assert float(ends[0][1]) / 100 <= region.coverage.lower + EPS
                 assert float(ends[1][1]) / 100 >= region.fpr.upper - EPS

@@ -167,8 +167,11 @@ def spoken_time(seconds: float) -> str:
 _Values = TypeVar("_Values", float, "NDArray[np.float64]")
 
 
-#: Names of thresholds in JSON.
-_EDGES: Final = ("threshold", "shared_threshold", "pass_below", "flag_above", "weighted_threshold")
+#: Names of thresholds and other values of a score in JSON.
+_EDGES: Final = (
+    *("threshold", "shared_threshold", "pass_below", "flag_above", "weighted_threshold"),
+    *("thresholds", "mean", "edges"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +218,14 @@ class Scale:
         """Return a value, or an array of values, as the user knows it."""
         return 0.0 - value if self.negated else value
 
-    def in_column(self, value: float | None) -> float | None:
-        """Return a value as the column holds it; None without a column or a value."""
+    def in_column(self, value: Any) -> Any:
+        """Return a value, or a list, as the column holds it; None without a column or a value."""
+        if isinstance(value, list):
+            return [self.in_column(item) for item in value]
         return None if self.column is None or value is None else self.shown(value)
 
     def beside(self, content: Any) -> Any:
-        """Return JSON with ``column_NAME``, the user's number, beside each threshold."""
+        """Return JSON with ``column_NAME``, the user's number, beside each value of the score."""
         if self.column is None:
             return content
         if isinstance(content, list | tuple):

@@ -35,6 +35,8 @@ class Record:
     #: Fields that ``to_dict`` leaves out where they are their default: files were written before
     #: there were any.
     later: ClassVar[tuple[str, ...]] = ()
+    #: What ``to_dict`` says once more for its readers: ``from_dict`` leaves it out.
+    derived: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as strict JSON can hold them: no NaN, no arrays, no tuples."""
@@ -57,7 +59,7 @@ class Record:
         """
         if not isinstance(content, Mapping):
             raise InputError(f"the {cls.__name__.lower()} must be an object; got {content!r:.80}")
-        given = dict(content)
+        given = {name: value for name, value in content.items() if name not in cls.derived}
         if cls.schema is not None and (name := given.pop("schema", None)) != cls.schema:
             raise InputError(f'schema must be "{cls.schema}"; got {name!r}')
         hints = _hints(cls)  # type: ignore[arg-type]

@@ -112,7 +112,8 @@ def test_a_column_that_is_named_after_faithfulness_is_read_the_other_way(
 
 EITHER = """
 n_consistent unsure faithful_to_style thumbs_up partially_supported faithful_or_not helpful
-is_resolved was_escalated needs_review isUrgent any_supported quality
+is_resolved was_escalated needs_review isUrgent any_supported quality resolved is_human is_gold
+is_flagged escalated reviewed score meta.test outcome closed
 """
 
 
@@ -136,6 +137,11 @@ def test_true_under_a_name_of_nothing_is_asked_about_and_1_is_the_convention(wri
         labels(write, [True, False], "reply_7")
     for column in ("label", "y_true", "human_2", "gold", "annotator1.label", "flagged"):
         assert labels(write, [True, False, 1], column) == [1, 0, 1]
+    for column in ("halluc", "y", "target", "claude_label", "relabelled", "ground_truth", "rater"):
+        assert labels(write, [1, 0], column) == [1, 0]
+    # Several annotators have names of their own.
+    rows = [good(id=i, label=..., alice=i % 2, bob=i % 2) for i in range(4)]
+    assert [e.label for e in read(rows, label_column="alice,bob")] == [0, 1, 0, 1]
 
 
 FAITHFUL = """
@@ -326,6 +332,41 @@ def test_two_columns_that_say_what_the_label_is(columns: dict[str, Any], message
             list(read(rows))
         chosen = [e.label for e in read(rows, label_column=first)]
         assert len(set(chosen)) == 1 and len(chosen) == 160
+
+
+@pytest.mark.parametrize(
+    ("label", "twin", "values"),
+    [
+        ("hallucinated", "is_correct", (True, False)),
+        ("label", "passed", (1, 0)),
+        ("label", "gold", (0, 1)),
+        ("is_faithful", "has_error", ("yes", "no")),
+        ("label", "result", ("PASS", "FAIL")),
+        ("label", "judge_passed", (True, False)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["rows", "csv", "table"])
+def test_a_column_that_says_the_other_class_of_nearly_all_rows_is_refused(
+    tmp_path: Path, kind: str, label: str, twin: str, values: tuple[Any, Any]
+) -> None:
+    rows = [good(id=i, **{"label": ..., label: 1 - i % 2, twin: values[i % 2]}) for i in range(20)]
+
+    def source() -> Any:
+        if kind == "csv":
+            pandas.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+        return {"rows": rows, "csv": tmp_path / "rows.csv"}.get(
+            kind, pyarrow.Table.from_pylist(rows)
+        )
+
+    with pytest.raises(DataError, match=f"'{label}' and '{twin}' contradict each other in 20 of"):
+        list(read(source(), require=()))
+    expected = [(1 - i % 2) ^ (label == "is_faithful") for i in range(20)]
+    assert [e.label for e in read(source(), require=(), label_column=label)] == expected
+    # What is the same for all, or has nothing to do with the label, is no mirror.
+    for several in ((0, 0), (0, 0, 1, 1)):
+        for i, row in enumerate(rows):
+            row[twin] = values[several[i % len(several)]]
+        assert [e.label for e in read(source(), require=())] == expected
 
 
 def test_columns_that_agree_or_are_about_something_else_are_left_alone(write: Write) -> None:

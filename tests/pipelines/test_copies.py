@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 import calibrail
 from calibrail import Requirement, SplitOptions, calibrate, certify, compare
 from calibrail.data.example import Example
-from calibrail.data.splits import FIT
+from calibrail.data.splits import CONFIRMING, FIT
 from calibrail.options import Promise
 from calibrail.pipelines.independence import independent
 from calibrail.pipelines.scoring import score_source
@@ -405,3 +405,29 @@ def test_select_releases_copies_together_and_bounds_all_of_them(texts: bool) -> 
     assert all(most % 5 == 0 for _, most in map(made.at, (0.05, 0.2, 0.5)))
     notes = select_document(made.to_dict()).notes
     assert any("160 answers may be copies of others of the batch" in note for note in notes)
+
+
+@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("guarantee", ["marginal", "pac"])
+def test_what_a_comparison_shows_is_not_of_the_half_that_confirms(
+    near: bool, guarantee: str
+) -> None:
+    items = copied(110, 3, near=near, seed=4)
+    noise = np.random.default_rng(8)
+    for item in items:
+        item["other"] = item["detector"] + float(noise.normal())
+        item["detector"] += float(noise.normal())
+    scores = [SPEC, SPEC.replace("detector", "other")]
+    asked: dict[str, Any] = {"alpha": 0.2, "max_fpr": 0.9, "guarantee": guarantee}
+    run = compare(items, scores, **asked, baselines=False)
+    assert run.comparison.winner.name is None and bool(run.data["n_near_copies"]) == near
+    kept = np.flatnonzero(run.codes == CONFIRMING)
+    assert len(kept) > 20
+    for row in kept.tolist():
+        items[row] |= {"detector": float(noise.normal()), "other": float(noise.normal())}
+    again = compare(items, scores, **asked, baselines=False)
+    first, second = run.to_dict(), again.to_dict()
+    for row in first["detectors"] + second["detectors"]:
+        assert row.pop("data")["sha256"]
+    for name in ("detectors", "winner", "paired", "matched_coverage", "alpha_sweep"):
+        assert first[name] == second[name], name

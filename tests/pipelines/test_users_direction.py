@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrail import Guardrail, calibrate, card, compare, select
+from calibrail import Guardrail, audit, calibrate, card, compare, select
+from calibrail.evaluation import Report
 from calibrail.pipelines.shift import shift
 
 #: Values near 130: one with a sign before it is the internal number.
@@ -51,6 +52,21 @@ def edges(content: Any, path: str = "") -> Iterator[tuple[str, Any, dict[str, An
     elif isinstance(content, list | tuple):
         for item in content:
             yield from edges(item, path)
+
+
+def alone(content: Any) -> set[str]:
+    """Return the names of internal numbers that have none of the column beside them."""
+    if isinstance(content, list | tuple):
+        return set().union(*map(alone, content))
+    if not isinstance(content, dict):
+        return set()
+    names = set[str]()
+    for name, value in content.items():
+        values = value if isinstance(value, list) else [value]
+        if any(isinstance(item, float) and item < -90.0 for item in values):
+            names |= {name} - {beside.removeprefix("column_") for beside in content}
+        names |= alone(value)
+    return names
 
 
 @pytest.fixture(scope="module", params=MIRRORS)
@@ -125,6 +141,16 @@ def test_what_other_commands_write_has_the_number_of_the_column(
     assert all(
         beside[f"column_{path[1:].split('.')[-1]}"] == -value for path, value, beside in known
     )
+    scores = [score, "column:column=bad,higher=hallucinated"]
+    audited = audit(source, score, geometry=False).to_dict()
+    assert audited["detectors"][0]["reliability"]["deciles"][0]["column_upper"] > 0.0
+    report = calibrate(source, scores, alpha=0.2, baselines=False).report.to_dict()
+    assert report["curve"]["column_thresholds"] == [-t for t in report["curve"]["thresholds"]]
+    assert Report.from_dict(report).to_dict() == report
+    compared = compare(source, scores, alpha=0.2, baselines=False)
+    content = compared.to_dict()
+    assert content["alpha_sweep"][3]["rows"][0]["column_threshold"] is not None
+    assert not alone([audited, report, content])
     compared = compare(source, score, alpha=0.2, baselines=False)
     assert compared.to_dict()["detectors"][0]["column_threshold"] == mirror(
         calibrate(source, "column:column=bad,higher=hallucinated", alpha=0.2).calibration.threshold
@@ -134,3 +160,16 @@ def test_what_other_commands_write_has_the_number_of_the_column(
     for item, row in zip(select(guardrail, fresh, fdr=0.3).items(), fresh, strict=True):
         assert (item["column"], item["column_value"]) == ("good", row["good"])
         assert item["score"] == -row["good"]
+
+
+def test_the_sweep_of_a_score_that_cannot_be_calibrated_has_the_number_of_the_column(
+    answers: tuple[list[dict[str, Any]], Any],
+) -> None:
+    source, _ = answers
+    scores = ["column:column=good,higher=faithful", "column:column=bad,higher=hallucinated"]
+    rows = [{**row, "good": None} if k % 12 == 0 else row for k, row in enumerate(source)]
+    content = compare(rows, scores, alpha=0.02, undefined="pass", baselines=False).to_dict()
+    assert [item["name"] for item in content["uncalibrated"]] == ["good"]
+    known = [row for entry in content["alpha_sweep"] for row in entry["rows"]]
+    assert any(row["name"] == "good" and row["threshold"] for row in known)
+    assert not alone(content)

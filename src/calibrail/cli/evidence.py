@@ -208,7 +208,7 @@ def certify_command(
 
     Each look takes three quarters of the error that is left, or an equal part (--looks). Exit code
     0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many labelled answers of
-    which class would settle the next look, at the rates seen. With --labels the verdict is
+    which class settle the next look if they show the rates seen. With --labels the verdict is
     recomputed from the files of the folder, and written into it as verdict.json and index.html.
     """
     from calibrail.guardrail.file import read_file

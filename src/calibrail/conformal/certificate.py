@@ -19,13 +19,6 @@ from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound, Region
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
 from calibrail.errors import InputError
-from calibrail.formatting import (
-    ceiling_percent,
-    floor_percent,
-    listed,
-    lower_percent,
-    upper_percent,
-)
 from calibrail.options.guarantee import Requirement
 from calibrail.serialization import Record
 
@@ -196,7 +189,7 @@ class Certificate(Record):
     verdict : {"certified", "rejected", "inconclusive"}
         What the data shows about both requirements.
     reason : str
-        Why, in plain words.
+        Why: a code and its parameters, of which commands make words.
     coverage, fpr : Bound
         Exact intervals on independent samples, each at its own level: the ends that reject.
     coverage_at_least, fpr_at_most : float
@@ -325,8 +318,9 @@ def joint_certificate(
         # The rank's bound proves a limit that was fixed beforehand, however scores are tied.
         shown = 1.0 - calibration.least_alpha(calibration.missed) >= required
         proven = required if shown else 1.0 - calibration.least_alpha(calibration.rank - 1)
-    region, alone = _region(counts, level, calibration), _alone(calibration.delta, level)
-    certificate = _decide(counts, requirement, joint, level, region, proven, coverage, alone)
+    region = _region(counts, level, calibration)
+    sure = (float(1 - decimal(calibration.delta)), bounds.part_level(level))
+    certificate = _decide(counts, requirement, joint, level, region, proven, coverage, sure)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
     if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
         return certificate
@@ -451,11 +445,9 @@ def joint_confidence(delta: float, confidence: float) -> float:
 
 def checked_limits(requirement: Requirement) -> tuple[float, float | None, float]:
     """Return the required coverage, the limit on the FPR and the confidence, each in its domain."""
-    limit = (
-        None
-        if requirement.max_fpr is None
-        else argument_checks.rate(requirement.max_fpr, "max_fpr")
-    )
+    limit = requirement.max_fpr
+    if limit is not None:
+        limit = argument_checks.rate(limit, "max_fpr")
     required = argument_checks.rate(requirement.min_coverage, "min_coverage")
     return required, limit, argument_checks.share(requirement.confidence, "confidence")
 
@@ -468,7 +460,7 @@ def _decide(
     region: Region,
     promised: float | None = None,
     proven: Bound | None = None,
-    alone: tuple[str, str] = ("", ""),
+    sure: tuple[float | None, float | None] = (None, None),
 ) -> Certificate:
     """Decide by the bounds of counts, and by the coverage that is ``promised`` by a construction.
 
@@ -484,10 +476,10 @@ def _decide(
         # What a construction proves counts; the observed bound would cost an error of its own.
         at_least = promised
     sides = [
-        _Side(_CATCHES, region.coverage, coverage.upper, at_least, required, alone=alone[0]),
-        _Side(_FLAGS, region.fpr, fpr.lower, at_most, limit, least=False, alone=alone[1]),
+        _Side("coverage", region.coverage, coverage.upper, at_least, required, sure=sure[0]),
+        _Side("fpr", region.fpr, fpr.lower, at_most, limit, least=False, sure=sure[1]),
     ]
-    verdict, code, reason = _concluded(sides, (level, confidence, region.confidence), _NO_MAX_FPR)
+    verdict, code, reason = _concluded(sides, (level, confidence, region.confidence))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
     if verdict == "inconclusive":
         if not sides[0].kept:
@@ -496,50 +488,32 @@ def _decide(
             needed["faithful"] = None
         elif not sides[1].kept:
             needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
-    ends = at_least, at_most, required, limit
-    measured = coverage, fpr, *ends, confidence, needed
-    return Certificate(verdict, reason, *measured, reason_code=code, region=region)
+    shown = coverage, fpr, at_least, at_most, required, limit, confidence, needed
+    return Certificate(verdict, reason, *shown, reason_code=code, region=region)
 
 
-#: Of a share: what a detector does at least or at most, and what the share is called.
-_CATCHES: Final = "catches {} of hallucinations", "coverage"
-_FLAGS: Final = "flags {} of faithful answers", "the FPR"
-_FREES: Final = (
-    "frees {} of hallucinated answers of all that is unsupported",
-    "the share of answers freed",
-)
-_KEEPS: Final = "keeps {} of supported sentences", "the share of supported sentences kept"
-_TOUCHES: Final = "touches {} of faithful answers", "the share of faithful answers touched"
 #: What the bounds show of all limits that were set, by verdict.
 REASON_CODES: Final[Mapping[Verdict, str]] = {
     "certified": "limits_kept",
     "rejected": "limit_missed",
     "inconclusive": "limits_unsettled",
 }
-#: Why nothing is certified without a limit.
-_NO_MAX_FPR: Final = (
-    "no limit on false alarms was set, so nothing can be certified; give one with --max-fpr"
-)
-_NO_MIN_KEPT: Final = (
-    "no share of supported sentences was set that must be kept, so nothing can be certified; give "
-    "one with --min-kept"
-)
 
 
 class _Side(NamedTuple):
     """A share with its limit, the end that may refute it and the end that may prove it.
 
-    ``bound`` holds together with those of the other sides. ``alone`` says how sure the claim is,
-    where the claims of a certificate have errors that add up.
+    ``bound`` holds together with those of the other sides. ``sure`` is the confidence of a claim by
+    itself, where the errors of a certificate's claims add up.
     """
 
-    words: tuple[str, str]
+    name: str
     bound: Bound | MeanBound
     refuting: float
     proving: float
     limit: float | None
     least: bool = True
-    alone: str = ""
+    sure: float | None = None
 
     @property
     def broken(self) -> bool:
@@ -555,72 +529,31 @@ class _Side(NamedTuple):
             return False
         return self.proving >= self.limit if self.least else self.proving <= self.limit
 
-    @property
-    def claim(self) -> str:
-        """What is claimed where the limit is kept."""
-        limit = self.limit or 0.0
-        asked = floor_percent(limit) if self.least else ceiling_percent(limit)
-        relation = "at least" if self.least else "at most"
-        return self.words[0].format(f"{relation} {asked}") + self.alone
-
-    def beside(self, share: str) -> str:
-        """Return what is said of a share, with its limit."""
-        limit = self.limit or 0.0
-        if self.least:
-            return f"{share}, and {floor_percent(limit)} is required"
-        return f"{share}, and at most {ceiling_percent(limit)} is allowed"
-
-
-def _end(share: float, *, upper: bool) -> str:
-    return f"at most {upper_percent(share)}" if upper else f"at least {lower_percent(share)}"
-
-
-def _alone(delta: float, confidence: float) -> tuple[str, str]:
-    """Return how sure a construction is of its coverage, and an interval of one of its ends."""
-    sure = floor_percent(float(1 - decimal(delta)))
-    return f" ({sure} confidence)", f" ({floor_percent(bounds.part_level(confidence))} confidence)"
-
 
 def _concluded(
-    sides: Sequence[_Side], confidences: tuple[float, float, float], unlimited: str
+    sides: Sequence[_Side], confidences: tuple[float, float, float]
 ) -> tuple[Verdict, str, str]:
-    """Return the verdict about several shares, with the reason as a code and in words.
+    """Return the verdict about several shares, the code of its reason, and this with parameters.
 
     ``confidences`` are those of a rejection, of a certificate and of all sides' bounds together.
     """
     verdict: Verdict = "inconclusive"
-    code, (refuting, proving, together) = "", confidences
-    if any(side.broken for side in sides):
-        verdict = "rejected"
-        missed = "; ".join(
-            side.beside("it " + side.words[0].format(_end(side.refuting, upper=side.least)))
-            for side in sides
-            if side.broken
-        )
-        reason = f"with {floor_percent(refuting)} confidence {missed}"
+    refuting, proving, together = confidences
+    code, shown = "limits_unsettled", list[tuple[object, ...]]()
+    if broken := [side for side in sides if side.broken]:
+        verdict, code = "rejected", "limit_missed"
+        shown = [(refuting,), *((side.name, side.limit, side.refuting) for side in broken)]
     elif all(side.kept for side in sides):
-        verdict, claims = "certified", f"it {listed([side.claim for side in sides])}"
-        ends = ", ".join(
-            _end(side.bound.lower if side.least else side.bound.upper, upper=not side.least)
-            for side in sides
-        )
-        reason = f"with {floor_percent(proving)} confidence {claims} (shown together: {ends})"
-        if sides[0].alone:
-            level = floor_percent(together)
-            reason = f"{claims}; together, with {level} confidence: {ends}"
-    elif any(side.limit is None for side in sides):
-        code, reason = "no_limit", unlimited
+        verdict, code, shown = "certified", "limits_kept", [(proving, together)]
+        for side in sides:
+            end = side.bound.lower if side.least else side.bound.upper
+            shown.append((side.name, side.limit, end, *filter(None, [side.sure])))
+    elif without := [side for side in sides if side.limit is None]:
+        code, shown = "no_limit", [(side.name,) for side in without]
     else:
-        unsettled = (
-            side.beside(
-                f"{side.words[1]} lies between {lower_percent(side.bound.lower)} and "
-                f"{upper_percent(side.bound.upper)}"
-            )
-            for side in sides
-            if not side.kept
-        )
-        reason = f"with {floor_percent(together)} confidence {'; '.join(unsettled)}"
-    return verdict, code or REASON_CODES[verdict], f"{reason[0].upper()}{reason[1:]}."
+        ends = ((side, side.bound.lower, side.bound.upper) for side in sides if not side.kept)
+        shown = [(together,), *((side.name, side.limit, *of_side) for side, *of_side in ends)]
+    return verdict, code, ":".join([code, *(",".join(map(str, values)) for values in shown)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -726,8 +659,7 @@ def undercovered(counts: Sequence[ClassCounts], requirement: Requirement) -> lis
         for item in counts
         for n in [item.n_hallucinated]
     ]
-    adjusted: list[float] = holm(p).tolist()
-    return adjusted
+    return [float(item) for item in holm(p)]
 
 
 def holm(p_values: ArrayLike) -> Floats:
@@ -826,13 +758,13 @@ def certify_trimming(
     ('inconclusive', {'hallucinated': 173, 'faithful': 0, 'answers': 0})
     """
     required, limit, level = checked_limits(requirement)
-    least = (
-        None if requirement.min_kept is None else argument_checks.rate(requirement.min_kept, "kept")
-    )
-    confidence, sure, alone = level, level, ("", "")
+    if (least := requirement.min_kept) is not None:
+        least = argument_checks.rate(least, "kept")
+    alone: tuple[float | None, float | None] = None, None
+    confidence, sure = level, level
     if calibration is not None and calibration.delta is not None:
         confidence, sure = joint_confidence(calibration.delta, level), bounds.part_level(level)
-        alone = _alone(calibration.delta, level)
+        alone = (float(1 - decimal(calibration.delta)), bounds.part_level(level))
     proof = bounds.proof_level(sure)
     shares: Floats = argument_checks.vector(kept, "kept")
     region = _region(counts, level, calibration, shares)
@@ -849,12 +781,11 @@ def certify_trimming(
     freed = float(bounds.interval(counts.caught, counts.n_hallucinated, refuting)[1])
     touched = float(bounds.interval(counts.false_alarms, counts.n_faithful, refuting)[0])
     most_kept = bounds.mean_bound(shares, refuting).upper
-    frees = _Side(_FREES, region.coverage, freed, at_least, required, alone=alone[0])
-    keeps = _Side(_KEEPS, region.kept, most_kept, kept_at_least, least, alone=alone[1])
-    spares = _Side(_TOUCHES, region.fpr, touched, at_most, limit, least=False, alone=alone[1])
+    frees = _Side("freed", region.coverage, freed, at_least, required, sure=alone[0])
+    keeps = _Side("kept", region.kept, most_kept, kept_at_least, least, sure=alone[1])
+    spares = _Side("touched", region.fpr, touched, at_most, limit, least=False, sure=alone[1])
     sides = [frees, keeps] if limit is None else [frees, keeps, spares]
-    confidences = level, confidence, region.confidence
-    verdict, code, reason = _concluded(sides, confidences, _NO_MIN_KEPT)
+    verdict, code, reason = _concluded(sides, (level, confidence, region.confidence))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
     if verdict == "inconclusive":
         if not frees.kept:
@@ -866,9 +797,9 @@ def certify_trimming(
         elif not keeps.kept:
             below = (1.0 - refuting) / 2.0
             needed["answers"] = bounds.further_values(shares, least, 1.0 - sure, below)
-    ends, asked = (coverage, fpr, at_least, at_most), (required, limit, confidence, needed)
-    shown = None, code, region, measured, kept_at_least, least
-    return TrimCertificate(verdict, reason, *ends, *asked, *shown)
+    shown = coverage, fpr, at_least, at_most, required, limit, confidence, needed
+    kept_shown = measured, kept_at_least, least
+    return TrimCertificate(verdict, reason, *shown, None, code, region, *kept_shown)
 
 
 def certify_group_trimming(

@@ -1,6 +1,7 @@
 """Column resolution: texts, labels, spans."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +29,7 @@ from calibrail.data.labels import (
     meaning_of_one,
     side_of,
     spells_label,
+    unsaid_by,
 )
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
@@ -220,14 +222,49 @@ def label_columns_of(
     return (found[0],) if len(found) == 1 else ("label",)
 
 
+#: A column mirrors the labels if at least so many rows have both, and such a share contradict.
+_LEAST_MIRRORED: Final = 6
+_MIRRORED: Final = 0.9
+
+
+class LabelTwin:
+    """Counts how a further column agrees with the labels.
+
+    Parameters
+    ----------
+    reader : LabelReader
+        Reads it.
+    strict : bool
+        Whether its name says no more than what a label means, so that a single row may not
+        contradict. Another, such as ``passed``, may be about something else, and contradicts only
+        as a mirror does.
+    """
+
+    def __init__(self, reader: LabelReader, strict: bool) -> None:
+        self.reader, self.strict = reader, strict
+        self.counts = Counter[tuple[int, int]]()
+
+    def contradicts(self, label: int, value: object) -> bool:
+        """Take in a row; return whether it may not be."""
+        if (said := self.reader.of_one(value)) is not None:
+            self.counts[label, said] += 1
+        return self.strict and said == 1 - label
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether it says the other class of nearly all rows, hallucinated and faithful ones."""
+        against, n = (self.counts[0, 1], self.counts[1, 0]), self.counts.total()
+        return min(against) > 0 and n >= _LEAST_MIRRORED and sum(against) >= _MIRRORED * n
+
+
 def _rivals(
     seen: Seen,
     opened: Opened,
     reading: ReadOptions,
     label_columns: Sequence[str],
     keep: Sequence[str],
-) -> tuple[LabelReader, ...]:
-    """Return what reads the other columns that a label's name says are labels, of single values.
+) -> tuple[LabelTwin, ...]:
+    """Return what reads the other columns of single values that by name or words are labels.
 
     None where the user chose a column, of scores, and of a tool's export, where a person's counts.
     """
@@ -236,19 +273,21 @@ def _rivals(
         return ()
     inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
     paths = dict.fromkeys((*seen.names, *inside))
-    readers = []
+    twins = []
     for name in paths:
         own = name.rpartition(".")[2]
         spells = spells_label(own)
-        named = is_plain_name(own) or spells or (own == name and aliases_of("label", (own,)))
-        if name in (*label_columns, *keep) or not named:
+        strict = is_plain_name(own) or spells or bool(own == name and aliases_of("label", (own,)))
+        if name in (*label_columns, *keep):
             continue
         reader = LabelReader(ReadOptions(), name, names=opened.class_names.get(name, ()))
         held = [value for value in seen.values(name) if not reader.is_missing(value)]
-        numbers = spells and not PLAIN.isdisjoint(map(label_key, held))
-        if not numbers and all(reader.of_one(value) is not None for value in held):
-            readers.append(reader)
-    return tuple(readers)
+        numbers = not PLAIN.isdisjoint(map(label_key, held))
+        named = held and (not numbers or reader.named is not None or not unsaid_by(name))
+        usable = not (spells and numbers) if strict else named
+        if usable and all(reader.of_one(value) is not None for value in held):
+            twins.append(LabelTwin(reader, strict))
+    return tuple(twins)
 
 
 def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str, ...]:
@@ -364,6 +403,10 @@ def _holds_cell(seen: Seen, marked: MarkColumns, column: str) -> bool:
     return any(column in item.columns for row in rows for item in given_in(row, None) or ())
 
 
+def _holds_sentences(value: object) -> bool:
+    return bool(given_in(value, None))
+
+
 def _looks(seen: Seen, name: str, like: Callable[[object], bool]) -> bool:
     """Say whether anything in a column looks like marks, if it holds something at all."""
     held = [value for value in seen.values(name)[:_LOOKED_AT] if value not in (None, "")]
@@ -373,10 +416,6 @@ def _looks(seen: Seen, name: str, like: Callable[[object], bool]) -> bool:
 def _may_list(value: object) -> bool:
     held = parse_cell(value) if isinstance(value, str) else value
     return held is None or isinstance(held, list | tuple)
-
-
-def _holds_sentences(value: object) -> bool:
-    return bool(given_in(value, None))
 
 
 def is_parallel(seen: Seen, name: str, sentences: str) -> bool:
@@ -511,8 +550,8 @@ class ColumnMapping:
         Reads them, where they are needed.
     decimals : mapping of str to str
         Further columns whose texts are numbers that are parted by another mark than a point.
-    rivals : tuple of LabelReader
-        Read further columns that say what the label is, which may not contradict it.
+    rivals : tuple of LabelTwin
+        Further columns that say what the label is, which may not contradict it.
     template : str
         A column by whose name a question may be in it, and that holds the contexts as well; or
         nothing.
@@ -526,7 +565,7 @@ class ColumnMapping:
     marked: MarkColumns
     marks: MarkReader | None
     decimals: Mapping[str, str]
-    rivals: tuple[LabelReader, ...] = ()
+    rivals: tuple[LabelTwin, ...] = ()
     template: str = ""
 
     @property
@@ -553,16 +592,31 @@ class ColumnMapping:
             It says the other class.
         """
         for rival in self.rivals:
-            value = value_at(row.values, rival.column)
-            if rival.of_one(value) == 1 - label:
+            value = value_at(row.values, rival.reader.column)
+            if rival.contradicts(label, value):
                 said = ("faithful", "hallucinated")
-                first, option = self.label_columns[0], partial(spell_option, ReadOptions)
+                first, column = self.label_columns[0], rival.reader.column
                 raise DataError(
-                    f"{row.name}: the columns {first!r} and {rival.column!r} contradict each "
-                    f"other: {first!r} says {said[label]}, and {rival.column!r} holds "
-                    f"{rival.spelt(value)!r}, {said[1 - label]}. Choose one: "
-                    f"{option('label_column', first)} or {option('label_column', rival.column)}"
+                    f"{row.name}: the columns {first!r} and {column!r} contradict each "
+                    f"other: {first!r} says {said[label]}, and {column!r} holds "
+                    f"{rival.reader.spelt(value)!r}, {said[1 - label]}. {self._choice(column)}"
                 )
+
+    def refuse_mirrors(self, source: str) -> None:
+        """Refuse a source, all read, in which another column says the other class of nearly all."""
+        for rival in self.rivals:
+            if rival.is_mirror:
+                first, column, counts = self.label_columns[0], rival.reader.column, rival.counts
+                raise DataError(
+                    f"{source}: the columns {first!r} and {column!r} contradict each other in "
+                    f"{counts[0, 1] + counts[1, 0]:,} of {counts.total():,} rows: where {first!r} "
+                    f"says hallucinated, {column!r} says faithful, and the other way round. "
+                    f"{self._choice(column)}"
+                )
+
+    def _choice(self, column: str) -> str:
+        option = partial(spell_option, ReadOptions, "label_column")
+        return f"Choose one: {option(self.label_columns[0])} or {option(column)}"
 
 
 def choose_columns(
@@ -702,11 +756,13 @@ def choose_columns(
 
 def _require_no_prediction(seen: Seen, response: str, source: str) -> None:
     """Refuse to take an ``answer``, which may be the right one, beside what a model answered."""
-    if response.strip().lower() not in NAMES["lists"]["right"].split():
+    lists = {kind: set(words.split()) for kind, words in NAMES["lists"].items()}
+    if response.strip().lower() not in lists["right"]:
         return
     for name in seen.names:
-        spelt = re.sub(r"\W+", "_", name.strip().lower())
-        if spelt not in NAMES["lists"]["predicted"].split():
+        words = set(re.findall("[a-z]+", name.lower()))
+        by_whom = words & lists["predicting"] and words & lists["predicted_text"]
+        if not by_whom and not (len(words) == 1 and words <= lists["predicted"]):
             continue
         texts = (value for value in seen.values(name)[:_LOOKED_AT] if isinstance(value, str))
         if any(isinstance(column_value(t), str) and side_of(label_key(t)) is None for t in texts):

@@ -188,29 +188,17 @@ def spells_label(name: str) -> bool:
     return "label" in words and words <= {"label", "name", "text", "str", "string", "word", "words"}
 
 
-#: With what a name begins that is a question.
-_ASKING: Final = (
-    "is",
-    "are",
-    "was",
-    "were",
-    "has",
-    "have",
-    "does",
-    "did",
-    "can",
-    "should",
-    "needs",
-)
+_TRUTHS: Final = frozenset(("true", "false"))
 
 
-def unsaid_by(column: str) -> frozenset[str]:
+def unsaid_by(column: str, of_many: bool = False) -> frozenset[str]:
     """Return which of 0, 1, true and false mean either class, by a column's name.
 
-    By convention 1 is hallucinated, unless the name is of something else. What is true is said by a
-    name alone: in a column ``verdict`` of labels it is that a label is there.
+    By convention 1 is hallucinated under the name of a label, or of one of many annotators or
+    models, whatever it is. What is true is said by a name alone: in a column ``verdict`` it is that
+    a label is there.
 
-    >>> sorted(unsaid_by("is_resolved")), sorted(unsaid_by("reply_7")), sorted(unsaid_by("y_true"))
+    >>> sorted(unsaid_by("resolved")), sorted(unsaid_by("reply_7")), sorted(unsaid_by("y_true"))
     (['0', '1', 'false', 'true'], ['false', 'true'], [])
     """
     name = _own_name(column)
@@ -223,10 +211,15 @@ def unsaid_by(column: str) -> frozenset[str]:
     unknown = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
     if said == UNCLEAR or unknown or tokens & _WORDS["of_others"]:
         return PLAIN
-    if not (tokens - _WORDS["fillers"]):
-        return frozenset()
-    # What is asked of an answer with a word unknown, as in is_resolved, may be good or bad.
-    return PLAIN if words[0] in _ASKING else PLAIN & {"true", "false"}
+    # What is asked of an answer, as in is_gold, may be good or bad.
+    if words[1:] and words[0] in _WORDS["asking"]:
+        return PLAIN
+    if any("label" in word for word in words) or tokens & _WORDS["of_labels"]:
+        return _TRUTHS if tokens - _WORDS["fillers"] else frozenset()
+    if tokens <= _WORDS["fillers"]:
+        known = of_many or not tokens or tokens & _WORDS["of_labelling"]
+        return frozenset() if known else PLAIN
+    return _TRUTHS if of_many or re.search(r"\d", name) else PLAIN
 
 
 def is_turned(name: str) -> bool:
@@ -238,13 +231,6 @@ def is_turned(name: str) -> bool:
     return meaning_of_one(name) == FAITHFUL or "1" in unsaid_by(name)
 
 
-#: Names of a label that say nothing about what it is about: the one label that there is.
-_ANY_LABEL: Final = re.compile(
-    r"(?:.*_)?(?:verdict|truth|human|label|labels|annotation|judg[e]?ment|gold|correctness|accuracy)"
-    r"(?:_.*)?"
-)
-
-
 def is_of_truth(column: str, values: Iterable[object]) -> bool:
     """Say whether a label that people gave is about faithfulness, by its name or its words.
 
@@ -253,8 +239,8 @@ def is_of_truth(column: str, values: Iterable[object]) -> bool:
     >>> is_of_truth("annotation.verdict", ["pass"])
     True
     """
-    name = re.sub(r"[\W_]+", "_", column.rpartition(".")[2]).lower()
-    if meaning_of_one(column) is not None or _ANY_LABEL.fullmatch(name):
+    spoken = _WORDS["any_label"].intersection(_words(column.rpartition(".")[2]))
+    if spoken or meaning_of_one(column) is not None:
         return True
     words = (v for given in values for v in (given if isinstance(given, list | tuple) else [given]))
     return any(
@@ -328,7 +314,9 @@ class LabelReader:
         self.column, self.spans = column, spans
         self.annotators = reading.annotators or "majority"
         self.named = meaning_of_one(column)
-        self._names, self._unsaid = names, unsaid_by(column)
+        # A judge, or one of several annotators, may have any name.
+        many = beside is not None or "," in str(reading.label_column)
+        self._names, self._unsaid = names, unsaid_by(column, many)
         self.seen: Counter[tuple[str, Any]] = Counter()
         self.others: Counter[str] = Counter()
         self.n_several = self.n_divided = self.n_others = self.n_own = 0

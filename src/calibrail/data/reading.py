@@ -216,7 +216,8 @@ class Reading:
         self._names: set[str] | None = None
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if narrow is not None:
-            labels = (*self.columns.label_columns, *(item.column for item in self.columns.rivals))
+            twins = (twin.reader.column for twin in self.columns.rivals)
+            labels = (*self.columns.label_columns, *twins)
             names = (*self.columns.by_field.values(), *labels, *needs.keep)
             self._names = {*names} - {CHARACTERS}
             # Rows of scores with one id are told apart by all that they hold.
@@ -510,6 +511,7 @@ class Reading:
         described, n_read = self.columns.labels.described(), self.n_examples + self.n_filtered
         if holds_others(described, n_read):
             raise DataError(f"{self.source}: {what_is_held(described, n_read)}")
+        self.columns.refuse_mirrors(self.source)
 
 
 def describe(problem: RowProblem, source: str) -> str:

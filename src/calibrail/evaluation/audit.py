@@ -18,6 +18,7 @@ from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import CLUSTERED
 from calibrail.evaluation.stats.tests import ClassMoments
+from calibrail.formatting import Scale
 from calibrail.serialization import Record
 
 # Pairs wherever they lie: the search for pairs across a split is the same one, filtered.
@@ -285,6 +286,16 @@ class DetectorAudit(Record):
     confounds: tuple[Confound, ...]
     strata: tuple[Stratification, ...]
     reliability: Reliability | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, with a column's own numbers beside values of the score."""
+        scale = Scale.of(self.score)
+        content: dict[str, Any] = scale.beside(Record.to_dict(self))
+        if content["reliability"] and scale.column is not None:
+            for tenth in content["reliability"]["deciles"]:
+                ends = sorted(map(scale.in_column, (tenth["lower"], tenth["upper"])))
+                tenth |= {"column_lower": ends[0], "column_upper": ends[1]}
+        return content
 
 
 @dataclass(frozen=True, slots=True)

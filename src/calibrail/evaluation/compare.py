@@ -11,7 +11,7 @@ from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import LEAST_COVERAGE, partial_auroc
-from calibrail.evaluation.stats.intervals import Measure, ranked_values
+from calibrail.evaluation.stats.intervals import Codes, Measure, ranked_values
 from calibrail.evaluation.stats.tests import overlap
 from calibrail.evaluation.winner import (
     ALPHAS,
@@ -22,6 +22,7 @@ from calibrail.evaluation.winner import (
     find_winner,
     matched_coverage,
 )
+from calibrail.formatting import Scale
 from calibrail.options import Promise, Requirement
 from calibrail.serialization import plain
 
@@ -105,6 +106,7 @@ def compare_detectors(
     *,
     baselines: Mapping[str, Sample] | None = None,
     seed: int = 0,
+    halves: Codes | None = None,
 ) -> Comparison:
     """Calibrate every detector to the same target on the same split, and compare what that costs.
 
@@ -129,6 +131,9 @@ def compare_detectors(
     seed : int
         Of the halves of the test part and of every bootstrap: the same input gives the same
         comparison.
+    halves : ndarray of int8, shape (n,), optional
+        Which half of the test part each answer belongs to, as from ``halve``, where others have to
+        be the same.
 
     Raises
     ------
@@ -156,7 +161,7 @@ def compare_detectors(
             continue
         candidates.append(Candidate.of(name, sample, calibration, baseline=name in baselines))
     level, required = requirement.confidence, requirement.coverage(promise)
-    everyone = Candidates.on(shared, candidates, confidence=level, seed=seed)
+    everyone = Candidates.on(shared, candidates, confidence=level, seed=seed, drawn=halves)
     shown = everyone.without_confirming()
     samples = {name: replace(sample, split=shown.split) for name, sample in samples.items()}
     others = Others({name: samples[name] for name in baselines})
@@ -172,6 +177,13 @@ def compare_detectors(
         everyone if reports else replace(everyone, members=()),
         Requirement(requirement.max_fpr, required, level),
     )
+    matched = matched_coverage(shown, promise.coverage)
+    sweep = alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level)
+    scales = {name: Scale.of(origin.score) for name, origin in origins.items()}
+    # Those that could not be calibrated stand in the sweep, too.
+    tables = [matched["attainable"], *(entry["rows"] for entry in (*matched["levels"], *sweep))]
+    for rows in tables:
+        rows[:] = [scales.get(row["name"], Scale()).beside(row) for row in rows]
     return Comparison(
         detectors=tuple(reports),
         uncalibrated=uncalibrated,
@@ -181,8 +193,8 @@ def compare_detectors(
             name: _measures(sample, shown, promise.undefined, name in baselines)
             for name, sample in samples.items()
         },
-        matched=matched_coverage(shown, promise.coverage),
-        sweep=alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level),
+        matched=matched,
+        sweep=sweep,
         origin=next(iter(origins.values()), ReportOrigin({})),
     )
 

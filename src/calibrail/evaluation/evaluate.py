@@ -275,6 +275,7 @@ class Report(Shown, Record):
     sentences: Mapping[str, Any] | None = None
 
     later = ("sentences",)
+    derived = ("alpha", "guarantee", "delta", "confidence", "unit", "column_threshold")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
@@ -289,27 +290,15 @@ class Report(Shown, Record):
         content, scale = Record.to_dict(self), Scale.of(self.score)
         if scale.column is not None:
             beside["column_threshold"] = scale.in_column(self.threshold)
-        for name in ("by_group", "three_way", "risks", "shift", "attainable"):
+        for name in ("by_group", "three_way", "risks", "shift", "attainable", "curve"):
             content[name] = scale.beside(content[name])
+        content["test"]["means"] = scale.beside(content["test"]["means"])
+        content["detectors"] = [Scale.of(row["score"]).beside(row) for row in content["detectors"]]
         return content | beside
 
     def to_json(self) -> str:
         """Return the report as strict JSON text; the same report gives the same bytes."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "Report":
-        """Rebuild a report from ``to_dict``.
-
-        Raises
-        ------
-        InputError
-            If the dictionary is not of this schema, or a field is missing or unknown.
-        """
-        repeated = ("alpha", "guarantee", "delta", "confidence", "unit", "column_threshold")
-        return super(Report, cls).from_dict(
-            {key: value for key, value in content.items() if key not in repeated}
-        )
 
 
 @dataclass(frozen=True, slots=True)

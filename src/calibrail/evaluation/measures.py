@@ -443,6 +443,8 @@ class BaselineResult(Record):
         The detector's specification, as in a report; None for a baseline.
     """
 
+    derived = ("column_threshold",)
+
     name: str
     threshold: float | None
     n_calibration: int

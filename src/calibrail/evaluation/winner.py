@@ -151,6 +151,8 @@ class Candidates:
     thinned, independent : bool
         Whether answers were set aside, so that one of each group and class counts; whether every
         answer counts whatever it shares with others.
+    drawn : ndarray of int8, shape (n,), or None
+        The halves, where they are those of other answers, too.
     """
 
     members: tuple[Candidate, ...]
@@ -162,10 +164,17 @@ class Candidates:
     seed: int = 0
     thinned: bool = False
     independent: bool = False
+    drawn: Codes | None = None
 
     @classmethod
     def on(
-        cls, sample: Sample, members: list[Candidate], *, confidence: float = 0.95, seed: int = 0
+        cls,
+        sample: Sample,
+        members: list[Candidate],
+        *,
+        confidence: float = 0.95,
+        seed: int = 0,
+        drawn: Codes | None = None,
     ) -> Candidates:
         """Return candidates on the answers of a sample, whichever detector's scores it holds."""
         groups = intervals.with_singletons(sample.groups, len(sample))
@@ -185,11 +194,14 @@ class Candidates:
             seed,
             sample.n_set_aside > 0,
             sample.independent,
+            drawn,
         )
 
     @property
     def halves(self) -> Codes:
         """Which half of the test part each answer belongs to."""
+        if self.drawn is not None:
+            return np.where(self.split == TEST, self.drawn, 0).astype(np.int8)
         return halve(self.labels, self.split, self.groups, self.seed)
 
     def without_confirming(self) -> Candidates:

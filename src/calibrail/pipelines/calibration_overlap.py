@@ -16,7 +16,7 @@ from calibrail.evaluation import Report
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.pipelines.loading import batches
 from calibrail.report.documents.certify import withheld
-from calibrail.report.messages import say
+from calibrail.report.messages import say, spell
 from calibrail.scores.registry import ColumnScore
 
 #: What is known of the answers: that they are new, that they are those of the calibration, nothing
@@ -290,7 +290,7 @@ def without_proof(certificate: Mapping[str, Any], freshness: Freshness) -> Mappi
     if freshness == "new" or certificate["verdict"] != "certified":
         return certificate
     if freshness == "declared":
-        reason = f"{certificate['reason']} {say('certify.declared_fresh')}"
+        reason = f"{spell(certificate['reason'])} {say('certify.declared_fresh')}"
         return {**certificate, "reason": reason}
     code = "calibration_data" if freshness == "calibration data" else "unknown_data"
     return {**certificate, **withdrawn_for(code, withheld(freshness))}

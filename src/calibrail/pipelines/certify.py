@@ -36,7 +36,7 @@ from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
 from calibrail.report.documents.calibrate_sections import assumed, risks_reason
 from calibrail.report.documents.certify import certify_warnings
-from calibrail.report.messages import say
+from calibrail.report.messages import say, spell_reasons
 from calibrail.serialization import plain
 
 #: What is kept of an outcome: passed, stopped for review or by an error, flagged.
@@ -486,6 +486,7 @@ def _decided(
         certificate = conformal.certify_counts(counts, limits)
         if tally.by is not None:
             verdicts = conformal.certify_groups(tally.by_group(), limits)
+    certificate, verdicts = spell_reasons((certificate, verdicts))
     if not risks:
         return certificate, verdicts, None
     measured = risk_bounds(risks, counts, limits.confidence)

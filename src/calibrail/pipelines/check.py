@@ -409,7 +409,8 @@ class BatchScorer(_OverBatches):
                     "is a column already; or no name leads to it: give your own as 'module:name'"
                 )
         self._sent = tuple(map(distributed.serialise_score, made))
-        self._texts = _texts_of(name for score in made for name in score.requires)
+        read = dict.fromkeys(name for score in made for name in score.requires)
+        self._texts = tuple(name for name in read if name in TEXT_FIELDS)
         self._columns = source_columns(made)
         fields = [pa.field("id", pa.string())]
         for key in map(key_of, made):
@@ -498,10 +499,6 @@ class BatchChecker(_OverBatches):
 @lru_cache(maxsize=4)
 def _opened(scores: tuple[distributed.SerialisedScore, ...]) -> tuple[Score, ...]:
     return tuple(score.opened() for score in scores)
-
-
-def _texts_of(names: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name in names if name in TEXT_FIELDS))
 
 
 def _numbers(values: Sequence[float | None]) -> pa.Array:

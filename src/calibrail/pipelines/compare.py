@@ -161,6 +161,11 @@ def compare(
     ways = [
         independent(way, promise, requirement, halved=True) for way in readings(scored, requirement)
     ]
+    halves = None
+    if len(ways) > 1:
+        # One division for both ways: what one shows, the other may not keep for a winner.
+        every = replace(ways[0][0][0], split=scored.codes)
+        halves = Candidates.on(every, [], seed=splitting.seed).halves
     for (samples, kept), (others, _) in zip(ways, ways[::-1], strict=True):
         if len(ways) > 1:
             # Near copies may be copies or not: what is promised holds for either.
@@ -180,6 +185,7 @@ def compare(
                 name: samples[0].with_scores(table.columns[name]) for name in scored.baselines
             },
             seed=splitting.seed,
+            halves=halves,
         )
         compared.append((samples, kept, made))
     samples, promise, comparison = compared[0]
@@ -199,7 +205,7 @@ def compare(
     history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)
     comparison = replace(comparison, winner=winner)
     comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))
-    everyone = Candidates.on(samples[0], [], seed=splitting.seed)
+    everyone = Candidates.on(samples[0], [], seed=splitting.seed, drawn=halves)
     return ComparisonRun(comparison, scored, everyone.without_confirming().split)
 
 

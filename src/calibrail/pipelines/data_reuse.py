@@ -54,7 +54,7 @@ from calibrail.pipelines.calibration_overlap import (
 )
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before
-from calibrail.report.messages import say
+from calibrail.report.messages import say, spell
 from calibrail.serialization import Record
 
 #: Digests kept of every look.
@@ -707,7 +707,8 @@ def certificate_after_reuse(
         few = certificate["verdict"] == "certified" and sum(row["shared"] for row in looks) > 0.0
         if not few or spends or exceeds_reuse_limit(standing.earlier):
             return dict(certificate)
-        return {**certificate, "reason": f"{certificate['reason']} {few_looked_before(looks)}"}
+        why = f"{spell(certificate['reason'])} {few_looked_before(looks)}"
+        return {**certificate, "reason": why}
     if spends and not any(row["reported"] for row in looks):
         return {**certificate, **withdrawn_for("no_look_left", no_look_left(looks, standing))}
     return {**certificate, **withdrawn_for("looked_before", looked_before(looks))}

@@ -234,9 +234,9 @@ def diagnose(
             value = str(example.columns.get(name) or "").strip().casefold()
             counts[example.label, int(value not in _NO_KIND)] += 1
         for rival in rivals if example.label is not None else ():
-            said = rival.of_one(value_at(example.columns, rival.column))
-            if said not in (None, example.label):
-                disputed.add(rival.column)
+            name = rival.reader.column
+            if rival.contradicts(example.label, value_at(example.columns, name)):
+                disputed.add(name)
         answers = first_answers.get(-1 if example.label is None else example.label)
         if answers is None or len(answers) >= _LOOKED_AT:
             return
@@ -255,6 +255,7 @@ def diagnose(
     advice = Suggestion({})
     if not scored:
         advice = suggest(first.head, layout, first.columns, labelled, exported=exported)
+    disputed |= {rival.reader.column for rival in rivals if rival.is_mirror}
     if disputed:
         chosen = ",".join(opened.columns.label_columns)
         about = " and ".join((chosen, *sorted(disputed)))

@@ -119,7 +119,8 @@ def plan_calls(
     detectors = resolve_scores(scores)
     splitting = fields.optional(splitting, SplitOptions, "splitting")
     sentences = unit == "sentence"
-    asks = any(isinstance(model, RemoteModel) for item in detectors for model in _models(item))
+    models = (model for item in detectors for model in getattr(item, "models", ()))
+    asks = any(isinstance(model, RemoteModel) for model in models)
     keep = () if splitting.column is None else (splitting.column,)
     apart = BySentence(reading.span_share) if sentences else None
     examples: Iterable[example.Example] = open_source(
@@ -157,10 +158,6 @@ def plan_calls(
                     plan.n_judged += n_judged
                     plan.add([item for part in demand.parts for item in part])
     return tuple(plan.finish(n_examples, unit) for plan in plans.values())
-
-
-def _models(score: base.Score) -> Iterable[object]:
-    return getattr(score, "models", ())
 
 
 class _CallPlan:

@@ -22,7 +22,7 @@ from calibrail.options.fields import spell_option
 from calibrail.pipelines.calibration_overlap import ALIKE, revised_report, withdrawn_for
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import assumed_apart
-from calibrail.report.messages import say
+from calibrail.report.messages import say, spell
 from calibrail.scores.table import ScoreTable
 
 
@@ -41,7 +41,7 @@ def settled(certificate: Mapping[str, Any], n_alike: int, *, assumed: bool) -> d
     if not n_alike:
         return dict(certificate)
     if assumed:
-        return {**certificate, "reason": f"{certificate['reason']} {assumed_apart(n_alike)}"}
+        return {**certificate, "reason": f"{spell(certificate['reason'])} {assumed_apart(n_alike)}"}
     if certificate["verdict"] == "inconclusive":
         return dict(certificate)
     return {

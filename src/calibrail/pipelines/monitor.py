@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.data import outputs
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.formatting import Shown
+from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision_log import reader
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, LogSource
 from calibrail.guardrail.decision_log.writer import files_of, parse_line_if_sound, place_of
@@ -423,15 +423,22 @@ class MonitorLoop:
         file, config, labels = self._file, self._config, self._labels
         labels.keep_read(file.cursor, self._sources)
         traffic = dict(file.monitor.traffic())
-        traffic["alarms"] = self._with_texts(traffic["alarms"])
-        timeline = file.monitor.timeline()
+        score = {"name": config.score.name, "params": config.score.params}
+        timeline, scale = file.monitor.timeline(), Scale.of(score)
+        for point in timeline if scale.column is not None else ():
+            if "score" in point["means"]:
+                point["means"]["column_score"] = scale.in_column(point["means"]["score"])
+        traffic["alarms"] = [
+            scale.beside(alarm) if alarm["feature"] == "score" else alarm
+            for alarm in self._with_texts(traffic["alarms"])
+        ]
         promise = labels.promise(self._options, file.decided)
         file.decided = promise["decided"] if promise["state"] == "broken" else None
         if promise["n_labels"]:
             file.labels = labels.digest or file.labels
         content = status(
             config.digest,
-            {"name": config.score.name, "params": config.score.params},
+            score,
             self._options,
             log_status(file.tally, file.cursor, file.first, file.last),
             traffic,

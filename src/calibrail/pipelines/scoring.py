@@ -211,6 +211,8 @@ def require_usable(
             raise DataError(
                 f"the {name} split is empty; change "
                 f"{spell_option(SplitOptions, 'calibration_share')} or the split column"
+                + " (only one pac threshold for all, not compared, needs none)"
+                * (code == splits.TEST)
             )
     if not (splits.tested_rows(codes) & (table.labels == 0)).any():
         raise InputError(

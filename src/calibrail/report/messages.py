@@ -104,6 +104,15 @@ def word(code: str, name: str, otherwise: str | None = None) -> str:
     return catalogue()[code].get(name, text.plain(name) if otherwise is None else otherwise)
 
 
+def called(feature: str) -> str:
+    """Return how a feature is called in sentences.
+
+    >>> called("length"), called("domain")
+    ('response length', 'the column domain')
+    """
+    return word("audit.features", feature, f"the column {feature}")
+
+
 def spell(reason: str) -> str:
     """Return the words of the code of a missing measure; what is no code, unchanged.
 
@@ -113,6 +122,8 @@ def spell(reason: str) -> str:
     ('fewer than two strata hold 10 answers of each class', 'the judge failed')
     """
     code, *numbers = reason.split(":")
+    if is_known(f"certificate.{code}"):
+        return say(f"certificate.{code}", given=[number.split(",") for number in numbers])
     if not is_known(f"measure.{code}"):
         return reason
     return say(f"measure.{code}", {f"_{i}": number for i, number in enumerate(numbers)})
@@ -197,7 +208,7 @@ def environment() -> Environment:
         count_of=text.count_of,
         p_value=text.p_value,
         group=text.group_label,
-        feature=text.called,
+        feature=called,
         plain=text.plain,
         quoted=repr,
         capital=text.capital,

@@ -324,26 +324,6 @@ def _at_words(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-_FEATURES: Final = {
-    "length": "response length",
-    "novelty": "the share of new words",
-    "novel_count": "the number of new words",
-    "question_words": "repeating the question's words",
-    "question_length": "question length",
-    "context_length": "context length",
-    "theta_qc": "the question-context angle",
-}
-
-
-def called(feature: str) -> str:
-    """Return how a feature is called in sentences.
-
-    >>> called("length"), called("domain")
-    ('response length', 'the column domain')
-    """
-    return _FEATURES.get(feature, f"the column {feature}")
-
-
 def third(feature: str, name: str) -> str:
     """Return how a third of a feature is called.
 

@@ -154,6 +154,8 @@ class ClassMoments(Record):
         is too large to hold.
     """
 
+    derived = ("column_mean",)
+
     n: int
     mean: float | None
     sd: float | None

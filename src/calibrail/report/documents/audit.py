@@ -11,8 +11,8 @@ from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
 from calibrail.report.documents.measures import LABELS, part_note
 from calibrail.report.figures import comparison as figures
-from calibrail.report.messages import facts, remarks, say, word
-from calibrail.report.text import bounds, called, capital, estimate, measure_cell, plain, third
+from calibrail.report.messages import called, facts, remarks, say, word
+from calibrail.report.text import bounds, capital, estimate, measure_cell, plain, third
 
 #: The measures of a feature beside a detector: heading, field, decimals.
 _MEASURES: Final = (

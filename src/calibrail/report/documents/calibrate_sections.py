@@ -28,7 +28,7 @@ from calibrail.report.document import Json
 from calibrail.report.documents import measures
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import MOST_GROUPS, groups_svg
-from calibrail.report.messages import is_known, say, say_each, spell_reasons
+from calibrail.report.messages import facts, is_known, say, say_each, spell, spell_reasons
 from calibrail.report.text import capital
 
 if TYPE_CHECKING:
@@ -165,22 +165,6 @@ class UnitWords:
     acted: str
 
 
-#: Each of them for answers, and for sentences.
-_WORDS: Final[dict[str, tuple[Any, Any]]] = {
-    "classes": (("hallucinated", "faithful"), ("unsupported", "supported")),
-    "caught": ("caught", "freed"),
-    "catch": ("catch", "free"),
-    "catches": ("catches", "frees"),
-    "by_score": ("caught", "freed by the score alone"),
-    "alarms": ("false alarms", "touched"),
-    "harm": ("alarms", "touched"),
-    "flags": ("flags", "touches"),
-    "wrongly": ("wrongly flagged", "touched though it is faithful"),
-    "acts": ("flags", "removes"),
-    "acted": ("flagged", "removed"),
-}
-
-
 def by_sentence(content: Json) -> bool:
     """Return whether a report, a certificate or a guardrail is about removing sentences."""
     return "sentence" in (content.get("unit"), (content.get("promise") or {}).get("unit"))
@@ -188,7 +172,9 @@ def by_sentence(content: Json) -> bool:
 
 def unit_words(content: Json) -> UnitWords:
     """Return the words for a report, a certificate or a guardrail."""
-    return UnitWords(**{name: both[by_sentence(content)] for name, both in _WORDS.items()})
+    unit = "sentence" if by_sentence(content) else "answer"
+    words: dict[str, Any] = dict(facts(f"calibrate.{unit}_words"))
+    return UnitWords(**words | {"classes": tuple(words["classes"].split())})
 
 
 def reason(report: Json, n_assumed: int = 0) -> str:
@@ -197,7 +183,7 @@ def reason(report: Json, n_assumed: int = 0) -> str:
     ``n_assumed`` answers were taken as independent although they share groups.
     """
     code, data = report["reason_code"], report["data"]
-    parts = [report["certificate"]["reason"]]
+    parts = [spell(report["certificate"]["reason"])]
     if code == "risks":
         parts = [risks_reason(report["verdict"], report["risks"]["measured"])]
     elif code == "looked_before":

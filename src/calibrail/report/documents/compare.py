@@ -232,14 +232,12 @@ def other_targets(comparison: Json) -> parts.Section:
     sweep = comparison["alpha_sweep"]
     short: list[parts.Row] = []
     full: list[parts.Row] = []
-    scales = {item["name"]: Scale.of(item["score"]) for item in comparison["detectors"]}
     for name, baseline, entries in sweep_rows(comparison):
         known = [entry if entry and entry["fpr"] else None for entry in entries]
         if not baseline:
             short.append((name, *(text.share(e["fpr"]) if e else "-" for e in known)))
-        about = {"scale": scales.get(name, Scale())}
         cells = (
-            parts.Cell(text.share(entry["fpr"]), say("compare.at_target", entry, about))
+            parts.Cell(text.share(entry["fpr"]), say("compare.at_target", entry, scale=Scale()))
             if entry
             else parts.Cell("none")
             for entry in known

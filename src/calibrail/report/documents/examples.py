@@ -9,7 +9,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Json, note
 from calibrail.report.documents.calibrate_sections import review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
-from calibrail.report.messages import say
+from calibrail.report.messages import facts, say
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 
 #: Chunks of a context that are shown.
@@ -131,14 +131,8 @@ def chunks_of(contexts: Sequence[str], evidence: object) -> list[parts.QuotedTex
     ]
 
 
-#: By kind of answer: what its section is called, what one of them is, and which are shown.
-_KINDS: Final = {
-    "misses": ("Unsupported sentences that stayed", "Miss", "the most harmless to the detector"),
-    "losses": ("Supported sentences that were removed", "Loss", "the most suspicious to it"),
-    "freed": ("Freed of all that was unsupported", "Freed", "those of which most is left"),
-    "emptied": ("Answers of which nothing is left", "Emptied", "those that lost the most"),
-    "reviewed": ("Answers that go to review", "Review", "the first ones"),
-}
+#: The kinds of answers that are shown.
+_KINDS: Final = ("misses", "losses", "freed", "emptied", "reviewed")
 
 #: By what became of a sentence, and whether it is unsupported: words, sign and style.
 _JUDGED: Final[dict[tuple[str, bool], tuple[str, str, parts.Style]]] = {
@@ -150,13 +144,6 @@ _JUDGED: Final[dict[tuple[str, bool], tuple[str, str, parts.Style]]] = {
     ("left", False): ("left, supported", "", ""),
 }
 
-#: What each way of showing a sentence means, shown in that way.
-_LEGEND: Final = {
-    ("removed", True): "Unsupported, and removed.",
-    ("removed", False): "Supported, and removed all the same: the price.",
-    ("left", True): "Unsupported, and left: a miss.",
-    ("with others", False): "Removed with others: it introduced them, and nothing of them is left.",
-}
 #: Characters of an answer that are shown.
 _MOST: Final = 2400
 
@@ -180,8 +167,9 @@ def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -
         parts.Text(say("example.not_counted") if clustered else ""),
         _legend(scale) if any_text else None,
         *(
-            parts.section(title, *_trimmed_kind(examples[kind], which, called, scale))
-            for kind, (title, called, which) in _KINDS.items()
+            parts.section(heading, *_trimmed_kind(examples[kind], which, one, scale))
+            for kind in _KINDS
+            for (_, heading), (_, one), (_, which) in [facts(f"example.{kind}")]
         ),
         note(say("example.mark_may_be_wrong")),
         where="page",
@@ -191,8 +179,9 @@ def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -
 def _legend(scale: Scale) -> parts.Struck:
     """Return what the ways of showing a sentence mean, each in its own."""
     stretches: list[parts.SentenceText] = []
-    for (what, unsupported), text in _LEGEND.items():
-        verdict, sign, style = _JUDGED[what, unsupported]
+    for name, text in facts("example.legend"):
+        what, _, kind = name.partition(", ")
+        verdict, sign, style = _JUDGED[what, kind == "unsupported"]
         sentence = parts.SentenceText([(text, False)], what != "left", verdict, sign, style)
         stretches += [sentence, parts.SentenceText([("\n", False)])]
     score = say("example.sentence_score", name=short(scale.column or "score", 60), scale=scale)

@@ -282,14 +282,6 @@ def _place(value: object) -> int | None:
     return value
 
 
-#: The headline of each verdict on a log, and the code of what it means.
-_LOG: Final = {
-    "whole": ("Whole", "log.whole"),
-    "beginning missing": ("The beginning is missing", "log.beginning_missing"),
-    "broken": ("Broken", "log.broken"),
-}
-
-
 def skipped(reason: str) -> str:
     """Return why lines of a log take no part, in words."""
     return word("log.skipped", reason, plain(reason.replace("_", " ")))
@@ -304,7 +296,6 @@ def log_document(check: Json) -> Document:
         What ``calibrail log verify --json`` prints.
     """
     verdict, chains = check["verdict"], check["chains"]
-    headline, meaning = _LOG[verdict]
     n_open = sum(not chain["closed"] for chain in chains)
     begins = min((chain["begins"] for chain in chains if chain["begins"]), default="-")
     ends = max((chain["ends"] for chain in chains if chain["ends"]), default="-")
@@ -317,8 +308,8 @@ def log_document(check: Json) -> Document:
     table = parts.Table(title, (*parts.texts("Chain"), *heads), rows, where="page")
     return Document(
         "decision log",
-        headline=headline,
-        summary=say(meaning, check),
+        headline=word("log.headlines", verdict),
+        summary=say(f"log.{verdict.replace(' ', '_')}", check),
         blocks=(
             Facts(facts("log.facts", check, begins=begins, ends=ends)),
             _findings("What is wrong", check["problems"], check["n_problems"]),

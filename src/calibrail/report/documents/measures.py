@@ -13,7 +13,7 @@ from calibrail.report import text
 from calibrail.report.document import Json
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import distributions_svg, drawn_range, rates_svg
-from calibrail.report.messages import say
+from calibrail.report.messages import say, word
 from calibrail.report.text import share
 
 #: The two classes, in the order in which they are named.
@@ -23,14 +23,6 @@ LABELS: Final = ("hallucinated", "faithful")
 _SIGN: Final = "; positive = hallucinated answers are the more suspicious ones"
 
 _NO_LIMIT: Final = "no limit"
-
-#: Names of rates where there is less room.
-_BRIEF: Final = {
-    "False alarms (FPR)": "False alarms",
-    "Supported sentences kept": "Supported kept",
-    "Faithful answers touched": "Touched",
-    "Emptied: nothing is left": "Emptied",
-}
 
 #: Measure, value, interval, what was asked, counts.
 Line = tuple[str, str, str, str, str]
@@ -107,7 +99,8 @@ def left_whole(measured: Json) -> Iterator[Line]:
 def tiles(lines: Iterable[Line]) -> Iterator[parts.Tile]:
     """Yield rates as the numbers to look at first; a limit that nobody asked for is left out."""
     for name, value, span, asked, _ in lines:
-        yield parts.Tile(_BRIEF.get(name, name), value, span, asked.replace(_NO_LIMIT, ""))
+        brief = word("calibrate.brief", name, name)
+        yield parts.Tile(brief, value, span, asked.replace(_NO_LIMIT, ""))
 
 
 def _bound(relation: str, share: float | None) -> str:
