@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from calibrail.pipelines.data_reuse import _HERE
 from calibrail.report.figures.plot import Plot
 from tests.rows import Write
 from tests.served_models import chat_decoder, logprob_server, transformers_serve
@@ -123,3 +124,10 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return to_file
+
+
+@pytest.fixture(autouse=True)
+def no_looks_of_other_tests() -> Iterator[None]:
+    """Let each test begin without the looks that this process keeps of guardrails in memory."""
+    yield
+    _HERE.clear()

@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Requirement
 from calibrail.pipelines.certify import certify
 from calibrail.pipelines.certify_labels import Certification
-from calibrail.pipelines.data_reuse import looks_of
 from calibrail.scores.base import Fittable, Score, Scores, learns, state_bytes, with_state
 from calibrail.scores.registry import BUILT_IN, Factory, ScoreSpec, build
 
@@ -54,7 +52,7 @@ def assert_certified(
     """Return the certification of a guardrail on fresh labelled answers, or fail.
 
     The verdict is that of ``calibrail certify``: looks at the same answers are counted in the same
-    file beside the guardrail's, where it is given as a path.
+    file beside the guardrail's.
 
     Parameters
     ----------
@@ -70,8 +68,6 @@ def assert_certified(
     CalibrailError
         There is no verdict: a file is missing, or a class.
     """
-    if isinstance(guardrail, str | PathLike):
-        options.setdefault("looks", looks_of(Path(guardrail)))
     certification = certify(guardrail, source, requirement, **options)
     if certification.verdict != "certified":
         raise NotCertifiedError(certification)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from calibrail.conformal import (
     ClassCounts,
     calibrate_threshold,
+    certify_groups,
     clopper_pearson,
     coverage_band,
     rank,
@@ -165,3 +166,14 @@ def test_the_joint_tolerance_is_that_of_the_whole_verdict(
 def test_where_every_alarm_is_allowed_coverage_alone_limits_the_flips() -> None:
     allowed = tolerance(95, 100, 40, 40, 0.5, 1.0, 0.9)
     assert allowed is not None and allowed.flips > 0 and allowed.weakest == "coverage"
+
+
+def test_a_group_that_hangs_on_the_verdicts_of_others_tolerates_no_flip_of_its_own() -> None:
+    """Its step has more of the error, once another group is certified: by labels of that one."""
+    wanted = Requirement(0.2, 0.9, 0.95)
+    table = {"a": ClassCounts(300, 300, 5, 300), "b": ClassCounts(33, 33, 5, 100)}
+    made = {name: item.certificate for name, item in certify_groups(table, wanted).items()}
+    assert made["a"].verdict == made["b"].verdict == "certified"
+    assert made["a"].flips is not None and made["a"].flips.flips > 0 and made["b"].flips is None
+    table["a"] = ClassCounts(272, 300, 5, 300)
+    assert certify_groups(table, wanted)["b"].certificate.verdict == "inconclusive"

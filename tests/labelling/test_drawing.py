@@ -160,6 +160,20 @@ def test_near_copies_of_earlier_answers_are_passed_over_and_counted(tmp_path: Pa
     assert len({int(name[1:]) % 100 for name in ids}) == 30
 
 
+def test_many_answers_of_one_template_are_all_drawn(tmp_path: Path) -> None:
+    """They differ in a word or two, as copies might; a dozen are no copies of one."""
+    words = [
+        f"{a}{b}" for a in ("ora", "iton", "uval", "emy") for b in ("bra", "dun", "fel", "gim")
+    ]
+    rows = traces(32)
+    for row, word in zip(rows, words, strict=False):
+        note = "the parcel was packed in our warehouse and leaves it by the usual service today"
+        same = {"question": "Was it sent?", "contexts": ["A note."]}
+        row |= same | {"response": f"Yes, the {word} one was sent, {note}."}
+    with calibrail.label(rows, tmp_path) as session:
+        assert len(set(label_some(session, "ada", 32))) == 32 and session.counts("ada").copies == 0
+
+
 def test_copies_word_for_word_are_one_answer_under_any_id(tmp_path: Path) -> None:
     rows = traces(10) + [dict(row, id=f"u{i}") for i, row in enumerate(traces(10))]
     with calibrail.label(rows, tmp_path) as session:

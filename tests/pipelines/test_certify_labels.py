@@ -193,7 +193,8 @@ def test_held_out_answers_that_were_labelled_before_are_known_again(
     assert calibrail.certify(guardrail, labels=folder, looks=looks).verdict == "certified"
     rows = [{**row, "label": truth(row["id"])} for row in traces(300)]
     held_out = calibrail.certify(guardrail, rows, **EASY, looks=looks)
-    assert held_out.verdict == "inconclusive" and held_out.looks
+    # What the labels left of the error is for these.
+    assert held_out.looks and held_out.look["level"] == pytest.approx(0.009375)
 
 
 def test_what_holds_the_verdict_up_is_said(tmp_path: Path, guardrail: Guardrail) -> None:

@@ -201,7 +201,7 @@ def test_certify_counts_copies_once(tmp_path: Path, near: bool) -> None:
     guardrail, found = run.freeze(), []
     for times in (1, 3):
         fresh = write(tmp_path / f"{times}.jsonl", copied(60, times, near=near, seed=6))
-        found.append(certify(guardrail, fresh, max_fpr=0.6))
+        found.append(certify(guardrail, fresh, max_fpr=0.6, looks=False))
     once, thrice = (item.certificate for item in found)
     assert once.fpr.n == once.coverage.n == 30
     if near:
@@ -405,6 +405,91 @@ def test_select_releases_copies_together_and_bounds_all_of_them(texts: bool) -> 
     assert all(most % 5 == 0 for _, most in map(made.at, (0.05, 0.2, 0.5)))
     notes = select_document(made.to_dict()).notes
     assert any("160 answers may be copies of others of the batch" in note for note in notes)
+
+
+def hard_fifth(change: str, *, reworded: int = 0, seed: int = 0) -> list[dict[str, Any]]:
+    """Return answers of which a fifth of the hallucinated ones is hard, and differs in one thing.
+
+    ``reworded`` copies with another word stand beside each hallucinated answer that is easy.
+    """
+    rng, rows = np.random.default_rng(seed), list[dict[str, Any]]()
+    hard: dict[str, Any] = {"question": "Was it sent?", "contexts": ["A note."]}
+    bare: dict[str, Any] = {"question": "Was it sent?"} if change == "question" else {}
+    for index in range(400):
+        label, words = index % 2, rng.choice(WORDS, 2)
+        row: dict[str, Any] = hard if change in ("case", "spaces", "word") else bare
+        row = row | {"id": f"{index}", "label": label, "kind": "ab"[index // 2 % 2]}
+        if label and index % 10 == 1:
+            response = "I am sorry, but I could not find anything about that in our documents."
+            if change == "case":
+                capital = rng.random(len(response)) < 0.5
+                pairs = zip(response, capital, strict=True)
+                response = "".join(letter.upper() if is_up else letter for letter, is_up in pairs)
+            elif change == "spaces":
+                response = response.replace(" ", "\n" + " " * int(rng.integers(1, 99)))
+            elif change == "word":
+                response = f"{' '.join(words)} {response} {response.replace('I am', 'We are')}"
+            rows.append(row | {"response": response, "detector": float(rng.normal(-3.0, 0.3))})
+            continue
+        said, value = rng.choice(WORDS, 25), float(rng.normal(2.0 * label))
+        for copy in range(1 + reworded * label):
+            other = said.copy()
+            other[7] = WORDS[copy]
+            name, text = f"{index}-{copy}", " ".join(other)
+            rows.append(row | {"id": name, "response": text, "detector": value})
+    return rows
+
+
+@pytest.mark.parametrize("change", ["apology", "question", "case", "spaces"])
+def test_the_same_words_with_scores_of_their_own_may_be_different_answers(change: str) -> None:
+    rows = hard_fifth(change)
+    asked: dict[str, Any] = {"alpha": 0.1, "guarantee": "pac", "max_fpr": 0.9, "baselines": False}
+    run = calibrate(rows, SPEC, **asked)
+    assert run.data["n_near_copies"] == 40 and run.calibration.threshold < -2.0
+    assert run.verdict != "certified"
+    for row in rows:
+        row["detector"] = max(row["detector"], -3.0)
+    same = calibrate(rows, SPEC, **asked).data
+    assert same["copies"]["n"] > 15 and same["n_near_copies"] <= same["copies"]["n"]
+
+
+@pytest.mark.parametrize("verb", ["calibrate", "by", "certify", "compare"])
+def test_some_near_copies_may_be_copies_and_others_not(verb: str) -> None:
+    """A template that is missed, and rewordings of what is caught: both readings look well."""
+    rows = hard_fifth("word", reworded=4)
+    asked: dict[str, Any] = {"alpha": 0.1, "guarantee": "pac", "baselines": False}
+    if verb == "certify":
+        easy = [row for row in hard_fifth("word", seed=1) if row["detector"] > -1.0]
+        guardrail = calibrate(easy, SPEC, alpha=0.03, baselines=False).freeze()
+        made = certify(guardrail, rows, max_fpr=0.97, min_coverage=0.85, by="kind")
+        figures = made.near_copies
+        assert made.groups is not None and made.verdict == "inconclusive"
+        assert {item.certificate.verdict for item in made.groups.values()} == {"inconclusive"}
+        assert figures is not None and figures["worst"]["verdict"] != "certified"
+        assert figures["once"]["verdict"] == figures["each"]["verdict"] == "certified"
+        assert figures["worst"]["coverage"][1] - figures["worst"]["coverage"][0] >= 40
+        assert "at worst" in made.certificate.reason
+    elif verb == "compare":
+        ((_, report),) = compare(rows, [SPEC], max_fpr=0.9, **asked).comparison.detectors
+        assert report.threshold is not None and report.threshold < -2.0
+    else:
+        by = "kind" if verb == "by" else None
+        run = calibrate(rows, SPEC, max_fpr=0.9, by=by, **asked)
+        assert run.verdict != "certified"
+        thresholds = (
+            [run.calibration.threshold]
+            if run.rule.groups is None
+            else [run.rule.groups.of(name).threshold for name in "ab"]
+        )
+        assert max(thresholds) < -2.0
+
+
+def test_an_apology_of_the_calibration_is_no_fresh_one() -> None:
+    seen, fresh = hard_fifth("apology"), hard_fifth("apology", seed=1)
+    guardrail = calibrate(seen, SPEC, alpha=0.1, baselines=False).freeze()
+    made = certify(guardrail, fresh, max_fpr=0.97)
+    assert made.n_near_copies == 40 and made.near_copies is not None
+    assert made.near_copies["each"]["coverage"][1] == 200
 
 
 @pytest.mark.parametrize("near", [False, True])

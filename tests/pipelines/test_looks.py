@@ -232,9 +232,85 @@ def test_a_guardrail_is_certified_on_one_look_at_fresh_answers(tmp_path: Path) -
     assert grown["look"]["number"] == 2 and grown["look"]["level"] == 0.009375
     assert certified(write(tmp_path / "f.csv", 1000, 1400))["verdict"] == "certified"
     assert certified(write(tmp_path / "h.csv", 2000, 2400))["verdict"] == "certified"
-    # From Python nothing is kept unless a file is named.
+    # From Python the same file keeps them.
     result = calibrail.certify(file, tmp_path / "g.csv", max_fpr=0.4, min_coverage=0.8)
-    assert result.verdict == "certified"
+    assert result.verdict == "certified" and result.look and result.look["number"] == 2
+
+
+def looked(guardrail: Any, start: int, place: Path, **more: Any) -> Any:
+    data = write(place / "looked.csv", start, start + 400)
+    return calibrail.certify(guardrail, data, **{"max_fpr": 0.4, "min_coverage": 0.8, **more}).look
+
+
+@pytest.mark.parametrize("way", ["in memory", "made anew", "loaded", "named", "renamed"])
+def test_looks_from_python_spend_as_those_of_the_command(tmp_path: Path, way: str) -> None:
+    run = calibrail.calibrate(write(tmp_path / "a.csv", 0, 400), DETECTOR, alpha=0.1)
+    file, kept = tmp_path / "guardrail.json", way not in ("in memory", "made anew")
+    frozen = run.freeze()
+    frozen.save(file)
+
+    def guardrail(number: int) -> Any:
+        if way == "renamed" and number:
+            # A copy beside it, under another name, is the same guardrail.
+            other = tmp_path / f"copy{number}.json"
+            other.write_bytes(file.read_bytes())
+            return other
+        ways = {"in memory": lambda: frozen, "made anew": run.freeze, "named": lambda: file}
+        return ways.get(way, lambda: calibrail.Guardrail.load(file))()
+
+    levels = [looked(guardrail(i), 1000 + 400 * i, tmp_path)["level"] for i in range(3)]
+    assert levels == pytest.approx([0.0375, 0.009375, 0.00234375])
+    assert (tmp_path / "guardrail.looks.json").exists() == kept
+    # The very same look costs nothing, and a simulation keeps none.
+    assert [looked(guardrail(i), 1000, tmp_path)["number"] for i in (0, 3)] == [1, 1]
+    assert looked(guardrail(0), 3000, tmp_path, looks=False) is None
+
+
+def test_all_guardrails_of_a_folder_share_the_error_of_the_same_answers(tmp_path: Path) -> None:
+    """As somebody does who exports one after another until one is certified."""
+    data, numbers = write(tmp_path / "a.csv", 0, 800), []
+    for number, alpha in enumerate((0.1, 0.12, 0.14)):
+        file = tmp_path / f"guardrail{number}.json"
+        calibrail.calibrate(data, DETECTOR, alpha=alpha).freeze().save(file)
+        numbers.append(looked(file, 1000, tmp_path)["number"])
+        # Other answers are no further look at those.
+        assert number or looked(file, 2000, tmp_path)["number"] == 2
+    assert numbers == [1, 2, 3]
+    # A damaged file beside it is another guardrail's affair.
+    (tmp_path / "damaged.looks.json").write_text("{")
+    assert looked(tmp_path / "guardrail1.json", 1500, tmp_path)["number"] == 2
+
+
+def test_what_all_looks_err_with_counts_each_at_its_own_confidence(tmp_path: Path) -> None:
+    guardrail = calibrail.calibrate(write(tmp_path / "a.csv", 0, 400), DETECTOR, alpha=0.1).freeze()
+    looked(guardrail, 1000, tmp_path, confidence=0.5)
+    look = looked(guardrail, 1400, tmp_path)
+    assert look["level"] == pytest.approx(0.009375)
+    assert look["together"] == pytest.approx(0.75 * 0.5 + 0.25 * 0.05)
+
+
+@pytest.mark.parametrize(
+    ("kappa", "related", "detector", "same"),
+    [
+        # The same questions a week later, answered anew.
+        *((0.6, 0.3, "same", False), (0.6, 0.3, "other", False), (0.6, 0.3, "report", False)),
+        # The same answers by another detector; scored again, with some labels corrected.
+        *((1.0, 0.0, "other", True), (0.9, 0.95, "same", True), (0.9, 0.95, "report", True)),
+    ],
+)
+def test_answers_numbered_alike_are_the_same_where_labels_or_scores_say_so(
+    kappa: float, related: float, detector: str, same: bool
+) -> None:
+    rng, n = np.random.default_rng(3), 200
+    labels = (rng.random(n) < 0.3).astype(np.int8)
+    others = np.where(rng.random(n) < kappa, labels, rng.random(n) < 0.3).astype(np.int8)
+    own, noise = rng.normal(size=(2, n))
+    digests = rng.integers(0, 2**63, n, dtype=np.uint64)
+    then = DataUse.at(digests, labels, own + 2.0 * labels, kinds=("id",))
+    scores = related * own + np.sqrt(1.0 - related**2) * noise + 2.0 * others
+    now = replace(DataUse.at(digests, others, scores, kinds=("id",)), detector="a")
+    then = replace(then, reported=detector == "report", detector="a" * (detector == "same"))
+    assert exceeds_reuse_limit(overlapping_uses(now, [then])) == same
 
 
 def test_guardrails_made_anew_until_one_is_certified_are_further_looks(tmp_path: Path) -> None:

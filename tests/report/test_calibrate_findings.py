@@ -105,6 +105,10 @@ def test_a_promise_that_may_be_refused_says_that_it_counts_refusals() -> None:
         return " ".join(assumptions(report(**options)))
 
     assert "promise about misses is an average over all calibrations" in lines(undefined="pass")
+    assert (
+        "about misses holds in 90% of all calibrations, including those that end without"
+        in lines(undefined="pass", guarantee="pac")
+    )
     assert "including those that end without" not in lines()
     assert "promise about false alarms is an average" in lines(beta=0.2)
 

@@ -83,6 +83,15 @@ def _core(rng: Rng) -> str:
     return f"it is {' '.join(rng.choice(_COLOURS, 3))} {_LEGAL}"
 
 
+def _case(rng: Rng) -> str:
+    key = (letter.upper() if rng.random() < 0.5 else letter for letter in "bdfgkbgdkfbd")
+    return f"the key that opens the locker of the order is {''.join(key)} and it works for a week"
+
+
+def _apology(rng: Rng) -> str:
+    return "I am sorry, but I could not find any information about this in our documents."
+
+
 def _same(rng: Rng) -> str:
     return "Yes, the order was delivered to the customer on time."
 
@@ -113,11 +122,25 @@ def _drawn(rng: Rng, n: int, response: Answer, values: Values, hard: float = _HA
         row = {"id": f"{rng.integers(1 << 60):x}", "label": label, "s0": score}
         if response is not None:
             kind = response if is_hard else _ordinary
-            row["question"] = "What do we know of it?"
-            row["contexts"] = [_context(kind, rng)]
+            # The detector has seen contexts of an apology that the file does not hold.
+            if response is not _apology:
+                row["question"] = "What do we know of it?"
+                row["contexts"] = [_context(kind, rng)]
             row["response"] = kind(rng)
         rows.append(row)
     return rows
+
+
+def _reworded(rng: Rng, rows: Rows, times: int) -> Rows:
+    """Return answers with rewordings of the hallucinated ones that are caught beside them."""
+    result = []
+    for row in rows:
+        result.append(row)
+        for copy in range(times * bool(row["label"] and row["s0"] > -1.5)):
+            words = row["response"].split()
+            words[int(rng.integers(1, len(words) - 1))] = _WORDS[copy]
+            result.append(row | {"id": f"{row['id']}-{copy}", "response": " ".join(words)})
+    return result
 
 
 def _caught(threshold: float, values: Values) -> float:
@@ -134,9 +157,9 @@ def _write(folder: Path, rows: Rows) -> Path:
     return path
 
 
-def calibrated(response: Answer, values: Values, rng: Rng, folder: Path) -> bool:
+def calibrated(response: Answer, values: Values, rng: Rng, folder: Path, times: int = 0) -> bool:
     """Calibrate, and return whether a threshold that misses too much was certified."""
-    path = _write(folder, _drawn(rng, _N, response, values))
+    path = _write(folder, _reworded(rng, _drawn(rng, _N, response, values), times))
     run = calibrail.calibrate(
         path, _SCORE, alpha=_ALPHA, guarantee="pac", max_fpr=0.9, baselines=False
     )
@@ -159,15 +182,34 @@ def compared(response: Answer, values: Values, rng: Rng, folder: Path) -> bool:
     return low and "certified" in verdicts
 
 
-def certified(response: Answer, values: Values, rng: Rng, folder: Path) -> bool:
-    """Certify a threshold that misses a fifth on fresh answers."""
+def _guardrail(response: Answer, values: Values, rng: Rng) -> calibrail.Guardrail:
+    """Return one that misses the fifth, of which it has seen none."""
     seen = [row for row in _drawn(rng, 300, response, values) if row["s0"] > -0.6]
-    guardrail = calibrail.calibrate(
+    return calibrail.calibrate(
         seen, _SCORE, alpha=0.02, allow_flag_all=True, baselines=False
     ).freeze()
-    path = _write(folder, _drawn(rng, _N, response, values))
+
+
+def certified(response: Answer, values: Values, rng: Rng, folder: Path, times: int = 0) -> bool:
+    """Certify a threshold that misses a fifth on fresh answers."""
+    guardrail = _guardrail(response, values, rng)
+    path = _write(folder, _reworded(rng, _drawn(rng, _N, response, values), times))
     made = calibrail.certify(guardrail, path, max_fpr=0.97, min_coverage=1.0 - _ALPHA, fresh=True)
     low = _caught(guardrail.calibration.threshold, values) < 1.0 - _ALPHA
+    return low and made.verdict == "certified"
+
+
+def labelled(response: Answer, rng: Rng, folder: Path) -> bool:
+    """Label every trace, and return whether a threshold that misses a fifth was certified."""
+    guardrail = _guardrail(response, None, rng)
+    rows = _drawn(rng, _N, response, None)
+    labels = {row["id"]: row.pop("label") for row in rows}
+    asked: dict[str, Any] = {"max_fpr": 0.97, "min_coverage": 1.0 - _ALPHA}
+    with calibrail.label(rows, folder / "labels", guardrail=guardrail, **asked) as session:
+        while (task := session.next("ada")) is not None:
+            session.put("ada", task.order, labels[task.id])
+    made = calibrail.certify(guardrail, labels=folder / "labels")
+    low = _caught(guardrail.calibration.threshold, None) < 1.0 - _ALPHA
     return low and made.verdict == "certified"
 
 
@@ -260,6 +302,8 @@ def _attacks() -> Iterator[Attack]:
         ("another name", _name, None, {"calibrate": (40, 40), "certify": (38, 40)}),
         ("a short core", _core, None, {"calibrate": (39, 40), "certify": (38, 40)}),
         ("other contexts alone", _same, None, {"calibrate": (40, 40), "certify": (40, 40)}),
+        ("letter case alone", _case, None, {"calibrate": (20, 20), "certify": (20, 20)}),
+        ("own scores of one apology", _apology, None, {"calibrate": (40, 40), "certify": (40, 40)}),
     ]
     for name, response, values, before in kinds:
         for verb, attempt, setting, promised in (
@@ -278,6 +322,28 @@ def _attacks() -> Iterator[Attack]:
 
 ATTACKS = [
     *_attacks(),
+    *(
+        Attack(
+            f"{verb}: a fifth of one template, beside rewordings of the hallucinations caught",
+            setting,
+            promised,
+            before,
+            partial(attempt, _core, None, times=4),
+            100,
+        )
+        for verb, attempt, setting, promised, before in (
+            ("calibrate", calibrated, _PAC, _STATED, (40, 40)),
+            ("certify", certified, _FRESH, 0.05, (37, 40)),
+        )
+    ),
+    Attack(
+        "label: a fifth of the hallucinations told apart by a short core",
+        f"{_N} traces, 90 % required, confidence 0.95",
+        0.05,
+        (37, 40),
+        partial(labelled, _core),
+        40,
+    ),
     Attack(
         "compare: a fifth of the hallucinations told apart by other contexts alone",
         _PAC,

@@ -1,8 +1,9 @@
 """Looks: certify again and again until it is certified."""
 
 from functools import lru_cache
+from math import ceil, floor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,12 +12,14 @@ from calibrail import Guardrail
 from calibrail.options import Requirement
 
 from ..from_files.certificates import frozen
-from ..from_files.files import ALONE
+from ..from_files.files import ALONE, Answers, Population
 from .attack import Attack, Try
 
 #: Answers of one look.
 _N: Final = 240
 _LITTLE: Final = 1e-6
+#: Detectors whose guardrails lie in one folder.
+_MANY: Final = Population("several detectors", columns=8)
 
 
 @lru_cache
@@ -28,37 +31,128 @@ def _guardrail() -> Guardrail:
         return frozen(Path(folder), ALONE, np.random.default_rng(0))
 
 
+@lru_cache
+def _guardrails() -> tuple[Guardrail, ...]:
+    """Return a guardrail of each of several detectors."""
+    rows = _rows(_MANY.draw(np.random.default_rng(0), _N))
+    specs = [f"column:column={name},higher=hallucinated" for name in _MANY.detectors]
+    return tuple(
+        calibrail.calibrate(rows, spec, alpha=0.2, baselines=False).freeze() for spec in specs
+    )
+
+
+def _rows(answers: Answers) -> dict[str, Any]:
+    scores = {f"s{number}": row for number, row in enumerate(answers.scores)}
+    return {"id": answers.names, "label": answers.labels, **scores}
+
+
+def _broken(guardrail: Guardrail) -> Requirement:
+    """Return limits of which the guardrail just breaks one."""
+    return Requirement(0.95, ALONE.coverage(guardrail.calibration.threshold) + _LITTLE)
+
+
 def _again(looks: int, *, declared: bool) -> Try:
     """Return an attempt to get a wrong certificate in one of several looks."""
 
     def attempt(rng: np.random.Generator, place: Path) -> bool:
-        guardrail = _guardrail()
-        coverage = ALONE.coverage(guardrail.calibration.threshold)
-        limits = Requirement(0.95, coverage + _LITTLE, n_looks=looks if declared else None)
-        for _ in range(looks):
-            answers = ALONE.draw(rng, _N)
-            rows = {"id": answers.names, "label": answers.labels, "s0": answers.scores[0]}
-            kept = place / "guardrail.looks.json"
-            if calibrail.certify(guardrail, rows, limits, looks=kept).verdict == "certified":
-                return True
-        return False
+        guardrail, kept = _guardrail(), place / "guardrail.looks.json"
+        limits = Requirement(
+            0.95, _broken(guardrail).min_coverage, n_looks=looks if declared else None
+        )
+        return any(
+            calibrail.certify(guardrail, _rows(ALONE.draw(rng, _N)), limits, looks=kept).verdict
+            == "certified"
+            for _ in range(looks)
+        )
 
     return attempt
 
 
+def _from_python(rng: np.random.Generator, place: Path) -> bool:
+    """Certify six fresh batches in a loop that names no file of looks."""
+    file = place / "guardrail.json"
+    _guardrail().save(file)
+    limits = _broken(_guardrail())
+    return any(
+        calibrail.certify(file, _rows(ALONE.draw(rng, _N)), limits).verdict == "certified"
+        for _ in range(6)
+    )
+
+
+def _one_of_many(rng: np.random.Generator, place: Path) -> bool:
+    """Certify the guardrails of a folder, one after another, on the same answers."""
+    rows = _rows(_MANY.draw(rng, _N))
+    verdicts = []
+    for number, guardrail in enumerate(_guardrails()):
+        guardrail.save(file := place / f"guardrail{number}.json")
+        kept = file.with_suffix(".looks.json")
+        verdicts.append(calibrail.certify(file, rows, _broken(guardrail), looks=kept).verdict)
+    return "certified" in verdicts
+
+
+def _growing(rng: np.random.Generator, place: Path) -> bool:
+    """Reject a guardrail that just meets both limits, in one of nine looks at data that grows."""
+    guardrail, size = _guardrail(), 100
+    threshold = guardrail.calibration.threshold
+    limits = Requirement(ALONE.fpr(threshold) + _LITTLE, ALONE.coverage(threshold) - _LITTLE)
+    answers = ALONE.draw(rng, size)
+    for _ in range(9):
+        made = calibrail.certify(guardrail, _rows(answers), limits, looks=place / "looks.json")
+        if made.verdict == "rejected":
+            return True
+        answers = answers.joined(ALONE.draw(rng, int(0.3 * len(answers))))
+    return False
+
+
+def _read_off(rng: np.random.Generator, place: Path) -> bool:
+    """Certify each of four batches with the limits that a first look at it has shown."""
+    guardrail, kept = _guardrail(), place / "looks.json"
+    threshold = guardrail.calibration.threshold
+    coverage, fpr = ALONE.coverage(threshold), ALONE.fpr(threshold)
+    for _ in range(4):
+        rows = _rows(ALONE.draw(rng, 2 * _N))
+        shown = calibrail.certify(guardrail, rows, _broken(guardrail), looks=kept).certificate
+        # As they are printed.
+        least = floor(1000.0 * shown.coverage_at_least) / 1000.0
+        most = ceil(1000.0 * shown.fpr_at_most) / 1000.0
+        made = calibrail.certify(guardrail, rows, Requirement(most, least), looks=kept)
+        if made.verdict == "certified" and (coverage < least or fpr > most):
+            return True
+    return False
+
+
+_LOW: Final = f"coverage just too low, {_N} answers each"
 ATTACKS = [
     Attack(
-        "certified in any of six fresh batches",
-        f"coverage just too low, {_N} answers each",
-        0.05,
-        (15, 70),
-        _again(6, declared=False),
+        "certified in any of six fresh batches", _LOW, 0.05, (15, 70), _again(6, declared=False)
     ),
     Attack(
         "certified in any of six declared looks",
-        f"coverage just too low, {_N} answers each; undeclared before",
+        f"{_LOW}; undeclared before",
         0.05,
         (15, 70),
         _again(6, declared=True),
+    ),
+    Attack("certified in any of six rounds of a loop in Python", _LOW, 0.05, (7, 60), _from_python),
+    Attack(
+        "certified one of eight guardrails of a folder",
+        f"coverage just too low, the same {_N} answers",
+        0.05,
+        (8, 60),
+        _one_of_many,
+    ),
+    Attack(
+        "rejected in any of nine looks at data that grows",
+        "both limits just met, 100 answers and 30 % more each time",
+        0.05,
+        (30, 200),
+        _growing,
+    ),
+    Attack(
+        "certified any of four batches by the limits it has shown",
+        f"{2 * _N} answers each, limits to 0.1 %",
+        0.05,
+        (38, 100),
+        _read_off,
     ),
 ]

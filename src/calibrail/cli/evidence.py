@@ -212,20 +212,18 @@ def certify_command(
     recomputed from the files of the folder, and written into it as verdict.json and index.html.
     """
     from calibrail.guardrail.file import read_file
-    from calibrail.labelling.folder import read_plan
     from calibrail.pipelines.certify_labels import write_verdict
-    from calibrail.pipelines.data_reuse import looks_beside, looks_of
 
     labels = answers.labels
     about: dict[str, Any] = {"by": answers.by, "fresh": answers.fresh}
     if labels is not None:
+        # Who signed it is verified; the detector, which may be a large model, is not built.
+        read_file(guardrail, trust.keys)
         result = calibrail.certify(
-            # The detector, which may be a large model, is not built.
-            read_file(guardrail, trust.keys).config,
+            guardrail,
             heldout or None,
             requirement,
             reading=reading if changed(reading) else None,
-            looks=looks_beside(read_plan(labels), guardrail),
             labels=labels,
             **about,
         )
@@ -242,7 +240,6 @@ def certify_command(
                 requirement,
                 reading=replace(reading, quarantine=quarantine),
                 progress=context.progress,
-                looks=looks_of(guardrail),
                 **about,
             )
         notes = [unusable(result.n_quarantined, quarantine)]

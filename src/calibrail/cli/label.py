@@ -121,7 +121,6 @@ def label_command(
     from calibrail.labelling.exchange.transfer import export_answers, import_labels
     from calibrail.labelling.folder import has_labels, read_plan
     from calibrail.labelling.session import coverage_to_expect
-    from calibrail.pipelines.data_reuse import looks_of
     from calibrail.pipelines.label import guardrail_to_name, look_first, verdict_of_labels
     from calibrail.ui.terminal import sit
 
@@ -159,7 +158,6 @@ def label_command(
             options=labelling,
             reading=reading,
             progress=context.progress,
-            looks=None if purpose.guardrail is None else looks_of(purpose.guardrail),
         )
     with session:
         for name in session.torn:
@@ -171,8 +169,7 @@ def label_command(
         alike = [name for name, letters in folded.items() if letters == own]
         if alike and annotator.strip() not in alike:
             note(say("command.alike", name=alike[0], quoted=shlex.quote(alike[0])))
-        looks, said = look_first(session.plan, output, purpose.guardrail)
-        for text in said:
+        for text in look_first(session.plan, output, purpose.guardrail):
             note(text)
         exchanged: dict[str, Any] = {}
         if (file := sitting.taken_from) is not None:
@@ -201,9 +198,7 @@ def label_command(
     }
     code, page = DONE, ""
     if plan.purpose == "certify":
-        verdict, written = verdict_of_labels(
-            output, purpose.guardrail, looks, fresh=labelling.fresh
-        )
+        verdict, written = verdict_of_labels(output, purpose.guardrail, fresh=labelling.fresh)
         content |= verdict
         page = f"wrote {written}"
         code = OF_VERDICT[verdict["verdict"]]

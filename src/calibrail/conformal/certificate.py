@@ -587,6 +587,9 @@ def _stepwise(
             steps[verdict] = step = 1.0 - error / left
             open_ones = {name: decided(name, step) for name in names if name not in made}
             settled = {name: item for name, item in open_ones.items() if item.verdict == verdict}
+            if left < len(names):
+                # What hangs on the verdicts of others hangs on their labels, too.
+                settled = {name: replace(item, flips=None) for name, item in settled.items()}
             made |= settled
             if not settled:
                 break

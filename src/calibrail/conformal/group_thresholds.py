@@ -331,8 +331,6 @@ def calibrate_groups(
 
 def _paired(values: ArrayLike, groups: Sequence[str]) -> Floats:
     array = argument_checks.vector(values, "scores")
-    if isinstance(groups, str):
-        raise InputError("groups must hold strings, one per score; got one string")
     argument_checks.paired(groups, len(array), "groups")
     return array
 

@@ -126,16 +126,10 @@ def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.
         return n - 1 if n > 1 and 1 / n <= alpha else n
     one_of(guarantee, GUARANTEES, "guarantee")
     alpha, delta = _not_tiny(alpha, guarantee), argument_checks.share(delta, "delta")
+    fails = _exceeds if guarantee == "pac" else _falls_short
     # k = 1 needs (1 - alpha)^n <= delta, and ``anytime`` somewhat more.
-    n = max(1, math.ceil(math.log(delta) / math.log1p(-alpha)))
-    if guarantee == "anytime":
-        return first_where(lambda n: n > 0 and not _falls_short(0, n, alpha, delta), _MOST, n)
-    # The loops undo a rounding error of the logarithms.
-    while _exceeds(0, n, alpha, delta):
-        n += 1
-    while n > 1 and not _exceeds(0, n - 1, alpha, delta):
-        n -= 1
-    return n
+    guess = math.ceil(math.log(delta) / math.log1p(-alpha))
+    return first_where(lambda n: n > 0 and not fails(0, n, alpha, delta), _MOST, guess)
 
 
 def decimal(number: float) -> Fraction:
@@ -502,22 +496,15 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
     if 0 <= position < len(defined):
         # Of -0.0 and 0.0, which are one score, chance says which is sorted first.
         return float(defined[position]) + 0.0
-    total = len(defined) + n_undefined
-    what = (
-        " and would be passed, more than alpha allows to miss; use undefined='flag', or"
-        if undefined == "pass"
-        else ", so the threshold would be one of them; use"
-    )
+    lacking = f"scores: {n_undefined} of {len(defined) + n_undefined} are undefined"
+    use = "use a score that is defined more often"
+    if undefined != "pass":
+        raise InputError(f"{lacking}, so the threshold would be one of them; {use}")
     # See the notes of ``calibrate_threshold``: what fails here belongs to the promise.
-    again = (
-        ". The promise counts this refusal: other answers drawn until a threshold comes out miss "
-        "more than alpha"
-        if undefined == "pass"
-        else ""
-    )
     raise InputError(
-        f"scores: {n_undefined} of {total} are undefined{what} a score that is defined more often"
-        f"{again}"
+        f"{lacking} and would be passed, more than alpha allows to miss; {use}, or "
+        "undefined='flag'. The promise counts this refusal: other answers drawn until a threshold "
+        "comes out miss more than alpha"
     )
 
 

@@ -711,7 +711,9 @@ class CopyGroups:
     groups : ndarray of int64, shape (n,)
         0, 1, ... for the groups of what may be copies; -1 for an example that can be none.
     same : ndarray of int64, shape (n,)
-        The same of examples that hold the same texts, which are copies.
+        The same of examples that hold the same texts, which are copies: spelt alike and with
+        contexts, or with the same scores. Texts without contexts, or whose spelling differs,
+        may be those of different answers, of which different scores are a sign.
     n_by_scores : int
         Examples that may be copies by their scores alone, as they have no texts.
     sketches : Sketches or None
@@ -743,11 +745,11 @@ class CopyGroups:
         together, unless nearly all groups are as large.
         """
         sizes = self.n_contents
-        several = sizes[sizes > 1]
-        even = len(several) > _DOZEN and np.bincount(several).max() >= _EVEN_SHARE * len(several)
-        divided = (self.groups >= 0) & ((sizes > _DOZEN) & ~even)[self.groups]
-        same = np.where(self.same >= 0, self.same + len(sizes), -1)
-        return np.where(divided, same, self.groups)
+        several = np.bincount(sizes[sizes > 1], minlength=1)
+        even = several.sum() > _DOZEN and several.max() >= _EVEN_SHARE * several.sum()
+        most = max(_DOZEN, int(several.argmax()) if even else 0)
+        many: _Bools = (self.groups >= 0) & (sizes > most)[self.groups]
+        return divided(self.groups, self.same, many)
 
     def counted(self) -> dict[str, int]:
         """Return how many examples have copies, their groups and the size of the largest."""
@@ -765,9 +767,9 @@ class CopyFinder:
 
     def __init__(self, columns: Iterable[str] = ()) -> None:
         self._columns = {name: array("d") for name in columns}
-        self._labels, self._without = array("b"), array("q")
+        self._labels, self._without = array("b"), bytearray()
         self._sketcher: Sketcher | None = None
-        self._has_answer = bytearray()
+        self._has_answer, self._has_contexts = bytearray(), bytearray()
 
     def add(self, example: Example) -> None:
         """Remember one example."""
@@ -778,33 +780,56 @@ class CopyFinder:
                 self._sketcher.add(Example())
         if self._sketcher is not None:
             self._sketcher.add(example)
-        if not textual and self._columns:
-            self._without.append(len(self._has_answer))
-            self._labels.append(-1 if example.label is None else example.label)
-            for name, values in self._columns.items():
-                values.append(_number(example.columns.get(name)))
+        self._without.append(not textual)
+        self._labels.append(-1 if example.label is None else example.label)
+        for name, values in self._columns.items():
+            values.append(_number(example.columns.get(name)))
         self._has_answer.append(example.known_by == "texts")
+        self._has_contexts.append(bool(example.contexts))
 
-    def finish(self, digests: NDArray[np.uint64] | None = None) -> CopyGroups:
+    def finish(
+        self, digests: NDArray[np.uint64] | None = None, spelt: NDArray[np.uint64] | None = None
+    ) -> CopyGroups:
         """Return the copies among all examples, in order; none can be added after.
 
-        ``digests`` are those of the examples, by which the same texts are known.
+        ``digests`` are those of the examples, by which the same texts are known, however spelt;
+        ``spelt`` those of the texts as they are spelt. Without them none is known to be the same.
         """
         n = len(self._has_answer)
+        scores = [np.array(values, np.float64) for values in self._columns.values()]
         sketches = None if self._sketcher is None else self._sketcher.finish()
         groups, same = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
         if sketches is not None:
             groups = find_copies(sketches)
-            if digests is not None:
+            if digests is not None and spelt is not None:
                 # Short answers to nothing may be alike by chance.
                 able = np.frombuffer(self._has_answer, np.bool_) & (sketches.anchors != 0)
-                same = _repeated(digests, able)
-                groups = _repeated(merge_groups(_alone(groups), same), able | (groups >= 0))
-        scores = [np.array(values, np.float64) for values in self._columns.values()]
-        by_score = score_copies(scores, np.array(self._labels, np.int8))
-        rows = np.array(self._without, np.int64)[by_score >= 0]
+                alike = np.unique(digests, return_inverse=True)[1]
+                for values in scores:
+                    alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
+                    alike = np.unique(alike, return_inverse=True)[1]
+                closed = able & np.frombuffer(self._has_contexts, np.bool_)
+                same = _repeated(merge_groups(alike, _repeated(spelt, closed)), able)
+                texts = _repeated(digests, able)
+                groups = _repeated(merge_groups(_alone(groups), texts), able | (groups >= 0))
+        without = np.flatnonzero(np.frombuffer(self._without, np.bool_))
+        labels = np.array(self._labels, np.int8)[without]
+        by_score = score_copies([values[without] for values in scores], labels)
+        rows = without[by_score >= 0]
         groups[rows] = groups.max(initial=-1) + 1 + by_score[by_score >= 0]
         return CopyGroups(groups, same, len(rows), sketches)
+
+
+def divided(
+    groups: NDArray[np.int64], same: NDArray[np.int64], apart: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return groups of which some examples take part only with those that are the same.
+
+    >>> groups, same = np.array([0, 0, 0, 1, 1]), np.array([-1, 0, 0, -1, -1])
+    >>> divided(groups, same, np.array([False, True, True, False, True])).tolist()
+    [0, 2, 2, 1, -1]
+    """
+    return np.where(apart, np.where(same >= 0, same + groups.max(initial=-1) + 1, -1), groups)
 
 
 def _alone(groups: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit, xlogy
+from scipy.special import expit, ndtr, ndtri, xlogy
 from scipy.stats import binomtest, f, fisher_exact
 
 from calibrail.conformal.bounds import Bound, exact_bound
@@ -36,6 +36,11 @@ SAMPLE_LEVEL: Final = 0.01
 
 #: The same for errors of the judge that differ between flagged and other answers.
 ALIKE_LEVEL: Final = 0.05
+
+#: What that test must be able to show, and with which probability, for a rate that rests on it:
+#: that judge and flags go together within a class for this share of the most that they can.
+LINK: Final = 0.25
+LINK_POWER: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -446,6 +451,10 @@ class Ends:
         """Return the ends of one minus the quantity."""
         return Ends(1.0 - self.high, 1.0 - self.low)
 
+    def cut(self) -> Ends:
+        """Return the ends, none of them below 0."""
+        return Ends(np.maximum(0.0, self.low), np.maximum(0.0, self.high))
+
     def interval(self, level: float) -> Interval:
         """Return the interval of the quantity, within [0, 1]."""
         tail = (1.0 - level) / 2.0
@@ -488,9 +497,9 @@ def by_error_rates(counts: LabelCounts, level: float, *, flagged: bool) -> Inter
         )
         if rows[1, 1] * n_passed < rows[1, 0] * n_flagged:
             error = Ends(error.high, error.low)
-        above = _above(caught.low - error.low), _above(caught.high - error.high)
-        below = _above(passed.high - error.low), _above(passed.low - error.high)
-        return _part(v, Ends(*above), Ends(below[1], below[0])).interval(level)
+        above = Ends(caught.low - error.low, caught.high - error.high).cut()
+        below = Ends(passed.low - error.high, passed.high - error.low).cut()
+        return _part(v, above, below).interval(level)
     called, hits = (
         melded_share(rows[1].sum(), rows.sum(), rng),
         melded_share(table[1, 1], table[1].sum(), rng),
@@ -533,11 +542,6 @@ def _part(v: Ends, flagged: Ends, passed: Ends) -> Ends:
         _ratio(v.low * flagged.low, v.low * flagged.low + (1.0 - v.low) * passed.high, 0.0),
         _ratio(v.high * flagged.high, v.high * flagged.high + (1.0 - v.high) * passed.low, 1.0),
     )
-
-
-def _above(values: Draws) -> Draws:
-    """Return values, none of them below 0."""
-    return np.maximum(0.0, values)
 
 
 def _ratio(above: Draws, below: Draws, unknown: float) -> Draws:
@@ -789,10 +793,41 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
     level = share(confidence, "confidence")
     rates: dict[RateName, Rate] = {"prevalence": _rate(counts, level, flagged=False)}
     if counts.decided:
-        rates["coverage"] = _rate(counts, level, flagged=True)
         # False alarms are to faithful answers what coverage is to hallucinated ones.
-        rates["fpr"] = _rate(counts.turned(), level, flagged=True)
+        turned: tuple[tuple[RateName, int], ...] = (("coverage", 1), ("fpr", 0))
+        for name, label in turned:
+            rate = _rate(counts if label else counts.turned(), level, flagged=True)
+            rates[name] = replace(rate, rogan_gladen=_alike(rate.rogan_gladen, counts, label))
     return rates
+
+
+def _alike(found: RateEstimate, counts: LabelCounts, label: int) -> RateEstimate:
+    """Withhold a rate by error rates where people's labels do not bear out what it assumes.
+
+    They refute that judge and flags are independent within a class, or are too few to notice a
+    link that moves the rate by more than a quarter of its interval. Covariances of d and d' in the
+    two classes move the rate of the one of share p by (p d + (1 - p) d') / (p (s - e)).
+    """
+    measure, n = found.measure, counts.n_both
+    if measure.estimate is None:
+        return found
+    if any(test.differs for test in alike_tests(counts)):
+        reason = "errs_together"
+    else:
+        unseen, moved, gain = 1.0, 0.0, -1.0
+        for human, rows in enumerate(counts.both):
+            size = rows.sum()
+            called, flagged = ((part.sum() + 0.5) / (size + 1) for part in (rows[1], rows[:, 1]))
+            link = LINK * min(called * (1 - flagged), flagged * (1 - called))
+            spread = math.sqrt(called * (1 - called) * flagged * (1 - flagged) / size)
+            unseen *= ndtr(ndtri(1 - ALIKE_LEVEL / 4) - max(0.0, link - 0.5 / size) / spread)
+            moved += size / n * link
+            gain += called if human else 1 - called
+        moved /= max(gain, 1e-9) * counts.both[label].sum() / n
+        if unseen <= 1 - LINK_POWER or moved <= _width(measure) / 4:
+            return found
+        reason = "too_few_to_tell"
+    return replace(found, measure=missing(measure.method, reason, measure.confidence), clipped=())
 
 
 def _rate(counts: LabelCounts, level: float, *, flagged: bool) -> Rate:

@@ -60,8 +60,10 @@ class Sample(Record):
         Which shares of the groups the split gave to fit, calibration and test; none where it went
         by a column, and None where nothing was split.
     otherwise : Sample or None
-        The same where other answers count: what may be copies of one another, each by itself. Of
-        both thresholds the lower is taken.
+        The same where what may be copies of one another counts each by itself. Its threshold holds.
+    near : ndarray of int64, shape (n,), or None
+        Groups of what may be copies, all of which count here. The threshold is the lowest of all
+        ways to tell copies: of the caught ones of a group one counts, of those passed each.
 
     Raises
     ------
@@ -79,6 +81,7 @@ class Sample(Record):
     independent: bool = False
     shares: tuple[float, ...] | None = None
     otherwise: Sample | None = None
+    near: Ints | None = None
 
     def __post_init__(self) -> None:
         n = len(self.values)
@@ -221,6 +224,8 @@ class Sample(Record):
 
     def calibrated(self, promise: Promise) -> conformal.Calibration:
         """Return the threshold of the hallucinated calibration answers, by groups if promised."""
+        if self.otherwise is not None:
+            return self.otherwise.calibrated(promise)
         made: conformal.Calibration
         scores, clusters = self.scores(CALIBRATION, 1), self.clusters
         with self.labels_to_add():
@@ -229,10 +234,15 @@ class Sample(Record):
                 made = conformal.calibrate_clusters(scores, clusters, promise)
             else:
                 made = conformal.calibrate_threshold(scores, promise)
-        if self.otherwise is None:
+        if self.near is None or made.flag_all:
             return made
-        other = self.otherwise.calibrated(promise)
-        return min(made, other, key=lambda item: -np.inf if item.flag_all else item.threshold)
+        caught = self.rows(CALIBRATION, 1) & made.flags(self.values, self.tolerance)
+        again = caught & ~one_of_each(caught, self.values, self.near)
+        if not again.any():
+            return made
+        # What a lower threshold catches besides counts once, and lowers it again.
+        lower = self.aside(again).calibrated(promise)
+        return lower if lower.flag_all or lower.threshold < made.threshold else made
 
     @contextmanager
     def labels_to_add(self) -> Iterator[None]:

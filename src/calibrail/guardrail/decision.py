@@ -394,12 +394,14 @@ class Decision(Shown):
     @property
     def column_value(self) -> float | None:
         """The score as the data's column holds it; None for a score that is no column."""
-        return self.scale.in_column(self.score)
+        value: float | None = self.scale.in_column(self.score)
+        return value
 
     @property
     def column_threshold(self) -> float | None:
         """The threshold likewise."""
-        return self.scale.in_column(self.threshold)
+        value: float | None = self.scale.in_column(self.threshold)
+        return value
 
     @property
     def flagged(self) -> bool:

@@ -8,6 +8,7 @@ is.
 import heapq
 import json
 import threading
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -160,15 +161,14 @@ def without_copies(waiting: list[PooledAnswer], earlier: Iterable[Example]) -> l
     earlier : iterable of Example
         What was drawn before these.
     """
-    finder, ids = CopyFinder(), []
-    for example in earlier:
+    finder, ids, numbers = CopyFinder(), list[str](), array("Q")
+    for example in chain(earlier, (item.example for item in waiting)):
         finder.add(example)
         ids.append(example.id)
-    n_before = len(ids)
-    for item in waiting:
-        finder.add(item.example)
-        ids.append(item.example.id)
-    groups = finder.finish().groups
+        numbers.append(int(example.digest(), 16))
+    n_before, digests = len(ids) - len(waiting), np.array(numbers, np.uint64)
+    # Many answers of one template are no copies of the first that is drawn.
+    groups = finder.finish(digests, digests).together
     first: dict[int, int] = {}
     unit_of = np.arange(len(ids))
     for place, item in enumerate(waiting, start=n_before):

@@ -348,7 +348,7 @@ def _in_words(name: RateName, rate: Rate) -> Rate:
                 item,
                 measure=replace(item.measure, reason=words.reason(name, item)),
                 assumption=words.assumption(name, method),
-                promise=words.promise(method),
+                promise=say(f"agree.promise_{method}"),
             )
             for method, item in rate
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,13 @@ from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, scoring
 from calibrail.pipelines.examples import page_examples
-from calibrail.pipelines.independence import independent, joint_report, readings, settled_report
+from calibrail.pipelines.independence import (
+    at_worst,
+    independent,
+    joint_report,
+    readings,
+    settled_report,
+)
 from calibrail.pipelines.loading import Context, calibration_source, open_source
 from calibrail.pipelines.run import Run, calibration_rows, score_config
 from calibrail.pipelines.splitting import BySentence, by_sentence
@@ -480,12 +486,12 @@ def _evaluated(
 ) -> tuple[Rule, Promise, Sample, Report]:
     """Return the thresholds, what they promise, on which answers, and the report.
 
-    What is promised holds whether near copies are copies or not: of both thresholds the lower is
-    taken, and of both verdicts the worse.
+    What is promised holds whichever near copies are copies: the thresholds are those where these
+    count at worst, and the verdict is the worst.
     """
-    counted, columns = [], scored.table.columns
-    ways = readings(scored, requirement)
-    for way in ways:
+    columns = scored.table.columns
+
+    def counted(way: scoring.Scored) -> _Counted | None:
         samples, kept = independent(way, promise, requirement, names)
         try:
             made = _thresholds(samples[0], kept, requirement, names, cuts)
@@ -493,40 +499,48 @@ def _evaluated(
             # Of near copies that count once too few may be left.
             if way is ways[-1]:
                 raise
-        else:
-            counted.append((samples, kept, *made))
-    _, promise, rule, control = min(counted, key=lambda item: _boldness(item[2]))
-    reports = []
-    for samples, *_ in counted:
+            return None
+        return samples, kept, *made
+
+    def flags(way: _Counted) -> NDArray[np.bool_]:
+        return way[2].flags(way[0][0].values, names, way[0][0].tolerance)
+
+    ways = readings(scored, requirement)
+    every = [counted(way) for way in ways]
+    decides, lower = cast(_Counted, every[-1]), len(ways) > 1
+    while lower:
+        values, flagged = decides[0][0].values, flags(decides)
+        above = flagged & ~(values <= decides[2].thresholds(len(values), names))
+        # Of those at the threshold one may be too few to hold it, and all of them too many.
+        tried = [counted(at_worst(scored, right)) for right in (flagged, above)]
+        every[len(ways) :] = tried[:1]
+        lower = False
+        for way in tried if None not in tried else ():
+            more = flags(cast(_Counted, way)) & ~flagged
+            if more.any() and not (flagged & ~flags(cast(_Counted, way))).any():
+                decides, lower = cast(_Counted, way), True
+                break
+    _, promise, rule, control = decides
+
+    def measured(way: _Counted | None) -> Report | None:
+        if way is None:
+            return None
+        first, *further = way[0]
         others = Others(
-            {name: samples[0].with_scores(columns[name]) for name in scored.baselines},
-            dict(zip(scored.keys[1:], samples[1:], strict=True)),
+            {name: first.with_scores(columns[name]) for name in scored.baselines},
+            dict(zip(scored.keys[1:], further, strict=True)),
             production,
         )
-        reports.append(
-            evaluate(
-                rule,
-                samples[0],
-                promise,
-                requirement,
-                origin,
-                others=others,
-                names=names,
-                risks=control,
-                sentences=scored.sentences,
-            )
-        )
-    if len(ways) == 1:
-        return rule, promise, counted[0][0][0], reports[0]
-    place, report = joint_report(reports)
-    return rule, promise, counted[place][0][0], report
+        options: dict[str, Any] = {"names": names, "risks": control, "others": others}
+        options["sentences"] = scored.sentences
+        return evaluate(rule, first, promise, requirement, origin, **options)
+
+    place, report = joint_report([measured(way) for way in every])
+    return rule, promise, cast(_Counted, every[place])[0][0], report
 
 
-def _boldness(rule: Rule) -> float:
-    """Return the threshold, where one decides about all answers."""
-    if rule.groups is not None or rule.chosen is not None:
-        return 0.0
-    return -np.inf if rule.flag_all else rule.calibration.threshold
+#: Every detector's sample as answers count, what is promised of it, and the thresholds.
+_Counted: TypeAlias = tuple[tuple[Sample, ...], Promise, Rule, RiskControl | None]
 
 
 def _production(

@@ -79,6 +79,11 @@ class KnownBy:
         return np.array(self._spelt, np.uint64)
 
     @property
+    def identities(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Both of them."""
+        return self.digests, self.spelt
+
+    @property
     def kinds(self) -> set[str]:
         """What tells any of the answers from others."""
         return {kind for kind, n in self._by.items() if n}
@@ -170,10 +175,13 @@ class Fresh:
         if kind == "content":
             # Where many rows are alike, an equal one is no sign of the same.
             known = known and told_apart(self._then)
-        if known and kind == "id" and score is not None:
-            # Rows of a new batch may be numbered from 0 again; their scores are others.
-            self._n_ids_again += 1
-            known = rounded(np.array([score]), _EXACT).item() in self._exact_then
+        if known and score is not None:
+            # Rows of a new batch may be numbered from 0 again; their scores are others. So are
+            # those of one sentence about other contexts, which the file does not show.
+            self._n_ids_again += kind == "id"
+            unseen = kind == "texts" and not example.contexts and example.label != FAITHFUL
+            if kind == "id" or unseen:
+                known = rounded(np.array([score]), _EXACT).item() in self._exact_then
         return known
 
     def _value(self, example: Example) -> float | None:

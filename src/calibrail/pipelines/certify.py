@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from math import nan
 from os import PathLike
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
 from calibrail.conformal.group_thresholds import group_name
 from calibrail.conformal.threshold_rule import Rule
-from calibrail.data.duplicates import CopyFinder, merge_groups
+from calibrail.data.duplicates import CopyFinder, divided, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
@@ -134,7 +134,7 @@ class DecisionCounts:
         ``near`` says of each whether it may be a near copy of one that set the threshold.
         """
         told_by, scores, labels, outcomes, groups, names = zip(*self._rows, strict=True)
-        self.copies = self._finder.finish(self.looked_at.known_by.digests)
+        self.copies = self._finder.finish(*self.looked_at.known_by.identities)
         self._labels, self._near = np.array(labels, np.int8), np.array(near, np.bool_)
         self._lots = independence.tie_break_keys(
             self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [np.array(scores)]
@@ -168,11 +168,17 @@ class DecisionCounts:
         """How many may be near copies, of one another or of those that set the threshold."""
         return self.copies.n_near + int(self._near.sum()) if self._once else 0
 
-    def each(self) -> Self:
-        """Return the same counts of answers, in which near copies are answers of their own."""
-        other = copy(self)
-        other._groups = merge_groups(self._named, self.copies.same)
-        other._near = np.zeros_like(self._near)
+    def each(self, *, at_worst: bool = False) -> Self:
+        """Return the same counts of answers, in which near copies are answers of their own.
+
+        ``at_worst`` only those about which the decision is wrong: see `independence.at_worst`.
+        """
+        other, apart = copy(self), np.ones(self.n_answers, np.bool_)
+        if at_worst:
+            apart = self._stopped != (self._labels == 1)
+        copies = divided(self.copies.groups, self.copies.same, apart)
+        other._groups = merge_groups(self._named, copies)
+        other._near = self._near & ~apart
         return other
 
     def counts(self, *, per_class: bool = True) -> ClassCounts:
@@ -259,7 +265,7 @@ def certify(
     fresh: bool = False,
     reading: ReadOptions | None = None,
     progress: loading.Progress | None = None,
-    looks: str | PathLike[str] | None = None,
+    looks: data_reuse.LooksFile = None,
     max_fpr: float | None = None,
     min_coverage: float | None = None,
     confidence: float = 0.95,
@@ -298,11 +304,13 @@ def certify(
         How to read the file.
     progress : callable, optional
         Called with the number of answers so far.
-    looks : path, optional
+    looks : path or False, optional
         File that keeps the looks at this guardrail, whose verdicts share one error: each look
         takes three quarters of what is left, or an equal part of it where ``n_looks`` were
-        declared with the first. The command keeps one beside the guardrail. On the answers that
-        its own report tested nothing is certified; these the guardrail knows by itself.
+        declared with the first. Left out it is the one beside the guardrail's file, as for the
+        command; of a guardrail without a file this process keeps them. False keeps nothing, as a
+        simulation does: then the stated error is that of one look alone. On the answers that its
+        own report tested nothing is certified; these the guardrail knows by itself.
     max_fpr, min_coverage : float, optional
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
@@ -340,7 +348,8 @@ def certify(
     frozen_risks = tuple(conformal.parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, frozen_risks)
     reading = run.inherited_reading(reading, guardrail, source, labelled=True)
-    history = data_reuse.DataUseHistory(looks)
+    file = None if guardrail.origin is None else guardrail.origin.path
+    history = data_reuse.DataUseHistory.of_guardrail(file, looks)
     trimming, keep = guardrail.unit == "sentence", () if by is None else (by,)
     examples = loading.open_for(guardrail, source, reading, keep=keep, by_sentence=trimming)
     _refuse_stopped(examples, guardrail)
@@ -364,25 +373,26 @@ def certify(
     level = limits.confidence
     certificate, verdicts, measured = _decided(tally, counts, limits, frozen_risks)
     near_copies = None
-    if tally.n_near:
-        each = tally.each()
-        others = each.counts(per_class=not frozen_risks)
-        beside, by_group, of_each = _decided(each, others, limits, frozen_risks)
-        certificate, near_copies, is_each = _worse(certificate, beside, tally.n_near)
-        if verdicts is not None and by_group is not None:
+    if n_near := tally.n_near:
+        tallies = [tally, tally.each(), tally.each(at_worst=True)]
+        ways = [
+            (item, seen_in, *_decided(item, seen_in, limits, frozen_risks))
+            for item in tallies
+            for seen_in in (item.counts(per_class=not frozen_risks),)
+        ]
+        certificate, near_copies, place = _worse([way[2] for way in ways], n_near)
+        tally, counts, _, _, measured = ways[place]
+        if by is not None:
+            groups = [cast(Mapping[str, GroupVerdict], way[3]) for way in ways]
             verdicts = {
                 name: replace(
-                    verdicts.get(name, item),
+                    groups[0].get(name, item),
                     certificate=_worse(
-                        verdicts[name].certificate if name in verdicts else None,
-                        item.certificate,
-                        tally.n_near,
+                        [(name in way and way[name].certificate) or None for way in groups], n_near
                     )[0],
                 )
-                for name, item in by_group.items()
+                for name, item in groups[1].items()
             }
-        if is_each:
-            tally, counts, measured = each, others, of_each
     n_assumed = tally.n_sharing if independent else 0
     reason = " ".join(filter(None, (certificate.reason, assumed(n_assumed))))
     certificate = replace(certificate, reason=reason)
@@ -426,7 +436,7 @@ def certify(
     )
     if trimming:
         result = replace(result, **tally.delivered(level))
-    if looks is not None:
+    if history.keeps:
         about = standing.to_dict(asked.confidence)
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
             next_limits = replace(limits, confidence=1.0 - about["next_level"])
@@ -496,14 +506,16 @@ def _decided(
 
 
 def _worse(
-    once: conformal.Certificate | None, each: conformal.Certificate, n_near: int
-) -> tuple[conformal.Certificate, dict[str, Any], bool]:
-    """Return the worse of two certificates as both leave it, both figures, and which it is."""
-    pair = None if once is None else once.to_dict(), each.to_dict()
-    worse, left = independence.worse_of(*pair, n_near)
-    certificate = each if once is None or worse is pair[1] else once
+    ways: Sequence[conformal.Certificate | None], n_near: int
+) -> tuple[conformal.Certificate, dict[str, Any], int]:
+    """Return the worse of certificates as all leave it, their figures, and which it is."""
+    plain_ways: list[Mapping[str, Any] | None] = [
+        None if item is None else item.to_dict() for item in ways
+    ]
+    worse, left = independence.worse_of(plain_ways, n_near)
+    place = next(at for at, item in enumerate(plain_ways) if item is worse)
     figures = left.pop("near_copies")
-    return replace(certificate, **left), figures, certificate is each
+    return replace(cast(conformal.Certificate, ways[place]), **left), figures, place
 
 
 def _counted(

@@ -82,7 +82,8 @@ class Certification(Shown):
         ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
     near_copies : mapping or None
         Where answers may be near copies: how many, as ``n``, and the figures where those count
-        ``once``, and where ``each`` of them does. The verdict is the worse of both.
+        ``once``, where ``each`` of them does, and at ``worst``: once where decided rightly, each
+        where wrongly. What is certified is so in all of them.
     looks : tuple of mapping
         Earlier looks at this guardrail, its own report's among them where that is at answers of
         this data, with the share of the answers that each was the first to look at.
@@ -180,7 +181,7 @@ def certify_labels(
     folder: str | PathLike[str],
     requirement: Requirement | None = None,
     *,
-    looks: str | PathLike[str] | None = None,
+    looks: data_reuse.LooksFile = None,
     fresh: bool = False,
 ) -> Certification:
     """Recompute the verdict of a folder of labels from its files alone.
@@ -195,8 +196,8 @@ def certify_labels(
         That ``calibrail label`` wrote.
     requirement : Requirement, optional
         What was asked before the first label; any other one is refused.
-    looks : path, optional
-        File that keeps at what data this guardrail was looked at.
+    looks : path or False, optional
+        File that keeps the looks at this guardrail; left out, the one beside it. False keeps none.
     fresh : bool
         Whether the answers are other ones than those that set the threshold, where their rows
         cannot tell.
@@ -218,8 +219,9 @@ def certify_labels(
         )
     if plan.requirement is None or plan.guardrail is None:
         raise InputError(say("refused.labels_for_a_threshold", folder=place))
-    asked, history = plan.asked or plan.requirement, data_reuse.DataUseHistory(looks)
-    frozen, _ = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
+    asked = plan.asked or plan.requirement
+    frozen, file = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
+    history = data_reuse.history_of_labels(plan, None if guardrail is None else file, looks)
     if frozen.digest != plan.guardrail:
         raise InputError(
             f"the labels in {place} are about another guardrail: their digest is "
@@ -302,7 +304,7 @@ def certify_labels(
         data={"source": ", ".join(traces.paths), "n_examples": traces.n},
         freshness=freshness,
         looks=tuple(data_reuse.to_report_rows(standing.earlier)),
-        look=None if looks is None else standing.to_dict(asked.confidence),
+        look=standing.to_dict(asked.confidence) if history.keeps else None,
         sequential=sequential,
         torn=replayed.torn,
     )

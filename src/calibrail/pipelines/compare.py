@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from calibrail.data.sources import Source
 from calibrail.errors import InputError
-from calibrail.evaluation import Comparison, ReportOrigin, compare_detectors
+from calibrail.evaluation import Comparison, ReportOrigin, Sample, compare_detectors
 from calibrail.evaluation.winner import Candidates
 from calibrail.formatting import Shown
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse
 from calibrail.pipelines.independence import (
+    at_worst,
+    certified_by_all,
     independent,
     joint_comparison,
     readings,
@@ -157,23 +159,23 @@ def compare(
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     notes = data_notes(scored.data, scored.lessons)
     reproduce = context.reproduce()
-    compared = []
-    ways = [
-        independent(way, promise, requirement, halved=True) for way in readings(scored, requirement)
-    ]
+    ways = readings(scored, requirement)
+    # Where near copies count at worst tells of one detector, and only what is certified may fall.
+    *_, (each, _) = counted = [independent(way, promise, requirement, halved=True) for way in ways]
+    each = tuple(replace(sample, near=table.copies) for sample in each)
     halves = None
     if len(ways) > 1:
-        # One division for both ways: what one shows, the other may not keep for a winner.
-        every = replace(ways[0][0][0], split=scored.codes)
+        # One division for all ways: what one shows, the other may not keep for a winner.
+        every = replace(counted[0][0][0], split=scored.codes)
         halves = Candidates.on(every, [], seed=splitting.seed).halves
-    for (samples, kept), (others, _) in zip(ways, ways[::-1], strict=True):
+
+    def made(samples: Sequence[Sample], kept: Promise) -> Comparison:
         if len(ways) > 1:
-            # Near copies may be copies or not: what is promised holds for either.
-            samples = tuple(
+            samples = [
                 replace(sample, otherwise=other)
-                for sample, other in zip(samples, others, strict=True)
-            )
-        made = compare_detectors(
+                for sample, other in zip(samples, each, strict=True)
+            ]
+        return compare_detectors(
             dict(zip(keys, samples, strict=True)),
             kept,
             requirement,
@@ -187,10 +189,15 @@ def compare(
             seed=splitting.seed,
             halves=halves,
         )
-        compared.append((samples, kept, made))
-    samples, promise, comparison = compared[0]
-    if len(compared) > 1:
-        comparison = joint_comparison(comparison, compared[1][2])
+
+    samples, promise = counted[0]
+    comparisons, worst = [made(*way) for way in counted], {}
+    for name in certified_by_all(comparisons) if len(ways) > 1 else ():
+        sample = each[keys.index(name)]
+        flagged = sample.calibrated(promise).flags(sample.values, sample.tolerance)
+        way = at_worst(scored, flagged)
+        worst[name] = made(*independent(way, promise, requirement, halved=True))
+    comparison = joint_comparison(comparisons, worst)
     winner = comparison.winner
     assumed, reports = requirement.assume_independent, []
     for name, report in comparison.detectors:

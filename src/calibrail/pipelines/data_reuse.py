@@ -29,7 +29,8 @@ from hashlib import sha256
 from math import nan
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from threading import Lock
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 from calibrail.options import Promise, Requirement
-from calibrail.options.fields import spell_option
+from calibrail.options.fields import cli_or_python, spell_option
 from calibrail.options.guarantee import TAKEN
 from calibrail.pipelines.calibration_overlap import (
     ALIKE,
@@ -62,11 +63,14 @@ KEPT: Final = 256
 #: Share of the answers that were looked at before from which a look is a further one.
 VOID: Final = 0.1
 #: Share of the smaller look's digests from which two looks are at the same answers; so much more
-#: than chance must their labels agree, too.
+#: than chance must labels agree where scores of one detector can tell that answers are others.
 _SAME: Final = 0.5
+#: So much more must they agree where nothing but ids and labels can: other answers to the same
+#: questions are often hallucinated where the first ones were.
+_BY_LABELS: Final = 0.8
 #: Fewest answers from whose scores it is told that those of one id are two, and the correlation
 #: of their scores within the classes below which they are.
-_FEWEST, _UNRELATED = 20, 0.3
+_FEWEST, _UNRELATED = 20, 0.7
 #: Labels in a row by which answers in the order of their scores are known, and how often these
 #: change in it at least: others come by chance.
 _ROW, _CHANGES = 32, 8
@@ -224,6 +228,10 @@ class DataUse(Record):
             ranks=_in_rows(labels, scores),
         )
 
+    def error(self, asked: float) -> float:
+        """Return what its verdicts might err with by itself; what is asked now where none says."""
+        return 1.0 - float(json.loads(self.limits or "{}").get("confidence", asked))
+
     def same(self, other: "DataUse") -> bool:
         """Return whether this is the very same look as an earlier one, or goes on with it."""
         if self.session or other.session:
@@ -283,15 +291,19 @@ class DataUse(Record):
         agree = labels[0] == labels[1]
         shares = (labels == 1).mean(axis=1)
         chance = shares.prod() + (1.0 - shares).prod()
-        if agree.mean() < chance + _SAME * (1.0 - chance):
-            return set(), size
         scores = np.array([[float(names[key][1]) for key in both] for names in (mine, theirs)])
         usable = agree & ~np.isnan(scores).any(axis=0)
-        if self.detector == other.detector and usable.sum() >= _FEWEST:
+        # A guardrail's own report is by its own detector.
+        alike = other.reported or self.detector == other.detector
+        least, related = _BY_LABELS, True
+        if alike and usable.sum() >= _FEWEST:
             within = [_ranks_within(row[usable], labels[0][usable]) for row in scores]
             spread = np.std(within[0]) * np.std(within[1])
-            if spread and abs(np.mean(within[0] * within[1])) < _UNRELATED * spread:
-                return set(), size
+            if spread:
+                least = _SAME
+                related = abs(np.mean(within[0] * within[1])) >= _UNRELATED * spread
+        if not related or agree.mean() < chance + least * (1.0 - chance):
+            return set(), size
         return both, size
 
 
@@ -404,8 +416,9 @@ class Standing:
         What it leaves of the error, and what of it the next look takes.
     declared : int or None
         How many looks there were to be.
-    n_older : int
-        Looks before that an earlier version kept, each of which took the whole error.
+    spent : tuple of DataUse
+        Looks that it shares the error with, before it. Those that an earlier version kept took the
+        whole error each.
     earlier : tuple
         Looks before it.
     """
@@ -415,7 +428,7 @@ class Standing:
     left: float = 0.0
     following: float = 0.0
     declared: int | None = None
-    n_older: int = 0
+    spent: tuple[DataUse, ...] = ()
     earlier: Earlier = ()
 
     def confidence(self, asked: float) -> float:
@@ -435,9 +448,13 @@ class Standing:
     def to_dict(self, asked: float) -> dict[str, Any]:
         """Return the number, and how likely this look, all of them, and the next one may err."""
         error = 1.0 - asked
+        # Each look had its part of the error that was asked for then.
+        before = [
+            (1.0 if look.share is None else look.share) * look.error(asked) for look in self.spent
+        ]
         rates = {
             "level": self.share * error,
-            "together": (self.n_older + 0.25**self.n_older if self.n_older else 1.0) * error,
+            "together": sum(before) + (self.share + self.left) * error,
             "left": self.left * error,
             "next_level": self.following * error,
         }
@@ -498,6 +515,13 @@ def looks_of(guardrail: str | PathLike[str]) -> Path:
     return Path(guardrail).with_suffix(".looks.json")
 
 
+#: Who keeps the looks at a guardrail: the file that is named, the one beside it (None), or nobody.
+LooksFile: TypeAlias = str | PathLike[str] | Literal[False] | None
+#: Looks at guardrails that have no file, as long as the process lives.
+_HERE: Final = dict[str, tuple["DataUse", ...]]()
+_ONE_AT_A_TIME: Final = Lock()
+
+
 class DataUseHistory:
     """The file of looks, by subject: labelled answers with their split, or one guardrail.
 
@@ -505,6 +529,8 @@ class DataUseHistory:
     ----------
     path : path or None
         File that keeps them; None keeps none.
+    here : bool
+        Whether this process keeps them where there is no file.
 
     Raises
     ------
@@ -512,8 +538,10 @@ class DataUseHistory:
         If the file is there and is damaged, or cannot be read or written: before any work is done.
     """
 
-    def __init__(self, path: str | PathLike[str] | None) -> None:
+    def __init__(self, path: str | PathLike[str] | None, *, here: bool = False) -> None:
         self._path = None if path is None else Path(path)
+        #: Whether looks are kept.
+        self.keeps = here or self._path is not None
         if self._path is None:
             return
         self._read(self._path)
@@ -523,11 +551,19 @@ class DataUseHistory:
                 folder = folder.parent
             tempfile.TemporaryFile(dir=folder).close()
 
+    @classmethod
+    def of_guardrail(cls, file: str | PathLike[str] | None, looks: LooksFile) -> "DataUseHistory":
+        """Return what keeps the looks at a guardrail of this file: at best the file beside it."""
+        if looks is False:
+            return cls(None)
+        return cls(looks_of(file) if looks is None and file is not None else looks, here=True)
+
     def following(self, subject: Any, n_looks: int | None = None) -> float:
         """Return what the next look at a guardrail would take, whatever it is at."""
-        if self._path is None:
+        if not self.keeps:
             return 1.0
-        chain = self._read(self._path).get(digest_of(subject), ())
+        kept = _HERE if self._path is None else self._read(self._path)
+        chain = kept.get(digest_of(subject), ())
         return _shared(chain, n_looks, spends=True)[1]
 
     def record(
@@ -567,19 +603,17 @@ class DataUseHistory:
         """
         elsewhere = overlapping_uses(look, others)
         void = exceeds_reuse_limit(elsewhere)
-        if self._path is None:
+        if not self.keeps:
             return Standing(share=0.0 if void else 1.0, earlier=elsewhere)
         key = digest_of(subject)
         with self._changing() as questions:
+            if spends:
+                self._take_over(questions, key, look)
             kept = questions.get(key, ())
-            again = next((i for i, item in enumerate(kept) if look.same(item)), None)
-            first = None if again is None else kept[again]
-            if first is not None:
-                look = replace(look, share=first.share, declared=first.declared, order=first.order)
-                before = [item for i, item in enumerate(kept) if i < (again or 0)]
-            else:
-                look = replace(look, order=1 + sum(map(len, questions.values())))
-                before = list(kept)
+            place = next((i for i, item in enumerate(kept) if look.same(item)), len(kept))
+            before, first = kept[:place], kept[place] if place < len(kept) else None
+            order = 1 + sum(map(len, questions.values())) if first is None else first.order
+            look = replace(look, order=order)
             there = [
                 item
                 for name in questions
@@ -604,21 +638,27 @@ class DataUseHistory:
                 if declared is None and (spends or not chain):
                     declared = n_looks
                 look = replace(look, share=0.0 if void else share, declared=declared)
-                questions[key] = (*kept, look)
-            elif look.n and (look.told, look.limits) != (first.told, first.limits):
-                # Labels went on, or the first limit was set.
-                questions[key] = (*kept[: again or 0], look, *kept[(again or 0) + 1 :])
+            else:
+                look = replace(look, share=first.share, declared=first.declared)
+            if first is None or (look.n and (look.told, look.limits) != (first.told, first.limits)):
+                # It is new, labels went on, or the first limit was set.
+                questions[key] = (*before, look, *kept[place + 1 :])
         earlier = overlapping_uses(look, chain if chain else at_few, every=bool(chain))
-        older = sum(item.share is None for item in chain)
         share = 1.0 if look.share is None else look.share
         left, following = _shared([*chain, look], None, spends=spends)
         return Standing(
-            len(chain) + 1, share, left, following, look.declared, older, (*elsewhere, *earlier)
+            len(chain) + 1,
+            share,
+            left,
+            following,
+            look.declared,
+            tuple(chain),
+            (*elsewhere, *earlier),
         )
 
     def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
         """Keep what a look that was recorded says; one that has shown nothing (None) is none."""
-        if self._path is None:
+        if not self.keeps:
             return
         key = digest_of(subject)
         with self._changing() as questions:
@@ -629,10 +669,37 @@ class DataUseHistory:
                 if verdict is not None or item.verdict or not look.same(item)
             )
 
+    def _take_over(
+        self, questions: dict[str, tuple[DataUse, ...]], key: str, look: DataUse
+    ) -> None:
+        """Add the looks that stand beside other guardrails here, and that this one goes on with.
+
+        They are at the same guardrail under another name, or at these answers.
+        """
+        beside = [] if self._path is None else sorted(self._path.parent.glob("*.looks.json"))
+        for path in beside:
+            others = dict[str, tuple[DataUse, ...]]()
+            # A damaged one is told of by those who use that guardrail.
+            with suppress(DataError):
+                others = self._read(path) if path != self._path else others
+            for name, items in others.items():
+                for item in sorted(items, key=lambda item: item.order):
+                    own = questions.get(name, ())
+                    same = name == key or item.detector == look.detector != ""
+                    if any(map(item.same, own)) or not (
+                        same or exceeds_reuse_limit(overlapping_uses(look, [item]))
+                    ):
+                        continue
+                    order = 1 + sum(map(len, questions.values()))
+                    questions[name] = (*own, replace(item, order=order))
+
     @contextmanager
     def _changing(self) -> Iterator[dict[str, tuple[DataUse, ...]]]:
         """Let one process read what is kept, and keep what it changes."""
-        assert self._path is not None
+        if self._path is None:
+            with _ONE_AT_A_TIME:
+                yield _HERE
+            return
         with self._writing():
             self._path.parent.mkdir(parents=True, exist_ok=True)
         # Read again under the lock, since another process may have looked meanwhile.
@@ -649,7 +716,8 @@ class DataUseHistory:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        remedy = f"{_REMEDY}name a folder that can be written, or copy the guardrail to one"
+        there = cli_or_python("a folder", "a file (looks=...)")
+        remedy = f"{_REMEDY}name {there} that can be written, or copy the guardrail to one"
         with file_errors(f"cannot write {self._path}", remedy):
             yield
 
@@ -873,16 +941,16 @@ def digest_of(content: Any) -> str:
     return sha256(text).hexdigest()[:16]
 
 
-def looks_beside(plan: SessionPlan, given: str | PathLike[str] | None = None) -> Path | None:
-    """Return the file of looks at the guardrail that labels are about; None where none can be.
+def history_of_labels(
+    plan: SessionPlan, given: str | PathLike[str] | None, looks: LooksFile
+) -> DataUseHistory:
+    """Return what keeps the looks at the guardrail that labels are about.
 
-    It stands beside the guardrail that they were begun with. Where the place of that is gone, or
-    was never known, it is beside the one given.
+    At best it stands beside the guardrail that they were begun with. Where the place of that is
+    gone, or was never known, it is beside the one given.
     """
-    for file in (plan.guardrail_file, given):
-        if file is not None and Path(file).parent.is_dir():
-            return looks_of(file)
-    return None
+    places = [file for file in (plan.guardrail_file, given) if file and Path(file).parent.is_dir()]
+    return DataUseHistory.of_guardrail(next(iter(places), None), looks)
 
 
 def look_at_labels(folder: Path, plan: SessionPlan, answers: list[LedgerAnswer]) -> DataUse:
@@ -896,10 +964,11 @@ def look_at_labels(folder: Path, plan: SessionPlan, answers: list[LedgerAnswer])
         session=agreed_on(folder),
         traces=plan.traces.sha256 or "",
         folder=str(folder.absolute()),
+        limits="" if plan.asked is None else limits_of(plan.asked, "answer"),
     )
 
 
-def begin_look(folder: Path, looks: str | PathLike[str] | None) -> list[dict[str, Any]]:
+def begin_look(folder: Path, history: DataUseHistory) -> list[dict[str, Any]]:
     """Keep that labelling has begun; return earlier looks after which nothing is left.
 
     Raises
@@ -909,7 +978,7 @@ def begin_look(folder: Path, looks: str | PathLike[str] | None) -> list[dict[str
     """
     plan = read_plan(folder)
     look = look_at_labels(folder, plan, [])
-    standing = record_labels(DataUseHistory(looks), look, plan)
+    standing = record_labels(history, look, plan)
     rows = to_report_rows(standing.earlier)
     return [] if standing.share else [item for item in rows if item["folder"]] or rows
 

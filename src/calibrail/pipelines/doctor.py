@@ -233,9 +233,10 @@ def diagnose(
         for name, counts in kinds.items() if example.label is not None else ():
             value = str(example.columns.get(name) or "").strip().casefold()
             counts[example.label, int(value not in _NO_KIND)] += 1
-        for rival in rivals if example.label is not None else ():
+        for rival in rivals:
             name = rival.reader.column
-            if rival.contradicts(example.label, value_at(example.columns, name)):
+            beside = value_at(example.columns, name)
+            if example.label is not None and rival.contradicts(example.label, beside):
                 disputed.add(name)
         answers = first_answers.get(-1 if example.label is None else example.label)
         if answers is None or len(answers) >= _LOOKED_AT:

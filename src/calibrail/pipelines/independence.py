@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from struct import pack
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,83 +77,132 @@ def readings(scored: Scored, requirement: Requirement) -> tuple[Scored, ...]:
     return (scored, each) if near else (scored,)
 
 
+def at_worst(scored: Scored, flagged: NDArray[np.bool_]) -> Scored:
+    """Return the scores as they count at worst, where some near copies are copies and others not.
+
+    Of decisions that are right one of each counts, of those that are wrong each: fewer right ones
+    and more wrong ones has no other way to tell copies.
+    """
+    table = scored.table
+    assert table.copies is not None and table.same is not None
+    wrong = flagged != (table.labels == example.HALLUCINATED)
+    copies = duplicates.divided(table.copies, table.same, wrong)
+    return replace(scored, table=replace(table, copies=copies, together=copies))
+
+
 def worse_of(
-    once: Mapping[str, Any] | None, each: Mapping[str, Any] | None, n_near: int
+    ways: Sequence[Mapping[str, Any] | None], n_near: int
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """Return the worse of two certificates, and what both leave of it.
+    """Return the worse of the first two certificates, and what all leave of it.
 
     Parameters
     ----------
-    once, each : mapping
-        Where near copies count once, and where each counts; None for one that is not there.
+    ways : sequence of mapping or None
+        Where near copies count once, where each counts, and where they count at worst; None for
+        one that is not there.
     n_near : int
         How many answers may be near copies.
     """
-    both = {"once": once, "each": each}
-    known = [item for item in both.values() if item is not None]
-    worse = min(known, key=lambda item: _WORSE_FIRST.index(item["verdict"]))
+    known = [item for item in ways if item is not None]
+    readable = [item for item in ways[:2] if item is not None]
+    worse = min(readable, key=lambda item: _WORSE_FIRST.index(item["verdict"]))
     figures = {
         name: item
         and {"verdict": item["verdict"]}
         | {key: [item[key]["count"], item[key]["n"]] for key in ("coverage", "fpr")}
-        for name, item in both.items()
+        for name, item in zip(("once", "each", "worst"), (*ways, None), strict=False)
     }
     left: dict[str, Any] = {"flips": None, "near_copies": {"n": n_near, **figures}}
     for name, choose in _ENDS.items():
         if name in known[0]:
             left[name] = choose(item[name] for item in known)
-    if len({item and item["verdict"] for item in both.values()}) > 1:
+    # How they count at worst takes back what was certified, and refutes nothing.
+    judged = ways if worse["verdict"] == "certified" else ways[:2]
+    if len({item and item["verdict"] for item in judged}) > 1:
         reason = say("verdict.near_copies", left["near_copies"])
         left |= {"verdict": "inconclusive", "reason": reason, "reason_code": "near_copies"}
     return worse, left
 
 
-def joint_report(reports: Sequence[Report]) -> tuple[int, Report]:
-    """Return the worse of the reports where near copies count once and where each of them does.
+def joint_report(reports: Sequence[Report | None]) -> tuple[int, Report]:
+    """Return the worse of the reports by `worse_of`, and what is left of it.
 
-    Both figures stand in its certificate, and, where near copies are many, in a warning. Without
-    the first report, since too few answers are left, nothing is decided.
+    The figures stand in its certificate, and, where near copies are many, in a warning. Where a
+    report is missing, since too few answers are left, nothing is decided.
 
     Returns
     -------
     (int, Report)
         Which of the reports it is, and what is left of it.
     """
-    each, n_near = reports[-1], reports[-1].data["n_near_copies"]
-    once = reports[0].certificate if len(reports) > 1 else None
-    worse, left = worse_of(once, each.certificate, n_near)
-    place = next(i for i, item in enumerate(reports) if item.certificate is worse)
-    rows: dict[Any, list[Mapping[str, Any]]] = {}
-    for report in reports:
-        for row in (report.by_group or {"rows": ()})["rows"]:
-            rows.setdefault((row.get("column"), row["group"]), []).append(row)
+    known = [report for report in reports if report is not None]
+    if len(reports) == 1:
+        return 0, known[0]
+    n_near = known[0].data["n_near_copies"]
+    worse, left = worse_of(
+        [None if report is None else report.certificate for report in reports], n_near
+    )
+    place = next(i for i, item in enumerate(reports) if item and item.certificate is worse)
+    rows: dict[Any, list[Mapping[str, Any] | None]] = {}
+    for at, report in enumerate(reports):
+        for row in ((report and report.by_group) or {"rows": ()})["rows"]:
+            named = rows.setdefault((row.get("column"), row["group"]), [None] * len(reports))
+            named[at] = row
 
     def change(row: Mapping[str, Any]) -> Mapping[str, Any]:
-        pair = rows[row.get("column"), row["group"]]
-        return {**row, **worse_of(pair[0] if len(pair) > 1 else None, pair[-1], n_near)[1]}
+        return {**row, **worse_of(rows[row.get("column"), row["group"]], n_near)[1]}
 
-    report = revised_report(reports[place], change, left.get("reason_code"))
+    report = revised_report(cast(Report, reports[place]), change, left.get("reason_code"))
     report = replace(report, certificate={**report.certificate, **left})
-    if "reason_code" not in left and n_near > ALIKE * each.data["n_examples"]:
+    if "reason_code" not in left and n_near > ALIKE * report.data["n_examples"]:
         warnings = (*report.warnings, ReportWarning("near_copies", values=left["near_copies"]))
         report = replace(report, warnings=warnings)
     return place, report
 
 
-def joint_comparison(once: Comparison, each: Comparison) -> Comparison:
-    """Return a comparison where near copies count once, with what is left where each of them does.
+def certified_by_all(comparisons: Sequence[Comparison]) -> set[str]:
+    """Return the detectors that comparisons certify alike, by themselves or as the winner."""
+    return set.intersection(
+        *(
+            {name for name, report in item.detectors if report.verdict == "certified"}
+            | {name for name in [item.winner.name] if name is not None}
+            for item in comparisons
+        )
+    )
 
-    A winner that is not the same in both is none that is certified.
+
+def joint_comparison(
+    comparisons: Sequence[Comparison], worst: Mapping[str, Comparison]
+) -> Comparison:
+    """Return the first of some comparisons, with what the others leave of its verdicts.
+
+    A winner that is not the same everywhere is none that is certified.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+        Where near copies count once, and where each of them does.
+    worst : mapping of str to Comparison
+        Where they count at worst for a detector, of those that all of these certify.
     """
-    others = dict(each.detectors)
-    reports = [
-        (name, joint_report([report, others[name]])[1] if name in others else report)
-        for name, report in once.detectors
-    ]
+    once, *others = comparisons
+    if not others:
+        return once
+    reports = []
+    for name, report in once.detectors:
+        beside = [*others, *(worst[key] for key in worst if key == name)]
+        if name in dict(others[0].detectors):
+            every = [report, *(dict(item.detectors).get(name) for item in beside)]
+            report = joint_report(every)[1]
+        reports.append((name, report))
     winner = once.winner
     if winner.certificate is not None:
-        beside = each.winner.certificate if each.winner.name == winner.name else None
-        left = worse_of(winner.certificate, beside, reports[0][1].data["n_near_copies"])[1]
+        beside = [*others, *(worst[key] for key in worst if key == winner.name)]
+        ways = [
+            item.winner.certificate if item.winner.name == winner.name else None for item in beside
+        ]
+        n_near = reports[0][1].data["n_near_copies"]
+        left = worse_of([winner.certificate, *ways], n_near)[1]
         winner = replace(winner, certificate={**winner.certificate, **left})
     return replace(once, detectors=tuple(reports), winner=winner)
 

@@ -30,9 +30,10 @@ from calibrail.pipelines.calibration_overlap import Fresh
 from calibrail.pipelines.certify_labels import certify_labels, write_verdict
 from calibrail.pipelines.data_reuse import (
     DataUseHistory,
+    LooksFile,
     Standing,
     begin_look,
-    looks_beside,
+    history_of_labels,
 )
 from calibrail.pipelines.loading import BLOCK, Progress
 from calibrail.pipelines.run import inherited_reading
@@ -52,7 +53,7 @@ class _LabelRequest:
     options: LabelOptions
     reading: ReadOptions | None
     guardrail_file: str | None = None
-    looks: str | PathLike[str] | None = None
+    looks: LooksFile = None
 
 
 def _begin(
@@ -67,10 +68,10 @@ def _begin(
     lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
     unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
     needed = None if asked.promise is None else hallucinated_needed(asked.promise)
-    requirement, share = None, 1.0
+    requirement, share, history = None, 1.0, DataUseHistory(None)
     if guardrail is not None:
         requirement = _limits(guardrail, asked.requirement)
-        history = DataUseHistory(asked.looks)
+        history = DataUseHistory.of_guardrail(asked.guardrail_file, asked.looks)
         share = history.following(guardrail.config.digest, requirement.n_looks) or 1.0
         requirement = Standing(share=share).strict(requirement)
     seen, n_guesses = Fresh(guardrail), 0
@@ -150,6 +151,8 @@ def _begin(
             write_atomically(folder / folders.GUARDRAIL, guardrail.config.to_bytes(), durable=True)
         # The last one: without it nothing has begun.
         folders.write_plan(folder, plan)
+    if plan.purpose == "certify":
+        begin_look(folder, history)
     return plan
 
 
@@ -326,7 +329,7 @@ def label(
     options: LabelOptions | None = None,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
-    looks: str | PathLike[str] | None = None,
+    looks: LooksFile = None,
     max_fpr: float | None = None,
     min_coverage: float | None = None,
     confidence: float = 0.95,
@@ -370,9 +373,9 @@ def label(
         How to read the traces.
     progress : callable, optional
         Called with the number of traces read so far.
-    looks : path, optional
+    looks : path or False, optional
         File that keeps the looks at the guardrail, as for `certify`: these labels may err with
-        what it leaves the next one. The command names the one beside the guardrail.
+        what it leaves the next one. Left out, it is the one beside the guardrail.
     max_fpr, min_coverage : float, optional
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
@@ -469,17 +472,15 @@ def _judge(guardrail: Guardrail, examples: Sequence[Example]) -> list[sampling.G
     return [sampling.GuardrailOutcome(item.score, item.flagged) for item in decisions]
 
 
-def look_first(
-    plan: SessionPlan, labels: Path, guardrail: Path | None
-) -> tuple[Path | None, list[str]]:
-    """Keep that labelling has begun; return who keeps it, and what a person should know before."""
+def look_first(plan: SessionPlan, labels: Path, guardrail: Path | None) -> list[str]:
+    """Keep that labelling has begun; return what a person should know before."""
     if plan.purpose != "certify":
-        return None, []
-    looks = looks_beside(plan, guardrail)
-    earlier = begin_look(labels, looks)
+        return []
+    history = history_of_labels(plan, guardrail, None)
+    earlier = begin_look(labels, history)
     notes = [words.begun_before(earlier)] if earlier else []
     if plan.requirement is None:
-        return looks, notes
+        return notes
     if plan.traces.freshness == "unknown":
         notes.append(words.unknown_origin())
     # The default floor would do with fewer; without a guess all answers are labelled.
@@ -489,7 +490,7 @@ def look_first(
     }
     needed = fewest_drawn(plan.requirement, plan.drawing)
     # What is begun in another folder is a further look.
-    share = DataUseHistory(looks).following(plan.guardrail, plan.requirement.n_looks) or 1.0
+    share = history.following(plan.guardrail, plan.requirement.n_looks) or 1.0
     further = Standing(share=share).strict(plan.asked or plan.requirement)
     instead = {name: fewest_drawn(further, other) for name, other in others.items()}
     notes += words.too_few(
@@ -498,11 +499,11 @@ def look_first(
         floors=None if plan.drawing.design == "uniform" else plan.drawing.floors,
         instead={name: pair for name, pair in instead.items() if sum(pair) < sum(needed) / 2},
     )
-    return looks, notes
+    return notes
 
 
 def verdict_of_labels(
-    labels: Path, guardrail: Path | None, looks: Path | None, *, fresh: bool
+    labels: Path, guardrail: Path | None, *, fresh: bool
 ) -> tuple[dict[str, Any], Path]:
     """Write the verdict and its page; return it with the reason where it is withheld, and the page.
 
@@ -512,12 +513,10 @@ def verdict_of_labels(
         The folder.
     guardrail : Path or None
         The frozen guardrail; the folder's copy where it is not named.
-    looks : Path or None
-        The file of looks at the guardrail.
     fresh : bool
         Whether the user says that these answers are new.
     """
-    result = certify_labels(guardrail, labels, looks=looks, fresh=fresh)
+    result = certify_labels(guardrail, labels, fresh=fresh)
     page = write_verdict(result, labels)
     withheld = result.sequential is not None and result.verdict != result.sequential["verdict"]
     reason = result.certificate.reason if withheld else None

@@ -300,7 +300,7 @@ class NewAnswers:
 
     def copies(self) -> CopyGroups:
         """Return which of those that were admitted may be copies; no other can be admitted then."""
-        return self._finder.finish(self._known_by.digests)
+        return self._finder.finish(*self._known_by.identities)
 
     @property
     def n_seen_before(self) -> int:

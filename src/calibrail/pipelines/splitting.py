@@ -225,7 +225,7 @@ def fitted(
         return detectors
     known_by, finder = KnownBy(), CopyFinder(source_columns(detectors))
     table = score_examples(watched(answers, known_by.add, finder.add), (), keep=keep)
-    table = with_copies(table, finder.finish(known_by.digests))
+    table = with_copies(table, finder.finish(*known_by.identities))
     codes = split_codes(table, splitting, learning=True)
     rows = np.flatnonzero(codes == FIT).tolist()
     if not rows:

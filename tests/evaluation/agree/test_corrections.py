@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from calibrail.evaluation.judge_agreement import corrected_rates
+from calibrail.evaluation.judge_agreement import corrected_rates, rogan_gladen
 from tests.evaluation.agree.tables import (
     ALONE,
     BOTH,
@@ -71,8 +71,35 @@ def test_rogan_gladen_by_hand() -> None:
 
     both = of_flagged(joint, flagged)
     coverage, fpr = both / prevalence, (flagged - both) / (1 - prevalence)
-    assert rates["coverage"].rogan_gladen.measure.estimate == pytest.approx(coverage)
-    assert rates["fpr"].rogan_gladen.measure.estimate == pytest.approx(fpr)
+    assert corrected(made(BOTH, ALONE)).measure.estimate == pytest.approx(coverage)
+    assert corrected(made(BOTH, ALONE).turned()).measure.estimate == pytest.approx(fpr)
+
+
+@pytest.mark.parametrize(
+    ("human", "judge", "along", "shown"),
+    [
+        (1000, (0.9, 0.85), (0.0, 0.0), None),
+        (400, (0.9, 0.85), (0.05, 0.02), "errs_together"),
+        (400, (0.9, 0.85), (0.0, 0.05), "errs_together"),
+        # They err on other answers than the detector: that is refuted, too.
+        (4000, (0.9, 0.85), (-0.02, 0.0), "errs_together"),
+        (200, (0.9, 0.85), (0.0, 0.0), "too_few_to_tell"),
+        (200, (0.9, 0.85), (0.02, 0.0), "too_few_to_tell"),
+        # Where a judge never errs, its errors move nothing.
+        (300, (1.0, 1.0), (0.0, 0.0), None),
+    ],
+)
+def test_rates_by_error_rates_need_labels_that_bear_out_what_they_assume(
+    human: int, judge: tuple[float, float], along: tuple[float, float], shown: str | None
+) -> None:
+    cells = law(0.3, 0.8, 0.25, *judge, along)
+    both, alone = (np.round(part).astype(int) for part in (cells * human, cells.sum(axis=0) * 3000))
+    rates = corrected_rates(made(both, alone))
+    assert {rates[name].rogan_gladen.measure.reason for name in ("coverage", "fpr")} == {shown}
+    for rate in rates.values():
+        assert rate.prediction_powered.measure.estimate is not None
+    # Flags have no part in the share of hallucinated answers.
+    assert rates["prevalence"].rogan_gladen.measure.estimate is not None
 
 
 def test_a_judge_that_knows_nothing_is_not_corrected() -> None:
@@ -93,24 +120,24 @@ def test_a_judge_that_knows_nothing_is_not_corrected() -> None:
 def test_a_denominator_next_to_zero_is_refused() -> None:
     """The judge calls as many hallucinated as its false alarms alone explain."""
     both = np.array((((170, 10), (18, 2)), ((0, 0), (2, 8))))
-    found = corrected_rates(made(both, ((1700, 100), (160, 20))))["coverage"].rogan_gladen
+    found = corrected(made(both, ((1700, 100), (160, 20))))
     assert found.measure.reason == "class_near_zero"
-    barely = corrected_rates(made(both, ((1650, 100), (210, 40))))["coverage"].rogan_gladen
+    barely = corrected(made(both, ((1650, 100), (210, 40))))
     assert 280 / 2210 > 20 / 200
     assert barely.measure.lower < 0.3 and barely.measure.upper == 1.0
 
 
 def test_values_outside_the_unit_interval_are_cut_off_and_said_to_be() -> None:
     along = np.round(law(0.3, 0.9, 0.2, 0.9, 0.9, (0.02, 0.0)) * 400).astype(int)
-    found = corrected_rates(made(along, along.sum(axis=0) * 9))["coverage"].rogan_gladen
+    found = corrected(made(along, along.sum(axis=0) * 9))
     assert found.measure.estimate == pytest.approx(0.9 + 0.02 * 0.7 / 0.24, abs=0.01)
     assert found.measure.upper == 1.0
     assert found.clipped == ()
     farther = np.round(law(0.3, 0.9, 0.2, 0.9, 0.9, (0.045, 0.0)) * 400).astype(int)
-    found = corrected_rates(made(farther, farther.sum(axis=0) * 9))["coverage"].rogan_gladen
+    found = corrected(made(farther, farther.sum(axis=0) * 9))
     assert found.measure.estimate == 1.0 and found.clipped == ("estimate",)
     many = np.round(law(0.3, 0.9, 0.2, 0.9, 0.9, (0.08, 0.0)) * 40000).astype(int)
-    found = corrected_rates(made(many, many.sum(axis=0) * 9))["coverage"].rogan_gladen
+    found = corrected(made(many, many.sum(axis=0) * 9))
     assert found.measure.estimate is None and found.clipped == ()
     assert found.measure.reason == "outside" and found.values["share"] > 1.0
 
@@ -187,8 +214,10 @@ def test_intervals_hold_with_few_human_labels(
     runs = 60
     for counts in files(law(prevalence, 0.9, 0.2, *judge), n, 2000, runs, seed=n):
         for name, rate in corrected_rates(counts).items():
-            for method in METHODS:
-                measure = getattr(rate, method).measure
+            turned = counts.turned() if name == "fpr" else counts
+            by_errors = rogan_gladen(turned, 0.95, flagged=name != "prevalence")
+            for method, found in zip(METHODS, (by_errors, rate.prediction_powered), strict=True):
+                measure = found.measure
                 if measure.estimate is not None:
                     wrong[name, method] += not measure.lower <= truth[name] <= measure.upper
     assert max(wrong.values()) <= binom.isf(1e-4, runs, 0.05)

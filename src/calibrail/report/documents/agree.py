@@ -63,12 +63,14 @@ def _agreement(result: Json) -> parts.Section:
 def _estimates(result: Json) -> Iterator[parts.Block]:
     """Yield the four estimates of each rate, what they assume and lack, and which to trust."""
     rows: list[parts.Row] = []
-    missing, trusted, methods = [], [], dict(facts("agree.methods"))
+    missing, trusted, methods, note = [], [], dict(facts("agree.methods")), ""
     for key, rate in result["rates"].items():
         title, trust, cells = word("agree.rates", key), rate["trust"], []
         for method, name in methods.items():
             value = rate[method]
             mark = " *" if trust["method"] == method and value["estimate"] is not None else ""
+            if method == "rogan_gladen" and key != "prevalence" and value["estimate"] is not None:
+                mark, note = " †", say("agree.if_alike")
             cells.append(parts.Cell(f"{share(value)}{mark}", interval(value)))
             if value["estimate"] is None:
                 missing.append(f"{title}, {name}: {value['reason']}.")
@@ -79,7 +81,7 @@ def _estimates(result: Json) -> Iterator[parts.Block]:
         trusted.append(f"{title}: {best}; {trust['reason']}.")
     title = f"Four estimates, with {percent(result['confidence'])} intervals"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
-    yield parts.section(title, parts.Table(title, columns, rows, two_lines=True))
+    yield parts.section(title, parts.Table(title, columns, rows, two_lines=True), parts.Text(note))
     assumed = result["rates"].get("coverage", result["rates"]["prevalence"])
     granted = [
         f"{name}: {assumed[method]['assumption']} ({assumed[method]['promise']})."
@@ -101,11 +103,6 @@ def assumption(rate: str, method: str) -> str:
         # Flags have no part in it.
         return say("agree.assumes_rogan_gladen_of_prevalence")
     return say(f"agree.assumes_{method}")
-
-
-def promise(method: str) -> str:
-    """Return what the interval of a method promises, its assumption granted."""
-    return say(f"agree.promise_{method}")
 
 
 def reason(rate: str, estimate: RateEstimate) -> str | None:

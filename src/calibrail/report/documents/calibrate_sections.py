@@ -401,8 +401,8 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         seen = {"count": count_caught, "n": n, "estimate": count_caught / n}
         certificate = {**certificate, "coverage": seen}
     once = "clustered" in codes and not sentences
-    level = None if loose else report["confidence"]
-    return label_anew(certificate, once=once, confidence=level) or ("too_close", {})
+    anew = label_anew(certificate, once=once, confidence=report["confidence"])
+    return anew or ("too_close", {})
 
 
 def answers_more(needed: Json) -> str:
@@ -424,8 +424,8 @@ def label_anew(
 
     Another look at the same answers with some more would be a second chance; new ones alone, of as
     many as both together, are not. Where a group counts ``once``, so many groups are needed.
-    Where a report proves coverage by its construction, `certify` will show it by a sample, at a
-    ``confidence``. None where no number would do, or one that nobody labels.
+    After a report, `certify` will take its first look at them, of the error that ``confidence``
+    leaves. None where no number would do, or one that nobody labels.
     """
     needed, sentences = certificate["needed"], bool(certificate.get("kept"))
     if None in needed.values() or not any(needed.values()):
@@ -436,7 +436,7 @@ def label_anew(
 
         counts = ClassCounts(*(side[part] for side in sides for part in ("count", "n")))
         asked = Requirement(certificate["max_fpr"], certificate["min_coverage"], confidence)
-        needed = certify_counts(counts, asked).needed
+        needed = certify_counts(counts, asked.at_first_look(spends=True)).needed
         if None in needed.values():
             return None
     sizes = {"hallucinated": sides[0]["n"], "faithful": sides[1]["n"]}
