@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from calibrail.formatting import count, duration, listed, percent
+from calibrail.formatting import count, duration, floor_percent, listed, percent, upper_percent
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
@@ -166,7 +166,8 @@ def _target(target: Json, row: Json) -> list[parts.Cell]:
     limit = parts.Cell("none", style="muted")
     if target["limit"] is not None:
         limit = parts.Cell(
-            f"<= {percent(target['limit'])}", f"{percent(target['confidence'])} confidence"
+            f"<= {upper_percent(target['limit'])}",
+            f"{floor_percent(target['confidence'])} confidence",
         )
     fpr, caught = target["fpr"], target["caught"]
     sign = "<=" if row["higher"] == "faithful" else ">="
@@ -335,7 +336,7 @@ def _how_to_read(board: Json, coverages: list[str]) -> list[str]:
     level = percent(board["confidence"])
     joint = next(
         (
-            percent(target["confidence"])
+            floor_percent(target["confidence"])
             for row in _detectors(board)
             for target in row["targets"]
             if target["confidence"] is not None

@@ -61,9 +61,44 @@ def upper_percent(share: float) -> str:
     return _percent_end(share, upper=True)
 
 
+def floor_percent(share: float) -> str:
+    """Return a confidence, or what is asked at least, in percent: never above it.
+
+    It may have been computed from a share that was chosen: what float arithmetic adds is no part.
+
+    >>> floor_percent(0.990625), floor_percent(1.0 - 0.9), floor_percent(1.0 - 1.0 / 3.0)
+    ('99%', '10%', '66.6%')
+    """
+    return lower_percent(round(share, _NOISE))
+
+
+def ceiling_percent(share: float) -> str:
+    """Return the probability of an error, or what is allowed at most, in percent: never below it.
+
+    >>> ceiling_percent(0.009375), ceiling_percent(1.0 - 0.95)
+    ('1%', '5%')
+    """
+    return upper_percent(round(share, _NOISE))
+
+
+#: Decimals up to which sums of shares are what they are in exact arithmetic.
+_NOISE: Final = 12
+
+
 def _percent_end(share: float, *, upper: bool) -> str:
     end = Decimal(outward(share, 3, upper=upper)) * 100
     return f"{end:.1f}".removesuffix(".0") + "%"
+
+
+def upward(value: float, digits: int = 2) -> str:
+    """Return a p-value with so many significant digits, never below it.
+
+    >>> upward(0.0451), upward(0.0123, 4), upward(1.0), upward(0.0), upward(3.21e-9)
+    ('0.046', '0.0123', '1', '0', '3.3e-09')
+    """
+    exact = Decimal(f"{value:.{_NOISE}g}")
+    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
+    return f"{float(exact.quantize(step, ROUND_CEILING)):.{digits}g}"
 
 
 def number(value: float, digits: int = 4) -> str:

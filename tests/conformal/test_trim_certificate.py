@@ -24,7 +24,7 @@ def test_a_policy_that_removes_everything_is_rejected() -> None:
     )
     assert everything.verdict == "rejected"
     assert spell(everything.reason) == (
-        "It keeps at most 1.3% of supported sentences, and 70% is required."
+        "With 95% confidence it keeps at most 1.3% of supported sentences, and 70% is required."
     )
 
 

@@ -10,10 +10,11 @@ import pytest
 from calibrail.conformal import SequentialTest
 from calibrail.conformal.sequential.forecast import labels_left
 from calibrail.conformal.sequential.sequential_test import UnsureTest
-from calibrail.formatting import percent
+from calibrail.formatting import lower_percent
 from calibrail.options import Drawing, Requirement
 from calibrail.report.document import Table, Text, all_blocks
 from calibrail.report.documents import label
+from calibrail.report.text import interval
 
 
 def content(flagged: list[bool], labels: list[int | None], **more: Any) -> dict[str, Any]:
@@ -68,7 +69,7 @@ GOOD = ([True] * 40 + [False] * 40, [1] * 40 + [0] * 40)
 def test_a_verdict_says_with_which_label_it_fell() -> None:
     found = content(*GOOD)
     said, fell = texts(found), found["sequential"]["decided"]["labelled"]
-    assert "It is shown that enough is caught (at least 91.4%); it is shown that false" in said
+    assert "It is shown that enough is caught; it is shown that false" in said
     assert f"The verdict fell with the {fell}th label." in said
     assert "To expect" not in said and "foreseen" not in said
 
@@ -81,20 +82,22 @@ def test_what_a_verdict_rests_on_stands_beside_it_and_keeps_the_limit() -> None:
             break
     assert found["coverage"]["lower"] < found["min_coverage"] <= found["coverage_at_least"]
     made = label.label_document(found)
-    shown = f"shown: at least {percent(found['coverage_at_least'])}"
-    assert made.tiles[0].interval == shown
-    assert made.tiles[1].interval == f"shown: at most {percent(found['fpr_at_most'])}"
-    table = next(block for block in all_blocks(made.blocks) if isinstance(block, Table))
-    assert table.rows[0][4].text == f"{n} of {n} hallucinated; {shown}"
-    assert "which reaches less far by itself than the two ends together" in texts(found)
+    shown = f"shown so: at least {lower_percent(found['coverage_at_least'])} caught and at most"
+    assert shown in texts(found)
+    # What stands side by side holds together, and so reaches further than an interval by itself.
+    for tile, name in zip(made.tiles, ("coverage", "fpr"), strict=False):
+        together, alone = found["region"][name], found[name]
+        assert tile.interval == interval(together)
+        assert together["lower"] <= alone["lower"] and alone["upper"] <= together["upper"]
+    assert "both hold together with 90% confidence" in texts(found)
     still_open = content([True, False], [1, 0])
-    assert "shown" not in label.label_document(still_open).tiles[0].interval + texts(still_open)
+    assert "shown so" not in texts(still_open)
 
 
 def test_a_weighted_value_is_told_from_the_counts_beside_it() -> None:
     found = content(*GOOD)
     bound = found["coverage"] | {"method": "betting", "estimate": 0.888, "count": 75, "n": 94}
-    made = label.label_document(found | {"coverage": bound})
+    made = label.label_document(found | {"region": found["region"] | {"coverage": bound}})
     table = next(block for block in all_blocks(made.blocks) if isinstance(block, Table))
     value, counts = table.rows[0][1], table.rows[0][4].text
     assert value == "88.8%" and counts.startswith("weighted; 75 of 94 labelled")

@@ -79,7 +79,7 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
         ({**FIXED, "calibration_share": 0.25}, ["25% set aside"]),
         (
             {**DETECTOR, "alpha": 0.1},
-            ["AUROC of 0.950", "--guarantee pac --delta 0.1 --max-fpr 0.35", "87.5% joint"],
+            ["AUROC of 0.950", "--guarantee pac --delta 0.1 --max-fpr 0.35", "(with 97.5%)"],
         ),
         (
             {**DETECTOR, "alpha": 0.1, "calibration_share": 0.3},

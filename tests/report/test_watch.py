@@ -181,7 +181,7 @@ def test_with_groups_each_interval_stands_with_its_level() -> None:
     group = {**status["promise"], "group": "law", "coverage": part, "fpr": part}
     status["promise"]["groups"] = [group]
     terminal = printed(status)
-    assert "97.5% interval" in terminal and "98.8% intervals" in terminal
+    assert "97.5% interval" in terminal and "98.7% intervals" in terminal
     assert "95% interval" not in terminal.split("Is the promise kept?")[1]
     assert "95% interval" in printed(made.year("kept")).split("Is the promise kept?")[1]
 

@@ -270,6 +270,35 @@ class MeanBound(Record):
     confidence: float
 
 
+@dataclass(frozen=True, slots=True)
+class Region(Record):
+    """Intervals of several shares that hold together.
+
+    Attributes
+    ----------
+    coverage, fpr : Bound
+        Each with a level of its own, so that both hold at once.
+    confidence : float
+        That all of them hold.
+    kept : MeanBound or None
+        Where sentences are removed: of what is kept.
+    """
+
+    coverage: Bound
+    fpr: Bound
+    confidence: float
+    kept: MeanBound | None = None
+
+
+def part_level(confidence: float, parts: int = 2) -> float:
+    """Return the level of each of so many intervals that hold together, however they depend.
+
+    >>> part_level(0.95)
+    0.975
+    """
+    return 1.0 - (1.0 - confidence) / parts
+
+
 def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
     """Return the mean of independent values in [0, 1] with an interval that holds for any n.
 

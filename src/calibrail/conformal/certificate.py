@@ -16,7 +16,7 @@ from scipy.special import betaincc
 
 from calibrail.conformal import argument_checks, bounds
 from calibrail.conformal.argument_checks import Floats, Ints
-from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound
+from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound, Region
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
@@ -191,7 +191,7 @@ class Certificate(Record):
     reason : str
         Why: a code and its parameters, of which commands make words.
     coverage, fpr : Bound
-        Exact intervals on independent samples; both together hold with ``confidence``.
+        Exact intervals on independent samples, each at its own level: the ends that reject.
     coverage_at_least, fpr_at_most : float
         The ends that ``certified`` rests on. Each errs with at most 1 - ``confidence`` by itself,
         which is enough for a claim that is made only where both requirements are shown.
@@ -210,6 +210,9 @@ class Certificate(Record):
         How many wrong labels a ``certified`` survives; None for other verdicts.
     reason_code : str
         What ``reason`` says: of `REASON_CODES`, ``no_limit``, or why a verdict was taken back.
+    region : Region or None
+        Intervals of both rates that hold together: what is shown to readers. None of a certificate
+        that an earlier version made.
     """
 
     verdict: Verdict
@@ -224,6 +227,7 @@ class Certificate(Record):
     needed: Mapping[str, int | None]
     flips: FlipTolerance | None = None
     reason_code: str = ""
+    region: Region | None = None
 
 
 def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate:
@@ -258,7 +262,8 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
     ('inconclusive', {'hallucinated': 209, 'faithful': 76})
     """
     level = checked_limits(requirement)[2]
-    certificate = _decide(counts, requirement, level, bounds.proof_level(level))
+    region = _region(counts, level)
+    certificate = _decide(counts, requirement, level, bounds.proof_level(level), region)
     if certificate.verdict != "certified":
         return certificate
     return replace(certificate, flips=flip_tolerance(counts, requirement))
@@ -270,9 +275,10 @@ def joint_certificate(
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
     Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
-    joint confidence is 1 - delta - (1 - confidence) / 2: the error of the construction and that of
-    the FPR bound. The coverage shown is the one observed; it can still reject. Without hallucinated
-    test examples it is the one proven (``proven_coverage``).
+    confidence of the verdict is 1 - delta - (1 - confidence) / 2: the error of the construction and
+    that of the FPR bound; the ``region`` has the ``confidence`` that was asked for, since the rank
+    proves another coverage with another probability. The coverage observed can still reject.
+    Without hallucinated test examples it is the one proven (``proven_coverage``).
 
     Parameters
     ----------
@@ -312,7 +318,9 @@ def joint_certificate(
         # The rank's bound proves a limit that was fixed beforehand, however scores are tied.
         shown = 1.0 - calibration.least_alpha(calibration.missed) >= required
         proven = required if shown else 1.0 - calibration.least_alpha(calibration.rank - 1)
-    certificate = _decide(counts, requirement, joint, level, proven, coverage)
+    region = _region(counts, level, calibration)
+    sure = (float(1 - decimal(calibration.delta)), bounds.part_level(level))
+    certificate = _decide(counts, requirement, joint, level, region, proven, coverage, sure)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
     if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
         return certificate
@@ -336,6 +344,35 @@ def _between(calibration: Calibration, confidence: float) -> Bound:
         return bound
     upper = float(bounds.interval(caught, calibration.n, confidence)[1])
     return replace(bound, upper=max(bound.lower, upper))
+
+
+def _region(
+    counts: ClassCounts,
+    confidence: float,
+    calibration: Calibration | None = None,
+    kept: Floats | None = None,
+) -> Region:
+    """Return intervals of the shares that hold together with ``confidence``, by equal parts.
+
+    With the coverage that a construction proves. Where the rank of its threshold hangs on the
+    scores, nothing but its own promise is proven, and with its own error.
+    """
+    parts = 2 if kept is None else 3
+    part = bounds.part_level(confidence, parts)
+    coverage, fpr = counts.bounds(part)
+    mean = None if kept is None else bounds.mean_bound(kept, part)
+    if calibration is None or calibration.delta is None:
+        return Region(coverage, fpr, confidence, mean)
+    if not counts.n_hallucinated:
+        coverage = replace(_between(calibration, part), confidence=part)
+    if getattr(calibration, "by_lot", calibration.counted == "examples"):
+        again = replace(calibration, delta=(1.0 - part) / 2.0)
+        lower = 1.0 - again.least_alpha(calibration.rank - 1)
+        coverage = replace(coverage, lower=lower, upper=max(lower, coverage.upper))
+        return Region(coverage, fpr, confidence, mean)
+    coverage = replace(coverage, lower=proven_coverage(calibration).lower, upper=1.0)
+    others = decimal(confidence) + (1 - decimal(confidence)) / parts
+    return Region(coverage, fpr, float(others - decimal(calibration.delta)), mean)
 
 
 def smallest_limit(
@@ -420,8 +457,10 @@ def _decide(
     requirement: Requirement,
     confidence: float,
     proof: float,
+    region: Region,
     promised: float | None = None,
     proven: Bound | None = None,
+    sure: tuple[float | None, float | None] = (None, None),
 ) -> Certificate:
     """Decide by the bounds of counts, and by the coverage that is ``promised`` by a construction.
 
@@ -437,10 +476,10 @@ def _decide(
         # What a construction proves counts; the observed bound would cost an error of its own.
         at_least = promised
     sides = [
-        _Side("coverage", coverage, coverage.upper, at_least, required),
-        _Side("fpr", fpr, fpr.lower, at_most, limit, least=False),
+        _Side("coverage", region.coverage, coverage.upper, at_least, required, sure=sure[0]),
+        _Side("fpr", region.fpr, fpr.lower, at_most, limit, least=False, sure=sure[1]),
     ]
-    verdict, code, reason = _concluded(sides, confidence)
+    verdict, code, reason = _concluded(sides, (level, confidence, region.confidence))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
     if verdict == "inconclusive":
         if not sides[0].kept:
@@ -450,7 +489,7 @@ def _decide(
         elif not sides[1].kept:
             needed["faithful"] = bounds.further(fpr, limit, proof, good_above=False)
     shown = coverage, fpr, at_least, at_most, required, limit, confidence, needed
-    return Certificate(verdict, reason, *shown, reason_code=code)
+    return Certificate(verdict, reason, *shown, reason_code=code, region=region)
 
 
 #: What the bounds show of all limits that were set, by verdict.
@@ -462,7 +501,11 @@ REASON_CODES: Final[Mapping[Verdict, str]] = {
 
 
 class _Side(NamedTuple):
-    """A share with its limit, the end that may refute it and the end that may prove it."""
+    """A share with its limit, the end that may refute it and the end that may prove it.
+
+    ``bound`` holds together with those of the other sides. ``sure`` is the confidence of a claim by
+    itself, where the errors of a certificate's claims add up.
+    """
 
     name: str
     bound: Bound | MeanBound
@@ -470,6 +513,7 @@ class _Side(NamedTuple):
     proving: float
     limit: float | None
     least: bool = True
+    sure: float | None = None
 
     @property
     def broken(self) -> bool:
@@ -486,21 +530,29 @@ class _Side(NamedTuple):
         return self.proving >= self.limit if self.least else self.proving <= self.limit
 
 
-def _concluded(sides: Sequence[_Side], confidence: float) -> tuple[Verdict, str, str]:
-    """Return the verdict about several shares, the code of its reason, and this with parameters."""
+def _concluded(
+    sides: Sequence[_Side], confidences: tuple[float, float, float]
+) -> tuple[Verdict, str, str]:
+    """Return the verdict about several shares, the code of its reason, and this with parameters.
+
+    ``confidences`` are those of a rejection, of a certificate and of all sides' bounds together.
+    """
     verdict: Verdict = "inconclusive"
+    refuting, proving, together = confidences
     code, shown = "limits_unsettled", list[tuple[object, ...]]()
     if broken := [side for side in sides if side.broken]:
         verdict, code = "rejected", "limit_missed"
-        shown = [(side.name, side.limit, side.refuting) for side in broken]
+        shown = [(refuting,), *((side.name, side.limit, side.refuting) for side in broken)]
     elif all(side.kept for side in sides):
-        verdict, code = "certified", "limits_kept"
-        shown = [(confidence,), *((side.name, side.limit, side.proving) for side in sides)]
+        verdict, code, shown = "certified", "limits_kept", [(proving, together)]
+        for side in sides:
+            end = side.bound.lower if side.least else side.bound.upper
+            shown.append((side.name, side.limit, end, *filter(None, [side.sure])))
     elif without := [side for side in sides if side.limit is None]:
         code, shown = "no_limit", [(side.name,) for side in without]
     else:
         ends = ((side, side.bound.lower, side.bound.upper) for side in sides if not side.kept)
-        shown = [(side.name, side.limit, *of_side) for side, *of_side in ends]
+        shown = [(together,), *((side.name, side.limit, *of_side) for side, *of_side in ends)]
     return verdict, code, ":".join([code, *(",".join(map(str, values)) for values in shown)])
 
 
@@ -711,11 +763,15 @@ def certify_trimming(
     required, limit, level = checked_limits(requirement)
     if (least := requirement.min_kept) is not None:
         least = argument_checks.rate(least, "kept")
+    alone: tuple[float | None, float | None] = None, None
     confidence, sure = level, level
     if calibration is not None and calibration.delta is not None:
-        confidence, sure = joint_confidence(calibration.delta, level), 1.0 - (1.0 - level) / 2.0
+        confidence, sure = joint_confidence(calibration.delta, level), bounds.part_level(level)
+        alone = (float(1 - decimal(calibration.delta)), bounds.part_level(level))
     proof = bounds.proof_level(sure)
     shares: Floats = argument_checks.vector(kept, "kept")
+    region = _region(counts, level, calibration, shares)
+    assert region.kept is not None
     coverage, fpr = counts.bounds(level)
     measured = bounds.mean_bound(shares, level)
     at_least = float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0])
@@ -727,11 +783,12 @@ def certify_trimming(
     refuting = level if limit is None else 1.0 - 2.0 * (1.0 - level) / 3.0
     freed = float(bounds.interval(counts.caught, counts.n_hallucinated, refuting)[1])
     touched = float(bounds.interval(counts.false_alarms, counts.n_faithful, refuting)[0])
-    frees = _Side("freed", coverage, freed, at_least, required)
-    keeps = _Side("kept", measured, bounds.mean_bound(shares, refuting).upper, kept_at_least, least)
-    spares = _Side("touched", fpr, touched, at_most, limit, least=False)
+    most_kept = bounds.mean_bound(shares, refuting).upper
+    frees = _Side("freed", region.coverage, freed, at_least, required, sure=alone[0])
+    keeps = _Side("kept", region.kept, most_kept, kept_at_least, least, sure=alone[1])
+    spares = _Side("touched", region.fpr, touched, at_most, limit, least=False, sure=alone[1])
     sides = [frees, keeps] if limit is None else [frees, keeps, spares]
-    verdict, code, reason = _concluded(sides, confidence)
+    verdict, code, reason = _concluded(sides, (level, confidence, region.confidence))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
     if verdict == "inconclusive":
         if not frees.kept:
@@ -744,7 +801,8 @@ def certify_trimming(
             below = (1.0 - refuting) / 2.0
             needed["answers"] = bounds.further_values(shares, least, 1.0 - sure, below)
     shown = coverage, fpr, at_least, at_most, required, limit, confidence, needed
-    return TrimCertificate(verdict, reason, *shown, None, code, measured, kept_at_least, least)
+    kept_shown = measured, kept_at_least, least
+    return TrimCertificate(verdict, reason, *shown, None, code, region, *kept_shown)
 
 
 def certify_group_trimming(

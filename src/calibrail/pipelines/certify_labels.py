@@ -248,7 +248,7 @@ def certify_labels(
     fields.yes_or_no(fresh, "fresh")
     if freshness == "unknown" and fresh:
         freshness = "declared"
-    both = ("verdict", "coverage", "fpr", "coverage_at_least", "fpr_at_most")
+    both = ("verdict", "coverage", "fpr", "coverage_at_least", "fpr_at_most", "region")
     certificate = Certificate(
         reason=words.reason(made.to_dict(), labels),
         needed=_needed(made, expect),

@@ -116,12 +116,24 @@ def worse_of(
     for name, choose in _ENDS.items():
         if name in known[0]:
             left[name] = choose(item[name] for item in known)
+    if all(item.get("region") for item in known):
+        left["region"] = _hull([item["region"] for item in known])
     # How they count at worst takes back what was certified, and refutes nothing.
     judged = ways if worse["verdict"] == "certified" else ways[:2]
     if len({item and item["verdict"] for item in judged}) > 1:
         reason = say("verdict.near_copies", left["near_copies"])
         left |= {"verdict": "inconclusive", "reason": reason, "reason_code": "near_copies"}
     return worse, left
+
+
+def _hull(regions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the first region, as wide as all of them."""
+    hull = dict(regions[0])
+    for name in ("coverage", "fpr", "kept"):
+        if ends := [region[name] for region in regions if region[name] is not None]:
+            lower, upper = min(end["lower"] for end in ends), max(end["upper"] for end in ends)
+            hull[name] = {**ends[0], "lower": lower, "upper": upper}
+    return hull
 
 
 def joint_report(reports: Sequence[Report | None]) -> tuple[int, Report]:

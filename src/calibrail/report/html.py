@@ -243,7 +243,7 @@ def lines(kind: str, name: str, content: tuple[Any, ...]) -> str:
         f"{kind}: {headline}{named}",
         short(document.rule, _LINE),
         short("; ".join(tiles), _LINE),
-        short(document.summary, _LINE),
+        short(document.summary, 2 * _LINE),
         *(short(f"{item.title}: {item.text}", _LINE) for item in document.lead),
     )
     return "\n  ".join(filter(None, said))

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, TypeGuard
 
-from calibrail.formatting import lower_percent, number, outward, percent, upper_percent
+from calibrail.formatting import (
+    floor_percent,
+    lower_percent,
+    number,
+    outward,
+    percent,
+    upper_percent,
+    upward,
+)
 from calibrail.report.document import Cell, Json
 
 #: Where a word that is too long for a line may go on in the next one.
@@ -96,7 +104,7 @@ def count_of(value: Json) -> str:
     'proven with 90% confidence'
     """
     if is_proven(value):
-        return f"proven with {percent(value['confidence'])} confidence"
+        return f"proven with {floor_percent(value['confidence'])} confidence"
     return f"{value['count']:,} of {value['n']:,}"
 
 
@@ -161,14 +169,14 @@ def threshold(value: float | None) -> str:
 
 
 def p_value(value: float) -> str:
-    """Return a p-value with two digits, e.g. ``p = 0.012``, or ``p < 0.001``.
+    """Return a p-value with two digits, rounded up: ``p = 0.013``, or ``p < 0.001``.
 
     Examples
     --------
     >>> p_value(0.0123), p_value(1e-9), p_value(1.0)
-    ('p = 0.012', 'p < 0.001', 'p = 1')
+    ('p = 0.013', 'p < 0.001', 'p = 1')
     """
-    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+    return "p < 0.001" if value < 0.001 else f"p = {upward(value)}"
 
 
 def p_number(value: float | None) -> str:
@@ -177,7 +185,7 @@ def p_number(value: float | None) -> str:
     Examples
     --------
     >>> p_number(0.0123), p_number(1e-9), p_number(None)
-    ('0.012', '< 0.001', 'none')
+    ('0.013', '< 0.001', 'none')
     """
     return "none" if value is None else p_value(value).removeprefix("p ").removeprefix("= ")
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats
-from calibrail.conformal.bounds import Bound
+from calibrail.conformal.bounds import Bound, Region, part_level
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.audited_calibration import (
@@ -55,6 +55,8 @@ class SequentialCertificate(Record):
     coverage_at_least, fpr_at_most : float
         The ends that "certified" rests on: the bets that won it, inverted. Each alone holds at all
         times with ``confidence``, and so reaches less far than its interval, which has two ends.
+    region : Region
+        Confidence sequences that hold together, at all times: what is shown to readers.
     min_coverage, max_fpr : float
         What is required.
     confidence : float
@@ -87,6 +89,7 @@ class SequentialCertificate(Record):
     drawn: int
     labelled: int
     decided: Decided | None
+    region: Region
 
 
 def verdicts(highest: Floats, confidence: float) -> tuple[Bools, Bools]:
@@ -246,28 +249,15 @@ class SequentialTest(Record):
         """Return the verdict so far with its intervals."""
         level = float(self.requirement.confidence)
         edges, (kept_at, broken_at) = limits(self.requirement), goals(level)
-        rates = ((self.caught, self.n_hallucinated), (self.false_alarms, self.n_faithful))
         if self.weighted:
-            method, ends = "betting", betting.confidence_set(self.state(), edges, broken_at)
             (at_least, _), (_, at_most) = betting.confidence_set(self.state(), edges, kept_at)
         else:
-            method, ends = "beta-mixture", []
-            for count, n in rates:
-                low, high = betting.confidence_sequence(count, n, level)
-                ends.append((float(low), float(high)))
             at_least = float(
                 betting.lowest_limit(self.caught, self.n_hallucinated - self.caught, kept_at)
             )
             passed = self.n_faithful - self.false_alarms
             at_most = 1.0 - float(betting.lowest_limit(passed, self.false_alarms, kept_at))
-        seen = (
-            min(1.0, max(0.0, hit / mass)) if mass > 0.0 else None
-            for hit, mass in zip(self.hits, self.mass, strict=True)
-        )
-        coverage, fpr = (
-            Bound(share, low, high, count, n, method, level)
-            for share, (low, high), (count, n) in zip(seen, ends, rates, strict=True)
-        )
+        coverage, fpr = self._intervals(level)
         best, reasons = self.highest, []
         for name, kept, broken in (("coverage", best[0], best[1]), ("fpr", best[2], best[3])):
             state = "refuted" if broken >= broken_at else "shown" if kept >= kept_at else "open"
@@ -290,7 +280,29 @@ class SequentialTest(Record):
             drawn=self.drawn,
             labelled=self.labelled,
             decided=self.decided,
+            region=Region(*self._intervals(part_level(level)), level),
         )
+
+    def _intervals(self, level: float) -> tuple[Bound, Bound]:
+        """Return the confidence sequences of both rates, each at a level of its own."""
+        rates = ((self.caught, self.n_hallucinated), (self.false_alarms, self.n_faithful))
+        if self.weighted:
+            edges, goal = limits(self.requirement), goals(level)[1]
+            method, ends = "betting", betting.confidence_set(self.state(), edges, goal)
+        else:
+            method, ends = "beta-mixture", []
+            for count, n in rates:
+                low, high = betting.confidence_sequence(count, n, level)
+                ends.append((float(low), float(high)))
+        seen = (
+            min(1.0, max(0.0, hit / mass)) if mass > 0.0 else None
+            for hit, mass in zip(self.hits, self.mass, strict=True)
+        )
+        coverage, fpr = (
+            Bound(share, low, high, count, n, method, level)
+            for share, (low, high), (count, n) in zip(seen, ends, rates, strict=True)
+        )
+        return coverage, fpr
 
     def _weights(
         self,
@@ -543,6 +555,8 @@ class UnsureTest(Record):
             return replace(made, verdict=self.verdict, decided=self.decided)
         other, seen = self.rejecting.certificate(), self.known.certificate()
         wealth = dict(zip(made.log_wealth, self.log_wealth(), strict=True))
+        region, regions = made.region, (seen.region, made.region, other.region)
+        coverages, rates = zip(*((item.coverage, item.fpr) for item in regions), strict=True)
         reasons = []
         for name in ("coverage", "fpr"):
             refuted = wealth[f"{name}_broken"] >= made.broken_at
@@ -554,6 +568,7 @@ class UnsureTest(Record):
             reasons=tuple(reasons),
             coverage=_hull(seen.coverage, made.coverage, other.coverage),
             fpr=_hull(seen.fpr, made.fpr, other.fpr),
+            region=replace(region, coverage=_hull(*coverages), fpr=_hull(*rates)),
             log_wealth=wealth,
             decided=self.decided,
         )

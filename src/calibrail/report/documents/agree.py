@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from calibrail.evaluation.judge_agreement import RateEstimate
-from calibrail.formatting import percent
+from calibrail.formatting import floor_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.documents.measures import part_note
@@ -53,7 +53,7 @@ def _agreement(result: Json) -> parts.Section:
     known = kappa["estimate"] is not None
     span, beyond = (bounds(kappa, 2), "agreement beyond chance") if known else (kappa["reason"], "")
     rows.append(("Cohen's kappa", estimate(kappa, 2), span or "", beyond))
-    heads = parts.texts(f"{percent(result['confidence'])} interval", "Counts")
+    heads = parts.texts(f"{floor_percent(result['confidence'])} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
     title = "The judge, where people have labelled, too"
     leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry)
@@ -79,7 +79,7 @@ def _estimates(result: Json) -> Iterator[parts.Block]:
         rows.append((title, *cells))
         best = "none of them" if trust["method"] is None else f"{methods[trust['method']]} (*)"
         trusted.append(f"{title}: {best}; {trust['reason']}.")
-    title = f"Four estimates, with {percent(result['confidence'])} intervals"
+    title = f"Four estimates, with {floor_percent(result['confidence'])} intervals"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, rows, two_lines=True), parts.Text(note))
     assumed = result["rates"].get("coverage", result["rates"]["prevalence"])

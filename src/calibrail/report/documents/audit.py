@@ -5,7 +5,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, Final
 
-from calibrail.formatting import Scale, listed, number, percent
+from calibrail.formatting import Scale, floor_percent, listed, number, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
@@ -84,7 +84,7 @@ def _detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
         parts.note(say("audit.detector", detector, about, policy=policy)),
         _confounds(place, detector),
         _strata(place, detector) if detector["strata"] else None,
-        _reliability(place, detector, percent(audit["confidence"])),
+        _reliability(place, detector, floor_percent(audit["confidence"])),
     )
 
 

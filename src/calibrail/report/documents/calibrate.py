@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from calibrail.formatting import Scale, percent
+from calibrail.formatting import Scale, floor_percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -103,7 +103,7 @@ def _threshold_sentence(report: Json) -> str:
     about = {
         "scale": scale,
         "name": scale.named(text.score_name(report)),
-        "target": percent(1.0 - report["alpha"]),
+        "target": floor_percent(1.0 - report["alpha"]),
         "how": messages.how_sure(report, "in this very threshold"),
     }
     about["flag"] = say("calibrate.flagged", report, about)

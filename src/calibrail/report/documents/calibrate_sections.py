@@ -532,13 +532,14 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
     overlap, alone = "by" in by_group, sum(row["own"] for row in rows)
     # Of each group what is caught and what is wrongly acted on, and where what was asked stands.
     rates = ((words.caught, "coverage", "min_coverage"), (words.harm, "fpr", "max_fpr"))
+    shown = {**by_group, "rows": [measures.together(row) for row in rows]}
     figure = parts.Figure(
         "groups",
-        partial(groups_svg, by_group, names=(words.caught, words.alarms)),
+        partial(groups_svg, shown, names=(words.caught, words.alarms)),
         say("calibrate.groups_figure", by_group, unit=words, most=MOST_GROUPS),
         lines=interval_lines(
             (f"{phrases.group_of(row)}: {called}", row[key], row.get(limit))
-            for row in rows[:MOST_GROUPS]
+            for row in shown["rows"][:MOST_GROUPS]
             for called, key, limit in rates
         ),
     )
@@ -556,7 +557,7 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
                 str(row["verdict"]),
                 phrases.share(row["shared_coverage"]),
             )
-            for row in rows
+            for row in shown["rows"]
         ],
     )
     # By a corrected test at 5 %.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from calibrail.conformal.group_thresholds import spelled
-from calibrail.formatting import Scale, number, percent
+from calibrail.formatting import Scale, floor_percent, number
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import guardrail, measures
@@ -77,8 +77,8 @@ def _promises(config: Json, about: Json) -> list[str]:
         config,
         about,
         catches=say("card.catches", trims=about["trims"]),
-        caught=percent(1.0 - promise["alpha"]),
-        sure=percent(1.0 - (promise["delta"] or 0.0)),
+        caught=floor_percent(1.0 - promise["alpha"]),
+        sure=floor_percent(1.0 - (promise["delta"] or 0.0)),
         where=where,
     )
     return remarks("card.promises", config, about, first=first)

@@ -23,10 +23,10 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     """
     if certificate.get("sequential"):
         return label.label_document(certificate, guardrail=guardrail)
-    coverage, verdict = certificate["coverage"], certificate["verdict"]
-    lines, trims = measures.rates(certificate, certificate), messages.by_sentence(certificate)
+    verdict, shown = certificate["verdict"], measures.together(certificate)
+    lines, trims = measures.rates(shown, certificate), messages.by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
-    joint, blocked = certificate["confidence"], ""
+    joint, blocked = shown["confidence"], ""
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         blocked = say("certify.blocked", rate=flagged)
@@ -45,9 +45,9 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         blocks=(
             parts.section(
                 "On the held-out data",
-                measures.rates_figure(certificate, certificate),
-                measures.table("On the held-out data", [*lines, *more], coverage["confidence"]),
-                parts.Text(say(f"certify.{intervals}", confidence=joint)),
+                measures.rates_figure(shown, certificate),
+                measures.table("On the held-out data", [*lines, *more], joint),
+                parts.Text(say(f"certify.{intervals}", certificate, together=joint)),
                 parts.Text(measures.flips(certificate)),
                 parts.Text(blocked),
                 parts.Text(
@@ -74,20 +74,18 @@ def _groups(by_group: Json) -> parts.Section:
             share_with_bounds(row["fpr"]),
             share_with_bounds(row["kept"]) if trims else "",
             str(row["verdict"]),
-            _needed(row["needed"]) if row["verdict"] == "inconclusive" else "",
+            ", ".join(
+                f"{'?' if n is None else format(n, ',')} {label}"
+                for label, n in row["needed"].items()
+                if n != 0 and row["verdict"] == "inconclusive"
+            ),
         )
-        for row in by_group["rows"]
+        for row in map(measures.together, by_group["rows"])
     ]
     corrected = say("certify.corrected", by_group, n=len(rows))
     rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
     columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
     return parts.section(title, parts.Table(title, columns, rows), parts.Text(corrected))
-
-
-def _needed(needed: Json) -> str:
-    return ", ".join(
-        f"{'?' if n is None else format(n, ',')} {label}" for label, n in needed.items() if n != 0
-    )
 
 
 def _next_step(certificate: Json) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from calibrail.formatting import Scale, count, duration, listed, outward, percent
+from calibrail.formatting import Scale, count, duration, floor_percent, listed, outward, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -152,7 +152,7 @@ def _name(item: Json) -> parts.Cell:
 
 
 def _interval_column(comparison: Json) -> parts.TableColumn:
-    level = percent(comparison["detectors"][0]["confidence"])
+    level = floor_percent(comparison["detectors"][0]["confidence"])
     return parts.TableColumn(f"{level} interval", "right", where="terminal")
 
 

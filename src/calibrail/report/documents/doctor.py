@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from calibrail.formatting import percent
+from calibrail.formatting import floor_percent
 from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import cli_or_python, python_call
 from calibrail.report import document as parts
@@ -38,7 +38,7 @@ def document(diagnosis: Json) -> parts.Document:
     read_as, title = diagnosis["columns"], say("doctor.promise")
     supports = [
         (
-            percent(1.0 - item["alpha"]),
+            floor_percent(1.0 - item["alpha"]),
             item["guarantee"],
             f"{item['needed']:,}",
             f"{item['available']:,}",

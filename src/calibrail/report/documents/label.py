@@ -75,20 +75,21 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         What the guardrail is called.
     """
     verdict, found = certificate["verdict"], certificate["sequential"]
-    expect, ends = found["expect"], _ends(found)
+    expect, ends = found["expect"], list(_ends(found).values())
+    shown = measures.together(certificate)
     known = not (expect["unforeseeable"] or expect["median"] is None or _at_an_end(certificate))
     lines, tiles = [], []
     for code, name, line in zip(
         ("coverage", "fpr"),
         ("Caught", "False alarms"),
-        measures.rates(certificate, certificate),
+        measures.rates(shown, certificate),
         strict=True,
     ):
         # Weighted rates are other numbers than the counts beside them.
-        rate, end = certificate[code], ends.get(code)
+        rate = shown[code]
         counts = f"weighted; {count_of(rate)} labelled" if rate["method"] == "betting" else line[4]
-        lines.append((*line[:4], f"{counts}; shown: {end}" if end else counts))
-        tiles.append(parts.Tile(name, line[1], f"shown: {end}" if end else line[2], line[3]))
+        lines.append((*line[:4], counts))
+        tiles.append(parts.Tile(name, *line[1:4]))
     more = f"about {expect['median']:,} more" if known else ""
     return Document(
         "certificate of",
@@ -100,9 +101,9 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         blocks=(
             parts.section(
                 "On the labels so far",
-                measures.rates_figure(certificate, certificate),
-                measures.table("On the labels so far", lines, certificate["confidence"]),
-                Text(say("label.how_sure", certificate, is_shown=bool(ends))),
+                measures.rates_figure(shown, certificate),
+                measures.table("On the labels so far", lines, shown["confidence"]),
+                Text(say("label.how_sure", certificate, ends=ends)),
                 Text(foreseen(certificate), "strong"),
             ),
             _bets(found),
@@ -137,10 +138,8 @@ def reason(found: Json, labels: Json) -> str:
     labels : mapping
         How many answers have which final label.
     """
-    ends, nth = _ends(found), ""
-    first, second = (
-        say(f"label.{code}", end=ends.get(code.split("_")[0])) for code in found["reasons"]
-    )
+    nth = ""
+    first, second = (say(f"label.{code}") for code in found["reasons"])
     if found["decided"] is not None:
         n = found["decided"]["labelled"]
         teen = n % 100 // 10 == 1
@@ -160,8 +159,8 @@ def warnings(certificate: Json) -> list[str]:
 def _ends(found: Json) -> dict[str, str]:
     """Return what is shown of each rate that a bet has shown to keep what was asked."""
     ends = {
-        "coverage": f"at least {lower_percent(found['coverage_at_least'])}",
-        "fpr": f"at most {upper_percent(found['fpr_at_most'])}",
+        "coverage": f"at least {lower_percent(found['coverage_at_least'])} caught",
+        "fpr": f"at most {upper_percent(found['fpr_at_most'])} false alarms",
     }
     return {name: end for name, end in ends.items() if f"{name}_shown" in found["reasons"]}
 

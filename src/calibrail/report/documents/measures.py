@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.formatting import Scale, count, number, percent
+from calibrail.formatting import Scale, ceiling_percent, count, floor_percent, number, percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Json
@@ -30,7 +30,7 @@ Line = tuple[str, str, str, str, str]
 
 def table(title: str, lines: Sequence[Line], confidence: float) -> parts.Table:
     """Return measures with their intervals and what was asked."""
-    heads = parts.texts(f"{percent(confidence)} interval", "Asked", "Counts")
+    heads = parts.texts(f"{floor_percent(confidence)} interval", "Asked", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), parts.TableColumn("Value", "right"), *heads)
     return parts.Table(
         title, columns, [(*line[:4], parts.Cell(line[4], style="muted")) for line in lines]
@@ -104,7 +104,15 @@ def tiles(lines: Iterable[Line]) -> Iterator[parts.Tile]:
 
 
 def _bound(relation: str, share: float | None) -> str:
-    return _NO_LIMIT if share is None else f"{relation} {percent(share)}"
+    if share is None:
+        return _NO_LIMIT
+    return f"{relation} {floor_percent(share) if relation == '>=' else ceiling_percent(share)}"
+
+
+def together(certificate: Json) -> Json:
+    """Return a certificate with the intervals that hold together in place of those that decide."""
+    region = certificate.get("region") or {}
+    return {**certificate, **{name: value for name, value in region.items() if value is not None}}
 
 
 def rates_figure(measured: Json, asked: Json) -> parts.Figure:

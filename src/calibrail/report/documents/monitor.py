@@ -8,7 +8,7 @@ from functools import partial
 from math import exp
 from typing import Any, Final
 
-from calibrail.formatting import Scale, count, listed, number, percent
+from calibrail.formatting import Scale, count, floor_percent, listed, number, percent
 from calibrail.options.fields import cli_or_python
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Verdict
@@ -543,7 +543,7 @@ def _promise(status: Json) -> parts.Section:
 
 def _level(promise: Json) -> str:
     """Return with which confidence each interval holds: groups take a part of the error."""
-    return percent(promise["coverage"].get("confidence", 1.0 - promise["delta"]))
+    return floor_percent(promise["coverage"].get("confidence", 1.0 - promise["delta"]))
 
 
 def _evidence(promise: Json) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from calibrail.formatting import Scale, percent
+from calibrail.formatting import Scale, ceiling_percent, floor_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json
 from calibrail.report.documents.guardrail import skipped
@@ -20,8 +20,8 @@ def document(content: Json) -> Document:
     """
     scale, verdict, labels = Scale.of(content["score"]), content["verdict"], content["labels"]
     new, log = content["comparison"]["new"], content["log"]
-    limit = "" if content["max_fpr"] is None else f"<= {percent(content['max_fpr'])}"
-    asked = {"coverage": f">= {percent(content['min_coverage'])}", "fpr": limit}
+    limit = "" if content["max_fpr"] is None else f"<= {ceiling_percent(content['max_fpr'])}"
+    asked = {"coverage": f">= {floor_percent(content['min_coverage'])}", "fpr": limit}
     first, last = (
         None if labels[end] is None else f"{datetime.fromtimestamp(labels[end], UTC):%Y-%m-%d}"
         for end in ("from", "to")
@@ -81,8 +81,8 @@ def reason(content: Json) -> str:
     return say(
         f"recalibrate.{content['reason']}",
         content,
-        promised=percent(1.0 - promise["alpha"]),
-        sure=percent(1.0 - promise["delta"]),
+        promised=floor_percent(1.0 - promise["alpha"]),
+        sure=floor_percent(1.0 - promise["delta"]),
         seen=say("recalibrate.seen", content),
     )
 

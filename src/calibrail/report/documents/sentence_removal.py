@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrail.formatting import Scale, count, percent
+from calibrail.formatting import Scale, count, floor_percent, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json, Section, Text, section
@@ -84,7 +84,7 @@ def beside(report: Json) -> Section:
             "this one" if own else _compared(item),
         )
 
-    target = percent(1.0 - report["alpha"])
+    target = floor_percent(1.0 - report["alpha"])
     title = f"At the same target ({target} freed), on the same answers"
     rows = [
         *measures.with_baselines(row, (this, *sentences["detectors"]), scored),
@@ -245,7 +245,7 @@ def _threshold_sentence(report: Json) -> str:
     """Say which sentences are removed, and what that promises."""
     scale, by_group = Scale.of(report["score"]), report["by_group"]
     target, how = (
-        percent(1.0 - report["alpha"]),
+        floor_percent(1.0 - report["alpha"]),
         messages.how_sure(report, "for this very threshold"),
     )
     return say_first(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from calibrail.evaluation.shift import BROKEN, HOLDS, UNTESTED
-from calibrail.formatting import Scale, percent
+from calibrail.formatting import Scale, floor_percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -23,7 +23,7 @@ def document(content: Json) -> Document:
     content : mapping
         The content of ``shift.json``.
     """
-    tests, promised = content["tests"], f"{percent(1 - content['alpha'])} promised"
+    tests, promised = content["tests"], f"{floor_percent(1 - content['alpha'])} promised"
     name = text.score_name(content)
     figure = parts.Figure(
         "shift",
@@ -119,7 +119,7 @@ def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
     n_tested = sum(item["finding"] != UNTESTED for item in results)
     repaired = sum(item["repair"] == "repaired" for item in broken)
     about = {
-        "target": percent(1.0 - alpha),
+        "target": floor_percent(1.0 - alpha),
         "n_tested": n_tested,
         "broken": [str(item["tested_on"]) for item in broken],
         "n_repaired": repaired if any(item["repair"] for item in broken) else None,

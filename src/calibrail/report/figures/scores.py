@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.formatting import Scale, number
+from calibrail.formatting import Scale, number, outward
 from calibrail.report.document import Json
 from calibrail.report.figures import plot as plots
 from calibrail.report.text import group_of
@@ -345,7 +345,7 @@ def _kept(report: Json) -> tuple[list[list[float]], int, int | None]:
     """Return points, start and place in use by thresholds as they are kept."""
     curve = report["curve"]
     points = [
-        [threshold, *(round(curve[name][end][place], 6) for name, end in FIELDS)]
+        [threshold, *(_six(curve[name][end][place], end) for name, end in FIELDS)]
         for place, threshold in enumerate(curve["thresholds"])
     ]
     if len(points) > MOST:
@@ -369,6 +369,13 @@ def _kept(report: Json) -> tuple[list[list[float]], int, int | None]:
         row += [rate, min(after[column + 1], rate), max(before[column + 2], rate)]
     points[place : place + on_curve] = [row]
     return points, place, place
+
+
+def _six(share: float, end: str) -> float:
+    """Return a share with six decimals, an end of an interval rounded away from it."""
+    if end not in ("lower", "upper"):
+        return round(share, 6)
+    return float(outward(share, 6, upper=end == "upper"))
 
 
 def embedded_json(value: Any) -> str:
