@@ -218,10 +218,8 @@ class Scale:
         """Return a value, or an array of values, as the user knows it."""
         return 0.0 - value if self.negated else value
 
-    def in_column(self, value: Any) -> Any:
-        """Return a value, or a list, as the column holds it; None without a column or a value."""
-        if isinstance(value, list):
-            return [self.in_column(item) for item in value]
+    def in_column(self, value: float | None) -> float | None:
+        """Return a value as the column holds it; None without a column or a value."""
         return None if self.column is None or value is None else self.shown(value)
 
     def beside(self, content: Any) -> Any:
@@ -232,8 +230,12 @@ class Scale:
             return [self.beside(item) for item in content]
         if not isinstance(content, Mapping):
             return content
+        own = self.in_column
         edges = {f"column_{name}": content[name] for name in _EDGES if name in content}
-        edges = {name: self.in_column(value) for name, value in edges.items()}
+        edges = {
+            name: list(map(own, value)) if isinstance(value, list) else own(value)
+            for name, value in edges.items()
+        }
         return {name: self.beside(value) for name, value in content.items()} | edges
 
     def text(self, value: float | None, none: str = "none") -> str:

@@ -293,7 +293,7 @@ class DetectorAudit(Record):
         content: dict[str, Any] = scale.beside(Record.to_dict(self))
         if content["reliability"] and scale.column is not None:
             for tenth in content["reliability"]["deciles"]:
-                ends = sorted(map(scale.in_column, (tenth["lower"], tenth["upper"])))
+                ends = sorted((scale.shown(tenth["lower"]), scale.shown(tenth["upper"])))
                 tenth |= {"column_lower": ends[0], "column_upper": ends[1]}
         return content
 
