@@ -11,7 +11,7 @@ import pytest
 import sklearn
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import IsolationForest, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, IsolationForest, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import SelectFromModel, SelectKBest
@@ -399,6 +399,15 @@ def test_the_name_of_a_series_says_what_its_labels_mean() -> None:
         assert ConformalThresholdClassifier(0.1).fit(SCORES, named).threshold_ == plain.threshold_
     with pytest.raises(InputError, match="thumbs_up: which of 0 and 1"):
         ConformalThresholdClassifier(0.1).fit(SCORES, pd.Series(LABELS, name="thumbs_up"))
+
+
+@pytest.mark.parametrize("ensemble", [VotingClassifier, BaggingClassifier])
+def test_an_ensemble_that_numbers_words_by_the_alphabet_is_refused(ensemble: Any) -> None:
+    detector = ConformalThresholdClassifier(0.1)
+    made = ensemble([("one", detector)] if ensemble is VotingClassifier else detector)
+    with pytest.raises(InputError, match="Classifier numbers the words of y by the alphabet"):
+        made.fit(SCORES[:, None], np.where(LABELS, "FAIL", "PASS"))
+    assert made.fit(SCORES[:, None], LABELS).predict([[3.0]]).tolist() == [1]
 
 
 def test_with_too_few_answers_it_fails_or_flags_everything_as_told() -> None:

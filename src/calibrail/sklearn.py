@@ -159,6 +159,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         if groups is None:
             self._refuse_lost_groups()
         for frame in _frames():
+            _refuse_numbered_words(frame, y)
             _refuse_steps_that_learnt(frame)
         promise = Promise(
             self.alpha,
@@ -387,6 +388,18 @@ def _frames() -> Iterator[FrameType]:
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:
         yield frame
+
+
+def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:
+    """Refuse where an ensemble made numbers of words, by the alphabet: PASS comes after FAIL."""
+    given, owner = frame.f_locals.get("y"), frame.f_locals.get("self")
+    ours = not str(frame.f_globals.get("__name__")).startswith("sklearn.")
+    words = [isinstance(next(iter(np.asarray(labels).flat), None), str) for labels in (given, y)]
+    if words == [True, False] and not ours:
+        raise InputError(
+            f"{type(owner).__name__} numbers the words of y by the alphabet, which does not say "
+            "what they mean; give it 1 = hallucinated and 0 = faithful"
+        )
 
 
 def _refuse_steps_that_learnt(frame: FrameType) -> None:
