@@ -101,10 +101,11 @@ def test_threshold_decisions_and_p_values_are_those_of_the_core(
     assert np.isnan(p[-1]) and np.array_equal(p[:-1], core.p_value(queries[:-1]))
 
 
-@pytest.mark.parametrize("kind", ["float16", "float32", "Float32", "frame"])
+@pytest.mark.parametrize("kind", ["float16", "float32", "Float32", "objects", "frame"])
 def test_the_precision_of_scores_makes_no_difference(kind: str) -> None:
     digits = np.round(SCORES, 1)
-    single = pd.Series(digits).astype("float32" if kind == "frame" else kind)
+    single = pd.Series(digits).astype("float32" if kind in ("frame", "objects") else kind)
+    single = pd.Series(list(single.to_numpy()), dtype=object) if kind == "objects" else single
     given: Any = single.to_frame("score") if kind == "frame" else single
     wide = digits[:, None] if kind != "frame" else pd.DataFrame({"score": digits})
     detector = ConformalThresholdClassifier(alpha=0.1).fit(given, LABELS)

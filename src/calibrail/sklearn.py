@@ -469,12 +469,22 @@ def _as_column(X: Any) -> Any:  # noqa: N803
     given: Any = X if hasattr(X, "ndim") else np.asarray(X)
     if hasattr(given, "columns"):
         for name in given.columns if given.ndim == 2 else ():
-            if small_float(given[name]):
-                given = given.assign(**{name: doubles(given[name])})
+            if (wide := _precise(given[name])) is not None:
+                given = given.assign(**{name: wide})
         return given
-    if small_float(given):
-        X = given = doubles(given)  # noqa: N806
+    if (wide := _precise(given)) is not None:
+        X = given = wide  # noqa: N806
     return np.asarray(X).reshape(-1, 1) if given.ndim == 1 else X
+
+
+def _precise(values: Any) -> Any:
+    """Return numbers of a smaller type, or objects of which some are, as doubles; else None."""
+    if small_float(values):
+        return doubles(values)
+    if str(getattr(values, "dtype", "")) != "object" or not any(map(small_float, np.ravel(values))):
+        return None
+    made = np.array([doubles(item) if small_float(item) else item for item in np.ravel(values)])
+    return made.reshape(values.shape)
 
 
 def _numbered(groups: Any) -> NDArray[np.int64]:
