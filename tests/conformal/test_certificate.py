@@ -160,6 +160,10 @@ def test_each_group_has_the_certificate_of_its_share_of_the_error(
         counts = (item.caught, item.n_hallucinated, item.false_alarms, item.n_faithful)
         made = found[name].certificate
         expected = certify(*counts, required, limit, made.confidence)
+        if made.confidence != level:
+            # What hangs on the verdicts of others hangs on their labels, too.
+            assert made.flips is None
+            expected = replace(expected, flips=None)
         assert made.to_dict() == expected.to_dict()
         if certify(*counts, required, limit, level).verdict == "certified":
             assert made.verdict == "certified"

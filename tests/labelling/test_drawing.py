@@ -62,7 +62,7 @@ def test_active_draws_do_not_depend_on_where_a_session_was_cut(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:
     rows = traces(300)
-    asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE)
+    asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE, looks=False)
     with calibrail.label(rows, tmp_path / "whole", **asked) as session:
         label_some(session, "ada", 20)
         session.next("ada")

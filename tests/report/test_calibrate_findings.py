@@ -116,7 +116,7 @@ def test_a_promise_that_may_be_refused_says_that_it_counts_refusals() -> None:
 def test_with_a_review_the_bound_is_on_what_is_withheld() -> None:
     limits = {"max_fpr": 0.01, "min_coverage": 0.5}
     assert "confidence it flags at least" in report(**limits)["reason"]
-    assert "It withholds at least" in report(**limits, beta=0.2)["reason"]
+    assert "confidence it withholds at least" in report(**limits, beta=0.2)["reason"]
 
 
 @pytest.mark.parametrize(

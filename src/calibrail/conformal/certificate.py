@@ -162,7 +162,7 @@ def _weaker(
         _, upper = bounds.interval(misses, hits + misses, level)
         return len(hits) > 0 and bool(upper.max() <= limit)
 
-    if not (coverage_holds(0) and fpr_holds(0)):
+    if not (total and coverage_holds(0) and fpr_holds(0)):
         return None
     by_coverage, by_fpr = _last(coverage_holds, total), _last(fpr_holds, total)
     flips = min(by_coverage, by_fpr)
@@ -261,12 +261,17 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
     >>> open_one.verdict, dict(open_one.needed)
     ('inconclusive', {'hallucinated': 209, 'faithful': 76})
     """
-    level = checked_limits(requirement)[2]
-    region = _region(counts, level)
-    certificate = _decide(counts, requirement, level, bounds.proof_level(level), region)
+    certificate = _certified(counts, requirement)
     if certificate.verdict != "certified":
         return certificate
     return replace(certificate, flips=flip_tolerance(counts, requirement))
+
+
+def _certified(counts: ClassCounts, requirement: Requirement) -> Certificate:
+    """Return the certificate without its tolerance, which takes long."""
+    level = checked_limits(requirement)[2]
+    region = _region(counts, level)
+    return _decide(counts, requirement, level, bounds.proof_level(level), region)
 
 
 def joint_certificate(
@@ -616,9 +621,14 @@ def certify_groups(
     level = checked_limits(requirement)[2]
 
     def decided(name: str, confidence: float) -> Certificate:
-        return certify_counts(counts[name], replace(requirement, confidence=confidence))
+        return _certified(counts[name], replace(requirement, confidence=confidence))
 
     made = _stepwise(list(counts), level, decided)
+    first = replace(requirement, confidence=1.0 - (1.0 - level) / len(counts))
+    for name, item in made.items():
+        # What hangs on the verdicts of others hangs on their labels, too: it has no tolerance.
+        if item.verdict == "certified" and item.confidence == first.confidence:
+            made[name] = replace(item, flips=flip_tolerance(counts[name], first))
     p = undercovered(tuple(counts.values()), requirement)
     return {name: GroupVerdict(made[name], item) for name, item in zip(counts, p, strict=True)}
 
@@ -639,9 +649,6 @@ def _stepwise(
             steps[verdict] = step = 1.0 - error / left
             open_ones = {name: decided(name, step) for name in names if name not in made}
             settled = {name: item for name, item in open_ones.items() if item.verdict == verdict}
-            if left < len(names):
-                # What hangs on the verdicts of others hangs on their labels, too.
-                settled = {name: replace(item, flips=None) for name, item in settled.items()}
             made |= settled
             if not settled:
                 break
