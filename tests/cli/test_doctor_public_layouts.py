@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from calibrail import diagnose
 from calibrail.cli import app
 from calibrail.data import Example, read_all
+from calibrail.errors import DataError
 from calibrail.options.fields import cli_spelling
 from calibrail.report import document as parts
 from calibrail.report.documents.doctor import document
@@ -42,6 +43,11 @@ Make = Callable[[int, str, str, str, bool], dict[str, Any]]
 def _votes(bad: bool) -> list[dict[str, Any]]:
     said = ["no", "no", "yes"] if bad else ["yes", "no", "yes"]
     return [{"worker_id": i, "response": word} for i, word in enumerate(said)]
+
+
+def _by_worker(bad: bool) -> dict[str, str]:
+    said = ["yes", "no", "no"] if bad else ["yes", "no", "yes"]
+    return dict(zip(("w1", "w2", "w3"), said, strict=True))
 
 
 def _chat(i: int, c: str, answer: str) -> list[dict[str, Any]]:
@@ -225,6 +231,60 @@ LAYOUTS: Final[dict[str, tuple[str, Make]]] = {
             "response_2": good,
             "label_1": ["faithful", "hallucinated"][bad],
             "label_2": "faithful",
+        },
+    ),
+    "workers by their names in each sentence": (
+        "jsonl",
+        lambda i, c, good, made, bad: {
+            "article": c,
+            "sents": [
+                {"text": good, "worker_votes": {"w1": "yes", "w2": "yes", "w3": "no"}},
+                {"text": made if bad else good, "worker_votes": _by_worker(bad)},
+            ],
+        },
+    ),
+    "a sentence a row, a column for each worker": (
+        "csv",
+        lambda i, c, good, made, bad: {
+            "sent_id": i % 3,
+            "article": c,
+            "sentence": made if bad else good,
+            **{f"worker{name[1:]}": vote for name, vote in _by_worker(bad).items()},
+        },
+    ),
+    "an edit beside its original": (
+        "jsonl",
+        lambda i, c, good, made, bad: {
+            "document": c,
+            "seed_summary": good,
+            "edited_summary": made if bad else good,
+            "consistent": not bad,
+        },
+    ),
+    "texts that are edits, with a word": (
+        "csv",
+        lambda i, c, good, made, bad: {
+            "document": c,
+            "original_text": good,
+            "edited_text": made if bad else good,
+            "verdict": ["consistent", "inconsistent"][bad],
+        },
+    ),
+    "a pair with a source by another name": (
+        "json",
+        lambda i, c, good, made, bad: {
+            "source_article": c,
+            "original_text": good,
+            "hallucinated_text": made,
+        },
+    ),
+    "hypotheses by their letters": (
+        "csv",
+        lambda i, c, good, made, bad: {
+            "premise": c,
+            "hyp_e": good,
+            "hyp_n": made,
+            "hyp_c": f"Never {made}",
         },
     ),
     "votes counted for each sentence": (
@@ -511,3 +571,15 @@ def test_an_answer_spelt_by_its_sentences_has_baselines(tmp_path: Path) -> None:
     assert "No baselines" not in " ".join(done.stdout.split())
     assert {item["name"] for item in report["baselines"]} >= {"length", "novelty"}
     assert "No baselines" not in " ".join(report["notes"])
+
+
+def test_an_edit_beside_what_goes_by_the_name_of_an_answer_is_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    rows = [f"Dam {i}.,It is {i}.,It is not {i} at all.,{i % 2}" for i in range(9)]
+    path.write_text("\n".join(["document,summary,edited_summary,label", *rows]), "utf-8")
+    with pytest.raises(DataError, match="may be in 'edited_summary', beside which 'summary'"):
+        diagnose(path)
+    assert diagnose(path, mapping={"response": "summary"}).usable == 9
+    bare = path.read_text("utf-8").replace(",label", ",place")
+    path.write_text(bare, "utf-8")
+    assert diagnose(path).columns["response"] == "summary"

@@ -696,7 +696,8 @@ def choose_columns(
         )
         by_field |= mapping
         if "response" not in mapping and reading.preset is None:
-            _require_no_prediction(seen, by_field["response"], source)
+            labelled = any(column in seen for column in label_columns)
+            _require_no_prediction(seen, by_field["response"], source, labelled)
         asked = by_field["question"]
         if (
             "question" not in mapping
@@ -754,15 +755,16 @@ def choose_columns(
     )
 
 
-def _require_no_prediction(seen: Seen, response: str, source: str) -> None:
-    """Refuse to take an ``answer``, which may be the right one, beside what a model answered."""
+def _require_no_prediction(seen: Seen, response: str, source: str, labelled: bool) -> None:
+    """Refuse to take what may be the right answer beside a model's, or beside its labelled edit."""
     lists = {kind: set(words.split()) for kind, words in NAMES["lists"].items()}
-    if response.strip().lower() not in lists["right"]:
-        return
+    own, edits = response.strip().lower(), NAMES["pairs"]["hallucinated"].split()
     for name in seen.names:
         words = set(re.findall("[a-z]+", name.lower()))
-        by_whom = words & lists["predicting"] and words & lists["predicted_text"]
-        if not by_whom and not (len(words) == 1 and words <= lists["predicted"]):
+        predicted = len(words) == 1 and words <= lists["predicted"]
+        predicted |= bool(words & lists["predicting"] and words & lists["predicted_text"])
+        edited = labelled and words.difference(edits) == {own} < words
+        if not edited and not (predicted and own in lists["right"]):
             continue
         texts = (value for value in seen.values(name)[:_LOOKED_AT] if isinstance(value, str))
         if any(isinstance(column_value(t), str) and side_of(label_key(t)) is None for t in texts):

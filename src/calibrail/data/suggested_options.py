@@ -45,9 +45,10 @@ _CELLS: Final = 300_000
 
 #: What names of columns speak of.
 _ANNOTATOR: Final = re.compile(
-    r"(?<![a-z])ann(?![a-z])|annotator|annotation|rater|worker|coder|expert|review|judge|person",
+    r"(?<![a-z])ann(?![a-z])|annotat|rater|worker|coder|expert|review|judg|person|vote",
     re.IGNORECASE,
 )
+_SENTENCES: Final = re.compile(r"sentence|(?<![a-z])sents?(?![a-z])", re.IGNORECASE)
 _WORDS: Final = {field: words.split() for field, words in NAMES["parts_of_names"].items()}
 
 #: Who speaks in a chat, by the names that files have for them.
@@ -328,7 +329,11 @@ def suggest(
     if not (readable and "response" in read) and not exported:
         answers = _several_answers(layout, columns)
         if answers:
-            return Suggestion({}, answers=answers)
+            used = taken | {item.response for item in answers}
+            free = (k.name for k in layout if _is_text(k) and _is_free(k.name, used))
+            named = [k for k in free if "contexts" not in read and _speaks_of(k, "contexts", 1)]
+            found = {"mapping": f"contexts={named[0]}"} if named else {}
+            return Suggestion(found, answers=answers)
     mapping = {field: path for field, path in _by_role(rows, layout).items() if field not in read}
     # Of a chat that is read nothing else is a text.
     taken |= {path.partition(f".{word}.")[0] for path in mapping.values() for word in _ROLES}
@@ -336,7 +341,11 @@ def suggest(
         None if readable or "label" in columns.present else _judged_sentences(rows, layout, columns)
     )
     if judged is not None:
-        mapping |= {"sentences": judged[0], "sentence_labels": judged[1].name}
+        mapping["sentences"], names = judged[0], _with_others(judged[1], layout)
+        if "," in names:
+            options["label_column"] = names
+        else:
+            mapping["sentence_labels"] = names
     # Sentences are the answer where there is no other.
     apart = {"response"} if judged is not None or "sentences" in columns.present else set[str]()
     for field in TEXT_FIELDS:
@@ -353,6 +362,8 @@ def suggest(
         for depth in (1, 2, _DEPTH) if field not in apart else ():
             rivals = rivals or [name for name in texts if _speaks_of(name, field, depth)]
         if rivals:
+            # Of an original and what was made of it the labels speak of the latter.
+            rivals.sort(key=lambda name: field == "response" and _class_named(name) == FAITHFUL)
             mapping[field] = rivals[0]
     taken |= {*mapping.values()}
     mapping |= _by_length(layout, {*read, *mapping, *apart}, taken, lengths)
@@ -417,14 +428,14 @@ def _judged_sentences(
     """Return the column of an answer's sentences, and where each has its labels or votes."""
     seen, named = Seen(rows), [columns.marked.sentences] if columns.marked.sentences else []
     lists = [look for look in layout if look.kind.startswith("list")]
-    named += [k.name for k in lists if "sentence" in k.name.lower() and "." not in k.name]
+    named += [k.name for k in lists if _SENTENCES.search(k.name) and "." not in k.name]
     for name in named:
         # Labels within the objects, or in a list beside the texts.
         within = [look for look in layout if look.name.startswith(f"{name}.")]
         beside = [look for look in lists if is_parallel(seen, look.name, name)]
         for looked in (within, beside):
             likely = [look for look in looked if look.name != name and _is_of_labels(look)]
-            likely.sort(key=lambda look: not _is_named(look.name))
+            likely.sort(key=lambda look: (not _is_named(look.name), -len(look.values)))
             if likely:
                 return name, likely[0]
     return None
@@ -462,13 +473,18 @@ def _several_answers(
     by_answer = {item.response for item in found}
     if len(by_answer) > 1 and len(found) == len(by_answer):
         return tuple(found)
-    if "label" in columns.present:
+    both = {FAITHFUL, HALLUCINATED}
+    judged = (k for k in free if _is_named(k.name) and {*map(parse_label, k.values)} == both)
+    if "label" in columns.present or any(judged):
         return ()
     meant = {name: _class_named(name) for name in texts}
+    # What is far longer is what the answers were made from, as an ``original`` may be.
+    lengths = {look.name: look.length for look in free if meant.get(look.name) is not None}
+    meant |= {name: None for name, n in lengths.items() if n > 4 * min(lengths.values())}
     sides = {label for label in meant.values() if label is not None}
     alone = [name for name in aliases_of("response", texts) if meant[name] is None]
     if sides == {HALLUCINATED} and len(alone) == 1:
-        meant[alone[0]], sides = FAITHFUL, {FAITHFUL, HALLUCINATED}
+        meant[alone[0]], sides = FAITHFUL, both
     if len(sides) < 2:
         return ()
     return tuple(AnswerColumn(n, label) for n, label in meant.items() if label is not None)
@@ -492,7 +508,7 @@ def _class_named(name: str) -> int | None:
         return label
     if len(own) > 1 and own in _INFERENCE:
         return _INFERENCE[own]
-    parts = (*_WORDS["response"], "hypothes", "statement")
+    parts = (*_WORDS["response"], "hyp", "statement", "text")
     words = [word for word in words_of(name) if not word.startswith(parts)]
     meant = {_PAIRS.get(word, NAMED.get(word, _INFERENCE.get(word))) for word in words}
     return meant.pop() if len(meant) == 1 else None
@@ -518,6 +534,7 @@ def _by_length(
         rest = [look for look in texts if look.name not in mapping.values() and look.length > least]
         if rest:
             both = field == "response" and "contexts" not in fields and len(rest) > 1
+            rest.sort(key=lambda k: field == "response" and _class_named(k.name) == FAITHFUL)
             mapping[field] = rest[1 if both else 0].name
     return mapping
 
@@ -567,6 +584,8 @@ def _labels(
     few = [look for look in layout if len(look.values) > 0 and look.name not in used]
     candidates = [look for look in few if len(look.values) > 1]
     named = [look for look in candidates if _is_named(look.name)]
+    # Words of a class go before numbers that may count anything.
+    candidates.sort(key=lambda look: not _is_of_labels(look))
     # What a program says is no label where people's are there.
     named.sort(key=lambda look: not _PROGRAMS.isdisjoint(words_of(look.name)))
     # The first rows of a sorted file may be of one class.
@@ -574,10 +593,14 @@ def _labels(
     if not (named or of_one or candidates):
         return Suggestion(options)
     chosen = (named or of_one or candidates)[0]
+    return _meanings(chosen, options | {"label_column": _with_others(chosen, few)})
+
+
+def _with_others(chosen: ColumnLook, looks: Sequence[ColumnLook]) -> str:
+    """Return a column of labels, with those of the other annotators where it is one's."""
     stem = _annotator(chosen.name)
-    alike = [k.name for k in few if k.kind == chosen.kind and _annotator(k.name) == stem]
-    names = chosen.name if stem is None else ",".join(alike)
-    return _meanings(chosen, options | {"label_column": names})
+    alike = [k.name for k in looks if k.kind == chosen.kind and _annotator(k.name) == stem]
+    return chosen.name if stem is None else ",".join(alike)
 
 
 def _annotator(column: str) -> str | None:

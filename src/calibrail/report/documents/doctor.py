@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -311,5 +312,8 @@ def _recipe(diagnosis: Json) -> str:
     inputs = diagnosis["inputs"]
     source = repr(inputs[0] if len(inputs) == 1 else inputs) if inputs else "DATA"
     lines = files("calibrail.report").joinpath("templates/rows.py.j2").read_text("utf-8")
-    names = {"source": source, "written": _written(diagnosis)}
+    words = diagnosis["suggested"] or diagnosis["reading"]["options"]
+    pairs = dict(pairwise(words)).get("--map", "")
+    mapping = dict(pair.split("=", 1) for pair in pairs.split(",") if pair)
+    names = {"source": source, "written": _written(diagnosis), "mapping": mapping}
     return environment().from_string(lines).render({**diagnosis, **names})
