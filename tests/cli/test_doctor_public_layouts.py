@@ -45,6 +45,10 @@ def _votes(bad: bool) -> list[dict[str, Any]]:
     return [{"worker_id": i, "response": word} for i, word in enumerate(said)]
 
 
+def _thanked(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*chat, {"role": "user", "content": "Thank you, that is all for now."}]
+
+
 def _by_worker(bad: bool) -> dict[str, str]:
     said = ["yes", "no", "no"] if bad else ["yes", "no", "yes"]
     return dict(zip(("w1", "w2", "w3"), said, strict=True))
@@ -427,6 +431,7 @@ def test_the_advice_reads_every_label(
 @pytest.mark.parametrize(
     ("row", "question", "unread"),
     [
+        ({"prompt": "### Context\n{c}\n### Question\n{i}?", "answer": "{r}"}, False, ["prompt"]),
         ({"prompt": "What of dam {i}?", "docs": ["{c}"], "answer": "{r}"}, True, []),
         ({"prompt": "Read: {c} What of {i}?", "docs": ["{c}"], "answer": "{r}"}, False, ["prompt"]),
         ({"user_prompt": "What of {i}?", "chunks": ["{c}"], "llm_answer": "{r}"}, True, []),
@@ -460,7 +465,8 @@ def test_what_is_read_by_its_name_and_what_is_not(
         lines.append(json.dumps(json.loads(spelt) | {"label": i % 2}))
     path.write_text("\n".join(lines), encoding="utf-8")
     seen = diagnose(path)
-    assert {"contexts", "response", "label"} <= seen.columns.keys()
+    assert {"response", "label"} <= seen.columns.keys()
+    assert ("contexts" in seen.columns) is (len(row) > 2)
     assert ("question" in seen.columns) is question
     assert [text.name for text in seen.unread] == unread
     shown = dict(item for block in document(seen.to_dict()).blocks for item in _facts(block))
@@ -489,6 +495,7 @@ ARTEFACTS: Final[dict[str, Callable[[int, str], str]]] = {
     "trailing_space": lambda i, text: text + " " * (i % 2),
     "leading_space": lambda i, text: "\n" * (i % 2 and i % 3) + text,
     "final_stop": lambda i, text: text.rstrip("." if i % 2 else ""),
+    "ending": lambda i, text: text.rstrip(".") + ("!" if i % 2 else "."),
     "lower_case_start": lambda i, text: text[0].lower() + text[1:] if i % 2 else text,
     "capitals": lambda i, text: text.upper() if i % 2 else text,
     "boilerplate": lambda i, text: f"Based on the provided context, {text}" if i % 8 == 1 else text,
@@ -583,3 +590,12 @@ def test_an_edit_beside_what_goes_by_the_name_of_an_answer_is_asked_about(tmp_pa
     bare = path.read_text("utf-8").replace(",label", ",place")
     path.write_text(bare, "utf-8")
     assert diagnose(path).columns["response"] == "summary"
+
+
+def test_a_turn_of_the_user_is_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    chats = [_thanked(_chat(i, f"Dam {i} is a high one.", f"It is {i} m high.")) for i in range(9)]
+    rows = [json.dumps({"messages": chat, "label": i % 2}) for i, chat in enumerate(chats)]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    how = {"question": "messages.user.-1.content", "contexts": "messages.tool.content"}
+    assert "response" not in str(diagnose(path, mapping=how).suggested)

@@ -133,7 +133,7 @@ class Artefact(Record):
     code : str
         Of what is seen, e.g. ``trailing_space``.
     text : str
-        The words of an opening; else empty.
+        The words of an opening, or the sign at the end; else empty.
     auroc, lower, upper : float
         Probability that a hallucinated answer has more of it, with an interval whose level counts
         everything that was looked for.
@@ -351,7 +351,7 @@ class Survey:
         digests, texts_held = list[int](), list[int]()
         cells: dict[str, list[Any]] = {name: [] for name in columns}
         appearance = array("f")
-        self.openings: list[str] = []
+        self.openings, self.endings = list[str](), list[str]()
         sketcher = Sketcher()
         for example in examples:
             labels.append(UNLABELLED if example.label is None else example.label)
@@ -365,6 +365,8 @@ class Survey:
             appearance.extend(_appearance(example.response))
             opening = example.response[:_CHARACTERS].casefold().split()[:_OPENING_WORDS]
             self.openings.append(sys.intern(" ".join(opening)))
+            ending = example.response.rstrip()[-1:]
+            self.endings.append("" if ending.isalnum() or ending == "." else ending)
             digests.append(int(example.digest("plain"), 16))
             texts_held.append(int(example.digest(), 16))
             for name, values in cells.items():
@@ -528,9 +530,10 @@ def artefacts(
         return ()
     codes = (*_LOOKS, *_OF_LETTERS)
     looked = {(code, ""): survey.appearance[used, i] for i, code in enumerate(codes)}
-    openings = np.array(survey.openings)[used]
-    common = Counter(openings.tolist()).most_common(_OPENINGS)
-    looked |= {("opening", text): openings == text for text, n in common if n >= _FEW}
+    for code, texts in (("opening", survey.openings), ("ending", survey.endings)):
+        seen = np.array(texts)[used]
+        common = Counter(filter(None, seen.tolist())).most_common(_OPENINGS)
+        looked |= {(code, text): seen == text for text, n in common if n >= _FEW}
     made = []
     for (code, text), column in looked.items():
         values = np.asarray(column, np.float64)

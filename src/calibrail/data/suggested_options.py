@@ -336,7 +336,8 @@ def suggest(
             return Suggestion(found, answers=answers)
     mapping = {field: path for field, path in _by_role(rows, layout).items() if field not in read}
     # Of a chat that is read nothing else is a text.
-    taken |= {path.partition(f".{word}.")[0] for path in mapping.values() for word in _ROLES}
+    known = (*mapping.values(), *read.values())
+    taken |= {path.partition(f".{word}.")[0] for path in known for word in _ROLES}
     judged = (
         None if readable or "label" in columns.present else _judged_sentences(rows, layout, columns)
     )
