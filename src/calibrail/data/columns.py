@@ -654,6 +654,7 @@ def choose_columns(
     }
     label_columns = label_columns_of(seen, opened, reading, source, needed=needs.labelled)
     marked = mark_columns_of(seen, opened, reading, label_columns, by_sentence=needs.by_sentence)
+    labelled = marked.sentences is not None or any(name in seen for name in label_columns)
     by_field = {field: field for field in FIELDS}
     listed: list[str] = []
     template = ""
@@ -696,7 +697,6 @@ def choose_columns(
         )
         by_field |= mapping
         if "response" not in mapping and reading.preset is None:
-            labelled = any(column in seen for column in label_columns)
             _require_no_prediction(seen, by_field["response"], source, labelled)
         asked = by_field["question"]
         if (
@@ -717,7 +717,6 @@ def choose_columns(
         remedy = "name one of these, or read a file that has it"
         # Of JSON lines a later row can have a column that the first rows lack.
         sparse = opened.export is not None or opened.format in ("jsonl", "json")
-        labelled = marked.sentences is not None or any(name in seen for name in label_columns)
         lost = next(((role, column) for role, column in roles if column not in seen), None)
         if lost is None and needs.labelled and opened.table and not sparse and not labelled:
             lost = ("label column", by_field["label"])

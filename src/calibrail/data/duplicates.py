@@ -680,16 +680,10 @@ def _grid(values: _Floats) -> _Floats:
     for digits in range(15, _DIGITS, -1):
         step[np.round(values, digits) == values] = 10.0**-digits
     for kind in (np.float32, np.float16):
-        of_kind = _is(values, kind)
+        with np.errstate(all="ignore"):
+            of_kind = values.astype(kind).astype(np.float64) == values
         step[of_kind] = np.abs(np.spacing(values[of_kind].astype(kind))).astype(np.float64)
     return step
-
-
-def _is(values: _Floats, kind: Any) -> _Bools:
-    """Return which numbers are those of a smaller floating-point type."""
-    with np.errstate(all="ignore"):
-        same: _Bools = values.astype(kind).astype(np.float64) == values
-    return same
 
 
 #: Estimated similarity of the questions, and of the responses, of which two copies need each.

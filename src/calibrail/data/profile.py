@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
+from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher, merge_groups
 from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example, GivenSentence
 from calibrail.data.labels import EITHER, holds_others, what_is_held
 from calibrail.data.sentences import (
@@ -365,8 +365,7 @@ class Survey:
             appearance.extend(_appearance(example.response))
             opening = example.response[:_CHARACTERS].casefold().split()[:_OPENING_WORDS]
             self.openings.append(sys.intern(" ".join(opening)))
-            ending = example.response.rstrip()[-1:]
-            self.endings.append("" if ending.isalnum() or ending == "." else ending)
+            self.endings.append(re.sub(r"[\w.]", "", example.response.rstrip()[-1:]))
             digests.append(int(example.digest("plain"), 16))
             texts_held.append(int(example.digest(), 16))
             for name, values in cells.items():
@@ -510,7 +509,7 @@ def _is_touched(example: Example, item: GivenSentence, marked: int) -> bool:
 
 def artefacts(
     survey: Survey,
-    groups: NDArray[np.int64],
+    copies: NDArray[np.int64],
     area_of: Callable[..., tuple[float, float, float]],
 ) -> tuple[Artefact, ...]:
     """Return what of the look of answers tells their labels beyond chance, the most telling first.
@@ -519,13 +518,14 @@ def artefacts(
     ----------
     survey : Survey
         The answers.
-    groups : ndarray of int64, shape (n,)
-        What answers hang together with.
+    copies : ndarray of int64, shape (n,)
+        Which answers are copies of each other; -1 of none.
     area_of : callable
         Returns the AUROC with its interval: of values, labels, groups and a level.
     """
     used = (survey.labels >= 0) & (survey.chars[:, TEXT_FIELDS.index("response")] > 0)
-    labels, groups = survey.labels[used], groups[used]
+    groups = merge_groups(group_numbers(survey.groups, len(survey.groups)), copies)[used]
+    labels = survey.labels[used]
     if len(np.unique(labels)) < 2:
         return ()
     codes = (*_LOOKS, *_OF_LETTERS)

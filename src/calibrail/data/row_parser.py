@@ -226,7 +226,9 @@ def answers_of(
         yield RowProblem(row.number, "label", reason, seen, "", _REMEDY, row.file)
         return
     base = value_at(values, by_field["id"])
-    ids = base if isinstance(base, list) else [_numbered(base, row.name, i, n) for i in range(n)]
+    stem = row.name if base is None else base
+    alone = base if isinstance(base, list) else [base]
+    ids = alone if n == 1 or alone is base else [f"{stem}/{i + 1}" for i in range(n)]
     group = value_at(values, by_field["group"])
     if group is None and n > 1:
         group = row.name if base is None or isinstance(base, list) else base
@@ -258,11 +260,6 @@ _UNCLEAR = (
     "a file without {items}"
 )
 _REMEDY = "give every row a list of answers and a list of as many labels"
-
-
-def _numbered(base: object, row: str, position: int, n: int) -> object:
-    name = row if base is None else base
-    return f"{name}/{position + 1}" if n > 1 else base
 
 
 def _beside(

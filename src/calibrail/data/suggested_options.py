@@ -332,12 +332,11 @@ def suggest(
             used = taken | {item.response for item in answers}
             free = (k.name for k in layout if _is_text(k) and _is_free(k.name, used))
             named = [k for k in free if "contexts" not in read and _speaks_of(k, "contexts", 1)]
-            found = {"mapping": f"contexts={named[0]}"} if named else {}
-            return Suggestion(found, answers=answers)
+            return Suggestion({"mapping": f"contexts={named[0]}"} if named else {}, answers=answers)
     mapping = {field: path for field, path in _by_role(rows, layout).items() if field not in read}
     # Of a chat that is read nothing else is a text.
-    known = (*mapping.values(), *read.values())
-    taken |= {path.partition(f".{word}.")[0] for path in known for word in _ROLES}
+    paths = (*taken, *mapping.values())
+    taken |= {path.partition(f".{word}.")[0] for path in paths for word in _ROLES}
     judged = (
         None if readable or "label" in columns.present else _judged_sentences(rows, layout, columns)
     )
@@ -474,8 +473,7 @@ def _several_answers(
     by_answer = {item.response for item in found}
     if len(by_answer) > 1 and len(found) == len(by_answer):
         return tuple(found)
-    both = {FAITHFUL, HALLUCINATED}
-    judged = (k for k in free if _is_named(k.name) and {*map(parse_label, k.values)} == both)
+    judged = (k for k in free if _is_named(k.name) and {*map(parse_label, k.values)} == {0, 1})
     if "label" in columns.present or any(judged):
         return ()
     meant = {name: _class_named(name) for name in texts}
@@ -485,7 +483,7 @@ def _several_answers(
     sides = {label for label in meant.values() if label is not None}
     alone = [name for name in aliases_of("response", texts) if meant[name] is None]
     if sides == {HALLUCINATED} and len(alone) == 1:
-        meant[alone[0]], sides = FAITHFUL, both
+        meant[alone[0]], sides = FAITHFUL, {FAITHFUL, HALLUCINATED}
     if len(sides) < 2:
         return ()
     return tuple(AnswerColumn(n, label) for n, label in meant.items() if label is not None)

@@ -108,8 +108,7 @@ def _look_at_marks(
     kind = "rows" if marked.answer_id else "sentences" if marked.sentences else "spans"
     keep = (*_further_columns(looked), *cells_of_sentences(looked.head, marked.sentences))
     keep = tuple(dict.fromkeys(keep))
-    needs = Needs(keep, require, allow_none=True, by_sentence=True, any_length=True)
-    needs = replace(needs, distinct=True)
+    needs = Needs(keep, require, allow_none=True, by_sentence=True, any_length=True, distinct=True)
     opened = read_needed(source, how, needs)
     survey = profile.MarkSurvey(opened, how.span_share, keep)
     supports: tuple[Support, ...] = ()
@@ -154,13 +153,11 @@ def _sentence_columns(
     """Return the columns that hold numbers for sentences, with their AUROC by sentence."""
     columns = []
     for name, (values, labels) in seen.values().items():
-        if name in numbering:
-            continue
-        area, missing = _area_of(values, labels), int(np.isnan(values).sum())
-        tells = _tells_label(area, len(labels))
-        aside = seen.set_aside[name]
-        counts = len(values) - missing, missing, aside
-        columns.append(SentenceColumn(name, *counts, area, tells, direction_of(name)))
+        if name not in numbering:
+            area, missing = _area_of(values, labels), int(np.isnan(values).sum())
+            counts = len(values) - missing, missing, seen.set_aside[name]
+            tells = _tells_label(area, len(labels))
+            columns.append(SentenceColumn(name, *counts, area, tells, direction_of(name)))
     return tuple(columns)
 
 
@@ -222,7 +219,7 @@ def diagnose(
     has_labels = "label" in present or (marks is not None and marks.gives_labels)
     needs = Needs(keep, require, has_labels, allow_none=True, distinct=True)
     opened = read_needed(source, how, needs)
-    first_answers: dict[int, list[Example]] = {0: [], 1: []}
+    first_answers: dict[int | None, list[Example]] = {0: [], 1: [], None: []}
     # What is kept is no rival of the label.
     alone = replace(needs, keep=())
     rivals = read_needed(source, replace(how, quarantine=None), alone).columns.rivals
@@ -238,10 +235,8 @@ def diagnose(
             beside = value_at(example.columns, name)
             if example.label is not None and rival.contradicts(example.label, beside):
                 disputed.add(name)
-        answers = first_answers.get(-1 if example.label is None else example.label)
-        if answers is None or len(answers) >= _LOOKED_AT:
-            return
-        if example.contexts and example.response:
+        answers = first_answers[example.label]
+        if len(answers) < _LOOKED_AT and example.contexts and example.response:
             answers.append(example)
 
     survey = profile.Survey(watched(opened, watch), keep)
@@ -309,7 +304,7 @@ def diagnose(
         about=advice.about,
         answers=advice.answers,
         unread=() if exported else unread_texts(layout, first.columns),
-        artefacts=_artefacts(survey, copies),
+        artefacts=profile.artefacts(survey, copies, _area_against_chance),
         empty_columns=survey.empty_columns,
         inputs=names_of(source),
         reading=opened.how(),
@@ -378,12 +373,6 @@ def _other_direction(opened: Reading, kinds: Mapping[str, NDArray[np.int64]]) ->
     return Suggestion({flag.strip("-").replace("-", "_"): value}, "kinds", column)
 
 
-def _artefacts(survey: profile.Survey, copies: NDArray[np.int64]) -> tuple[profile.Artefact, ...]:
-    """Return what of the look of answers gives their labels away."""
-    groups = duplicates.merge_groups(group_numbers(survey.groups, len(survey.groups)), copies)
-    return profile.artefacts(survey, groups, _area_against_chance)
-
-
 def _area_against_chance(
     values: NDArray[np.float64],
     labels: NDArray[np.int8],
@@ -401,7 +390,7 @@ def _area_against_chance(
     return area.value, max(0.0, area.value - half), min(1.0, area.value + half)
 
 
-def _inverted(first: Mapping[int, list[Example]]) -> dict[str, Measure] | None:
+def _inverted(first: Mapping[int | None, list[Example]]) -> dict[str, Measure] | None:
     """Return the AUROCs that say that labels are inverted, if they do.
 
     They tell how much the first answers of each class share with their contexts.

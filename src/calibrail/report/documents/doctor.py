@@ -146,14 +146,9 @@ def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
     columns = diagnosis["numeric_columns"]
     telling = sorted(columns, key=lambda item: -abs((item["auroc"] or 0.5) - 0.5))[:_TELLING]
     for item in columns if len(columns) <= _TELLING else telling:
-        yield f"Column {item['name']}", _what_column_does(item)
+        yield f"Column {item['name']}", say("doctor.column", item, unit="")
     if len(columns) > _TELLING:
         yield "Further columns", say("doctor.few_listed", n=len(columns) - _TELLING)
-
-
-def _what_column_does(column: Json, unit: str = "") -> str:
-    """Return how well a column that holds numbers tells hallucinations apart."""
-    return say("doctor.column", column, unit=unit)
 
 
 def _mark_facts(diagnosis: Json) -> Iterator[tuple[str, str]]:
@@ -177,7 +172,7 @@ def _mark_facts(diagnosis: Json) -> Iterator[tuple[str, str]]:
     for item in marks["columns"]:
         if item["name"] not in listed:
             aside = say("doctor.not_for", item) if item["set_aside"] else ""
-            yield f"Column {item['name']}", _what_column_does(item, " by sentence") + aside
+            yield f"Column {item['name']}", say("doctor.column", item, unit=" by sentence") + aside
     about = {
         "alpha": _removable_from(marks),
         "at": cli_or_python("--alpha ", "alpha="),
@@ -312,8 +307,7 @@ def _recipe(diagnosis: Json) -> str:
     inputs = diagnosis["inputs"]
     source = repr(inputs[0] if len(inputs) == 1 else inputs) if inputs else "DATA"
     lines = files("calibrail.report").joinpath("templates/rows.py.j2").read_text("utf-8")
-    words = diagnosis["suggested"] or diagnosis["reading"]["options"]
-    pairs = dict(pairwise(words)).get("--map", "")
-    mapping = dict(pair.split("=", 1) for pair in pairs.split(",") if pair)
+    words = dict(pairwise(diagnosis["suggested"] or diagnosis["reading"]["options"]))
+    mapping = dict(pair.split("=", 1) for pair in words.get("--map", "").split(",") if pair)
     names = {"source": source, "written": _written(diagnosis), "mapping": mapping}
     return environment().from_string(lines).render({**diagnosis, **names})
