@@ -247,6 +247,22 @@ LAYOUTS: Final[dict[str, tuple[str, Make]]] = {
             ],
         },
     ),
+    "an answer that holds its sentences": (
+        "jsonl",
+        lambda i, c, good, made, bad: {
+            "document": c,
+            "summary": {
+                "text": f"{good} {made if bad else good}",
+                "sentences": [
+                    {"text": good, "labels": ["consistent"] * 3},
+                    {
+                        "text": made if bad else good,
+                        "labels": ["consistent", *[["consistent", "inconsistent"][bad]] * 2],
+                    },
+                ],
+            },
+        },
+    ),
     "a sentence a row, a column for each worker": (
         "csv",
         lambda i, c, good, made, bad: {

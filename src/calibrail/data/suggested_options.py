@@ -428,7 +428,10 @@ def _judged_sentences(
     """Return the column of an answer's sentences, and where each has its labels or votes."""
     seen, named = Seen(rows), [columns.marked.sentences] if columns.marked.sentences else []
     lists = [look for look in layout if look.kind.startswith("list")]
-    named += [k.name for k in lists if _SENTENCES.search(k.name) and "." not in k.name]
+    # What stands within objects of a list is no list by itself.
+    parts = tuple(f"{look.name}." for look in lists)
+    free = (look.name for look in lists if not look.name.startswith(parts))
+    named += [name for name in free if _SENTENCES.search(name.rpartition(".")[2])]
     for name in named:
         # Labels within the objects, or in a list beside the texts.
         within = [look for look in layout if look.name.startswith(f"{name}.")]
