@@ -96,11 +96,12 @@ def said_by(text: str, name: bool = False) -> int | None:
     tokens, classes = _words(text), NAMED if name else CLASSES
     # Of every word of either class: it, and whether it is denied.
     units: list[tuple[str, int, bool]] = []
-    denied = strange = False
+    denied = strange = mixed = False
     for token in tokens:
         known = classes.get(token)
         if token in _WORDS["mistakes"] and units and not denied:
-            # A factual error is no fact.
+            # A factual error is no fact; what passed may be the check for it.
+            mixed |= units[-1][0] in OF_CHECKS and units[-1][1] == FAITHFUL
             units[-1] = (units[-1][0], HALLUCINATED, units[-1][2])
         elif known is not None:
             units.append((token, known, denied))
@@ -123,7 +124,7 @@ def said_by(text: str, name: bool = False) -> int | None:
     strange &= not (name and said == {HALLUCINATED} and not negated)
     some &= said == {FAITHFUL} and HALLUCINATED not in negated
     whole &= HALLUCINATED in negated
-    unclear = len(said) > 1 or denied or doubt or strange or some or whole
+    unclear = len(said) > 1 or mixed or denied or doubt or strange or some or whole
     return UNCLEAR if unclear else said.pop()
 
 
