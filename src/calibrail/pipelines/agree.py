@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail.data.example import Example, shorten
-from calibrail.data.labels import LabelReader, TieError, another_column, label_remedy
+from calibrail.data.labels import LabelReader, TieError, another_column, label_key, label_remedy
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
 from calibrail.data.values import parse_cell, value_at
@@ -70,10 +70,13 @@ class _LabelPairs:
 
     def __init__(self, source: str, reading: ReadOptions, human: str, judge: str, rows: Reading):
         self._source, self._reading = source, reading
-        first = [value_at(row, judge) for row in rows.head]
+        people, first = ([value_at(row, column) for row in rows.head] for column in (human, judge))
+        # A value of the judge's alone says nothing of the words of people.
+        named = {label_key(value) for value in first} - {label_key(value) for value in people}
+        for_judge = reading.positive is not None and label_key(reading.positive) in named
         self._readers = [
             LabelReader(reading, column, names=rows.class_names.get(column, ()), beside=beside)
-            for column, beside in ((human, None), (judge, first))
+            for column, beside in ((human, people if for_judge else None), (judge, first))
         ]
         self._entries: list[str] = []
         self.first: str | None = None
@@ -84,9 +87,10 @@ class _LabelPairs:
         return len(self._entries)
 
     def warnings(self) -> Iterator[str]:
-        """Yield that options which say what labels mean were not used for the judge."""
-        if self._readers[1].is_explicit and self._readers[1].n_own:
-            yield say("agree.judge_by_itself", column=repr(self._readers[1].column))
+        """Yield that options which say what labels mean were not used for a column."""
+        for reader in self._readers:
+            if reader.is_explicit and reader.n_own:
+                yield say("agree.read_by_itself", column=repr(reader.column))
 
     def read(self, example: Example) -> tuple[int, int] | None:
         """Return both labels as places in the counts; None where one cannot be read."""
