@@ -85,7 +85,7 @@ def test_a_share_of_one_needs_a_promise_that_proves_itself() -> None:
             calibrated(answers(), splitting=SplitOptions(calibration_share=1.0), **asked)
     # An id that is the same for all makes one group, which no other share would part.
     rows = [{"id": "run-1", "n": n, "s": n / 90, "label": n % 2} for n in range(90)]
-    with pytest.raises(DataError, match=r"or group_column=\.\.\. where nearly all is one group"):
+    with pytest.raises(DataError, match=r"change group_column=\.\.\., "):
         calibrail.calibrate(rows, SCORE, alpha=0.2)
     numbered = ReadOptions(group_column="n")
     calibrail.calibrate(rows, SCORE, alpha=0.2, reading=numbered)

@@ -51,6 +51,7 @@ from calibrail.scores.judge_replies import (
         ("Faithful. All claims are supported; none is false.", False),
         ("Faithful (document 2)", False),
         ("Hallucination: cannot be found in the documents", True),
+        ("Hallucination: I cannot tell where 1853 comes from; it is not in them.", True),
         ("Faithful (all claims are in the documents)", False),
         ("Faithful. It contains no hallucinations.", False),
         ("Faithful; it is hallucination-free.", False),

@@ -210,10 +210,9 @@ def unsaid_by(column: str, of_many: bool = False) -> frozenset[str]:
     # What people were asked may be whether an answer is good: of a thumb up 1 says nothing.
     own = column.rpartition(".")[2]
     unknown = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
-    if said == UNCLEAR or unknown or tokens & _WORDS["of_others"]:
-        return PLAIN
     # What is asked of an answer, as in is_gold, may be good or bad.
-    if words[1:] and words[0] in _WORDS["asking"]:
+    asked = bool(words[1:]) and words[0] in _WORDS["asking"]
+    if said == UNCLEAR or unknown or asked or tokens & _WORDS["of_others"]:
         return PLAIN
     if any("label" in word for word in words) or tokens & _WORDS["of_labels"]:
         return _TRUTHS if tokens - _WORDS["fillers"] else frozenset()
