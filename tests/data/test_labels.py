@@ -115,7 +115,7 @@ EITHER = """
 n_consistent unsure faithful_to_style thumbs_up partially_supported faithful_or_not helpful
 is_resolved was_escalated needs_review isUrgent any_supported quality resolved is_human is_gold
 is_flagged escalated reviewed score meta.test outcome closed evidence_found found
-passed_hallucination_check valid_hallucination
+passed_hallucination_check valid_hallucination hallucination_false_positive hallucination_fixed
 """
 
 
