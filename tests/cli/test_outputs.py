@@ -103,6 +103,8 @@ THERE = "stands there"
         ("check g.json t.jsonl -o link.jsonl", READ),
         ("check g.json link.jsonl -o hard.jsonl", READ),
         ("check g.json t.jsonl -o g.json", READ),
+        ("check g.json t.jsonl -o g.looks.json --force", READ),
+        ("certify g.json t.jsonl --max-fpr 0.5 --page g.looks.json", READ),
         ("check g.json t.jsonl -o run/calibration.json", THERE),
         ("check g.json t.jsonl -o quarantine.jsonl", SAME),
         ("check g.json t.jsonl -o d.jsonl --page d.jsonl", SAME),

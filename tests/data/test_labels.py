@@ -81,6 +81,7 @@ def test_words_of_one_meaning(faithful: str, hallucinated: str) -> None:
             "not completely fabricated",
             "hallucinated: 0",
             "No, faithful",
+            "passed hallucination check",
             "no - correct",
         ],
     ],
@@ -113,7 +114,8 @@ def test_a_column_that_is_named_after_faithfulness_is_read_the_other_way(
 EITHER = """
 n_consistent unsure faithful_to_style thumbs_up partially_supported faithful_or_not helpful
 is_resolved was_escalated needs_review isUrgent any_supported quality resolved is_human is_gold
-is_flagged escalated reviewed score meta.test outcome closed
+is_flagged escalated reviewed score meta.test outcome closed evidence_found found
+passed_hallucination_check valid_hallucination hallucination_false_positive hallucination_fixed
 """
 
 
@@ -155,7 +157,7 @@ HALLUCINATED = """
 is_not_faithful unfaithful error incorrect isUnfaithful not_supported contains_errors factual_error
 not_grounded is_not_true has_hallucinations not_fully_supported hallucination_gpt4 nonfactual
 failed_faithfulness_check un_supported ungrounded_claims faithfulness_violation invalid fabricated
-hallucination.score
+hallucination.score failed_hallucination_check
 """
 
 

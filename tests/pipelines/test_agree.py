@@ -339,6 +339,25 @@ def test_what_people_meant_by_a_word_is_not_what_the_judge_means(
     assert itself == (judged != ("no", "yes"))
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [(("grounded", "ungrounded"), ("A", "B")), ((0, 1), ("fine", "bad")), (("no", "yes"), "NY")],
+)
+def test_a_value_that_the_judge_alone_holds_says_nothing_of_what_people_said(
+    said: tuple[Any, Any], meant: Any
+) -> None:
+    rows = [
+        Example(id=str(i), columns={"hallucinated": said[i % 2], "judge": meant[i % 2]})
+        for i in range(40)
+    ]
+    result = agree(
+        rows, human="hallucinated", judge="judge", reading=ReadOptions(positive=meant[1])
+    )
+    assert (result.counts.n_human, result.counts.n_judge) == (40, 40)
+    assert result.agreement.agreement.estimate == 1.0
+    assert any("'hallucinated' was read by its own name" in item for item in result.warnings)
+
+
 def test_the_name_of_the_judges_column_says_what_its_yes_means() -> None:
     rows = [
         Example(

@@ -12,7 +12,7 @@ import pytest
 import calibrail
 from calibrail.conformal import ClassCounts, calibrate_threshold, clopper_pearson, rank
 from calibrail.errors import DataError, InputError, TooFewExamplesError
-from calibrail.options import Promise, SplitOptions
+from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.report.documents.calibrate_sections import next_step
 from tests.command_line import calibrail as run_command
 
@@ -83,6 +83,12 @@ def test_a_share_of_one_needs_a_promise_that_proves_itself() -> None:
     for asked in ({"guarantee": "marginal"}, {"beta": 0.3}, {"by": "q"}):
         with pytest.raises(DataError, match=r"the test split is empty; .*needs none"):
             calibrated(answers(), splitting=SplitOptions(calibration_share=1.0), **asked)
+    # An id that is the same for all makes one group, which no other share would part.
+    rows = [{"id": "run-1", "n": n, "s": n / 90, "label": n % 2} for n in range(90)]
+    with pytest.raises(DataError, match=r"change group_column=\.\.\., "):
+        calibrail.calibrate(rows, SCORE, alpha=0.2)
+    numbered = ReadOptions(group_column="n")
+    calibrail.calibrate(rows, SCORE, alpha=0.2, reading=numbered)
     with pytest.raises(TooFewExamplesError, match=r"at least 22 are needed\. Label 12 more"):
         calibrated(answers(20))
 

@@ -410,6 +410,8 @@ class _Paths:
                     judged += written[-1:] * (name not in self.decided)
         read = [Path(path) for name in self._read for path in _listed(given[name])]
         sources = [Path(path) for name in self._sources for path in _listed(given[name])]
+        # What was looked at stands beside a guardrail.
+        read += [item.with_suffix(".looks.json") for item in read if item.name]
         # Where the rows of data that cannot be used are listed, the reader of it looks itself.
         beside = next((item.path.parent for item in written if item.option == "-o"), Path())
         rows = [outputs.Output("unusable rows in", beside / "quarantine.jsonl", None, "quarantine")]

@@ -96,11 +96,12 @@ def said_by(text: str, name: bool = False) -> int | None:
     tokens, classes = _words(text), NAMED if name else CLASSES
     # Of every word of either class: it, and whether it is denied.
     units: list[tuple[str, int, bool]] = []
-    denied = strange = False
+    denied = strange = mixed = False
     for token in tokens:
         known = classes.get(token)
         if token in _WORDS["mistakes"] and units and not denied:
-            # A factual error is no fact.
+            # A factual error is no fact; what passed may be the check for it.
+            mixed |= units[-1][0] in OF_CHECKS and units[-1][1] == FAITHFUL
             units[-1] = (units[-1][0], HALLUCINATED, units[-1][2])
         elif known is not None:
             units.append((token, known, denied))
@@ -123,7 +124,7 @@ def said_by(text: str, name: bool = False) -> int | None:
     strange &= not (name and said == {HALLUCINATED} and not negated)
     some &= said == {FAITHFUL} and HALLUCINATED not in negated
     whole &= HALLUCINATED in negated
-    unclear = len(said) > 1 or denied or doubt or strange or some or whole
+    unclear = len(said) > 1 or mixed or denied or doubt or strange or some or whole
     return UNCLEAR if unclear else said.pop()
 
 
@@ -209,10 +210,9 @@ def unsaid_by(column: str, of_many: bool = False) -> frozenset[str]:
     # What people were asked may be whether an answer is good: of a thumb up 1 says nothing.
     own = column.rpartition(".")[2]
     unknown = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
-    if said == UNCLEAR or unknown or tokens & _WORDS["of_others"]:
-        return PLAIN
     # What is asked of an answer, as in is_gold, may be good or bad.
-    if words[1:] and words[0] in _WORDS["asking"]:
+    asked = bool(words[1:]) and words[0] in _WORDS["asking"]
+    if said == UNCLEAR or unknown or asked or tokens & _WORDS["of_others"]:
         return PLAIN
     if any("label" in word for word in words) or tokens & _WORDS["of_labels"]:
         return _TRUTHS if tokens - _WORDS["fillers"] else frozenset()

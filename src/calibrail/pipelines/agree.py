@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail.data.example import Example, shorten
-from calibrail.data.labels import LabelReader, TieError, another_column, label_remedy
+from calibrail.data.labels import LabelReader, TieError, another_column, label_key, label_remedy
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
 from calibrail.data.values import parse_cell, value_at
@@ -70,23 +70,22 @@ class _LabelPairs:
 
     def __init__(self, source: str, reading: ReadOptions, human: str, judge: str, rows: Reading):
         self._source, self._reading = source, reading
-        first = [value_at(row, judge) for row in rows.head]
+        people, first = ([value_at(row, column) for row in rows.head] for column in (human, judge))
+        # A value of the judge's alone says nothing of the words of people.
+        named = {label_key(value) for value in first} - {label_key(value) for value in people}
+        for_judge = reading.positive is not None and label_key(reading.positive) in named
         self._readers = [
             LabelReader(reading, column, names=rows.class_names.get(column, ()), beside=beside)
-            for column, beside in ((human, None), (judge, first))
+            for column, beside in ((human, people if for_judge else None), (judge, first))
         ]
-        self._entries: list[str] = []
+        #: Rows that were set aside.
+        self.entries: list[str] = []
         self.first: str | None = None
 
-    @property
-    def n(self) -> int:
-        """Rows that were set aside."""
-        return len(self._entries)
-
     def warnings(self) -> Iterator[str]:
-        """Yield that options which say what labels mean were not used for the judge."""
-        if self._readers[1].is_explicit and self._readers[1].n_own:
-            yield say("agree.judge_by_itself", column=repr(self._readers[1].column))
+        """Yield that options which say what labels mean were not used for a column."""
+        for reader in (item for item in self._readers if item.is_explicit and item.n_own):
+            yield say("agree.read_by_itself", column=repr(reader.column))
 
     def read(self, example: Example) -> tuple[int, int] | None:
         """Return both labels as places in the counts; None where one cannot be read."""
@@ -113,17 +112,17 @@ class _LabelPairs:
             raise DataError(problem)
         self.first = self.first or problem
         entry = {"row": row, "id": example.id, "field": column, "reason": "not 0 or 1"}
-        self._entries.append(json.dumps({**entry, "value": shorten(value)}) + "\n")
+        self.entries.append(json.dumps({**entry, "value": shorten(value)}) + "\n")
 
     def append(self) -> None:
         """Write the rows behind those that the reader has put into the quarantine file."""
         path = self._reading.quarantine
-        if path is None or not self._entries:
+        if path is None or not self.entries:
             return
         with file_errors(f"cannot write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8", newline="\n") as file:
-                file.writelines(self._entries)
+                file.writelines(self.entries)
 
 
 def _label(value: object, reader: LabelReader) -> int | None:
@@ -303,7 +302,7 @@ def agree(
     counts = LabelCounts(cells, described is not None)
     for column, role, found in ((human, "human", counts.n_human), (judge, "judge", counts.n_judge)):
         if not found:
-            raise DataError(words.no_label(name, column, role, pairs.n, pairs.first))
+            raise DataError(words.no_label(name, column, role, len(pairs.entries), pairs.first))
     sample = judge_agreement.sample_tests(counts)
     random = not (fresh.n_seen_before or any(test.differs for test in sample))
     corrected = judge_agreement.corrected_rates(counts, level)
@@ -322,7 +321,7 @@ def agree(
             "source": source_name(source),
             "sha256": examples.digest(),
             "n_unlabelled": int(cells[NONE, NONE].sum()),
-            "n_quarantined": pairs.n + examples.n_quarantined,
+            "n_quarantined": len(pairs.entries) + examples.n_quarantined,
             "n_seen_before": fresh.n_seen_before,
             "n_undefined": n_undefined,
             "n_errors": n_errors,

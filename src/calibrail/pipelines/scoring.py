@@ -209,7 +209,7 @@ def require_usable(
     for code, name in ((splits.CALIBRATION, "calibration"), (splits.TEST, "test")):
         if (test or code == splits.CALIBRATION) and not (codes == code).any():
             raise DataError(
-                f"the {name} split is empty; change "
+                f"the {name} split is empty; change {spell_option(ReadOptions, 'group_column')}, "
                 f"{spell_option(SplitOptions, 'calibration_share')} or the split column"
                 + " (only one pac threshold for all, not compared, needs none)"
                 * (code == splits.TEST)
