@@ -66,6 +66,9 @@ def test_killed_at_any_moment_it_loses_at_most_the_answer_on_screen(tmp_path: Pa
     with calibrail.label(source, cut, drawing=drawing, **asked) as session:
         n = session.counts("ada").by_you
         label_some(session, "ada", 3)
+    # Begun over and over it is one look; the one that it is compared with is to be the first, too.
+    assert json.loads((cut / "session.json").read_bytes())["share"] == 0.75
+    (tmp_path / "g.looks.json").unlink(missing_ok=True)
     with calibrail.label(source, whole, drawing=drawing, **asked) as session:
         label_some(session, "ada", n + 3)
     for name in ("session.json", "pool.jsonl", "draws.jsonl"):

@@ -28,7 +28,7 @@ HARD = {"max_fpr": 0.05, "min_coverage": 0.9}
 
 def labelled(
     folder: Path,
-    guardrail: Guardrail,
+    guardrail: Guardrail | Path,
     n: int,
     limits: dict[str, float] = EASY,
     rows: list[dict[str, Any]] | None = None,
@@ -47,17 +47,19 @@ def labelled(
 def test_certified_rejected_and_open_with_their_exit_codes(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:
-    guardrail.save(tmp_path / "g.json")
+    file = tmp_path / "g.json"
+    guardrail.save(file)
     cases = [("certified", EASY, 120, 0), ("rejected", HARD, 60, 3), ("inconclusive", EASY, 9, 4)]
     for verdict, limits, n, code in cases:
-        folder = labelled(tmp_path / verdict, guardrail, n, limits, seed=n)
-        result = calibrail.certify(guardrail, labels=folder)
+        folder = labelled(tmp_path / verdict, file, n, limits, seed=n)
+        result = calibrail.certify(file, labels=folder)
         assert result.verdict == verdict
-        done = command_line.calibrail("certify", tmp_path / "g.json", "--labels", folder, "--json")
+        done = command_line.calibrail("certify", file, "--labels", folder, "--json")
         assert done.returncode == code, done.stderr
         content = json.loads(done.stdout)
-        # Only the command line keeps looks; the labels were begun without, and may err with all.
-        assert (content.pop("look")["level"], content) == (0.05, result.to_dict())
+        # Both know one file of looks, and each is the first one in it.
+        assert (content["look"]["number"], content["look"]["level"]) == (1, 0.0375)
+        assert content == result.to_dict()
         assert (folder / "verdict.json").read_text(encoding="utf-8") == done.stdout
         assert verdict in (folder / "index.html").read_text(encoding="utf-8").lower()
         (tmp_path / "g.looks.json").unlink()
@@ -144,17 +146,18 @@ def test_another_guardrail_another_flag_and_labels_for_a_threshold_are_refused(
         calibrail.certify(guardrail, labels=tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("kept", ["in the file", "in the process", "nowhere"])
 def test_another_seed_on_the_same_answers_is_no_second_chance(
-    tmp_path: Path, guardrail: Guardrail, kept: bool
+    tmp_path: Path, guardrail: Guardrail, kept: str
 ) -> None:
-    """Labels that are begun with the file of looks leave an error; without it they take it all."""
-    looks = tmp_path / "looks.json"
+    """Labels that are begun where looks are kept leave an error; elsewhere they take it all."""
+    looks, spends = tmp_path / "looks.json", kept != "nowhere"
+    begun = {"in the file": {"looks": looks}, "in the process": {}, "nowhere": {"looks": False}}
 
     def look(name: str, n: int, **more: Any) -> Certification:
         folder = tmp_path / name
         done = len(lines(folder / "labels.jsonl")) if folder.exists() else 0
-        labelled(folder, guardrail, n - done, **more, **({"looks": looks} if kept else {}))
+        labelled(folder, guardrail, n - done, **more, **begun[kept])
         return calibrail.certify(guardrail, labels=folder, looks=looks)
 
     def level(found: Certification) -> float:
@@ -169,9 +172,9 @@ def test_another_seed_on_the_same_answers_is_no_second_chance(
     second = look("second", 200, seed=1)
     assert second.looks[0]["n"] < 200
     assert second.sequential["verdict"] == "certified"
-    assert second.verdict == ("certified" if kept else "inconclusive")
-    assert (level(first), level(second)) == ((0.0375, 0.009375) if kept else (0.05, 0.0))
-    assert kept or "no look at this guardrail is left" in second.certificate.reason
+    assert second.verdict == ("certified" if spends else "inconclusive")
+    assert (level(first), level(second)) == ((0.0375, 0.009375) if spends else (0.05, 0.0))
+    assert spends or "no look at this guardrail is left" in second.certificate.reason
     # The first one fell before the second was begun, and stands, however far it goes on.
     assert look("first", 200, seed=0).to_dict() == first.to_dict()
     assert look("first", 220, seed=0).verdict == "certified"
@@ -181,8 +184,10 @@ def test_another_seed_on_the_same_answers_is_no_second_chance(
         row["response"] = f"Of late {row['response']} Nothing else is written on it."
     other = look("fresh", 200, seed=1, rows=fresh)
     assert [look["shared"] for look in other.looks] == [0.0, 0.0]
-    assert level(other) == (0.00234375 if kept else 0.0)
-    assert other.verdict == ("certified" if kept else "inconclusive")
+    assert level(other) == (0.00234375 if spends else 0.0)
+    assert other.verdict == ("certified" if spends else "inconclusive")
+    # Whichever of them is wrong, all of them together are so with no more than one.
+    assert sum(map(level, (first, second, other))) <= 0.05
 
 
 def test_held_out_answers_that_were_labelled_before_are_known_again(
