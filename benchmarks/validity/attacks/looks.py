@@ -133,12 +133,14 @@ ATTACKS = [
         (15, 70),
         _again(6, declared=True),
     ),
-    Attack("certified in any of six rounds of a loop in Python", _LOW, 0.05, (7, 60), _from_python),
+    Attack(
+        "certified in any of six rounds of a loop in Python", _LOW, 0.05, (30, 160), _from_python
+    ),
     Attack(
         "certified one of eight guardrails of a folder",
         f"coverage just too low, the same {_N} answers",
         0.05,
-        (8, 60),
+        (32, 160),
         _one_of_many,
     ),
     Attack(
