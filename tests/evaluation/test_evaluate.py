@@ -111,8 +111,8 @@ def test_a_marginal_threshold_that_stays_inconclusive_says_why() -> None:
     report = Data(pairs=600).report(max_fpr=0.2)
     assert report.verdict == "inconclusive"
     assert "A marginal threshold aims at 90%, so about half" in report.reason
-    assert "--guarantee pac" in report.reason
-    assert "--min-coverage" in report.reason
+    assert 'guarantee="pac"' in report.reason
+    assert "min_coverage" in report.reason
     assert report.certificate["reason"] == report.reason
 
 
@@ -121,7 +121,7 @@ def test_a_verdict_that_false_alarms_leave_open_does_not_speak_of_coverage() -> 
     limit = data.report().test.fpr.estimate
     report = data.report(max_fpr=limit, min_coverage=0.85)
     assert report.verdict == "inconclusive"
-    assert "--guarantee pac" not in report.reason
+    assert "pac" not in report.reason
 
 
 def test_the_fpr_bound_uses_calibration_examples_only_where_it_may() -> None:
