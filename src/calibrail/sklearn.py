@@ -393,9 +393,8 @@ def _frames() -> Iterator[FrameType]:
 def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:
     """Refuse where an ensemble made numbers of words, by the alphabet: PASS comes after FAIL."""
     given, owner = frame.f_locals.get("y"), frame.f_locals.get("self")
-    ours = not str(frame.f_globals.get("__name__")).startswith("sklearn.")
     words = [isinstance(next(iter(np.asarray(labels).flat), None), str) for labels in (given, y)]
-    if words == [True, False] and not ours:
+    if words == [True, False] and str(frame.f_globals.get("__name__")).startswith("sklearn."):
         raise InputError(
             f"{type(owner).__name__} numbers the words of y by the alphabet, which does not say "
             "what they mean; give it 1 = hallucinated and 0 = faithful"

@@ -115,6 +115,7 @@ THERE = "stands there"
         ("check g.json deep -o deep/below/further/d.csv", AGAIN),
         ("score t.jsonl data/t.jsonl --score length -o link.jsonl", READ),
         ("score t.jsonl --score length -o g.json", THERE),
+        ("score t.jsonl --score judge:template=mine/FILE.md -o mine/FILE.md --force", READ),
         ("score data --score length --shards data -o x.parquet", AGAIN),
         ("select g.json t.jsonl --fdr 0.2 -o t.jsonl", READ),
         ("certify g.json t.jsonl --max-fpr 0.5 --page t.jsonl", READ),

@@ -1,6 +1,7 @@
 """Settings objects as options (cyclopts does this natively)."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
@@ -410,6 +411,9 @@ class _Paths:
                     judged += written[-1:] * (name not in self.decided)
         read = [Path(path) for name in self._read for path in _listed(given[name])]
         sources = [Path(path) for name in self._sources for path in _listed(given[name])]
+        # Detectors have files of their own: template=FILE.
+        named = re.findall("=([^,]+)", ",".join(map(str, _listed(given.get("score")))))
+        read += filter(Path.is_file, map(Path, named))
         # What was looked at stands beside a guardrail.
         read += [item.with_suffix(".looks.json") for item in read if item.name]
         # Where the rows of data that cannot be used are listed, the reader of it looks itself.

@@ -394,14 +394,12 @@ class Decision(Shown):
     @property
     def column_value(self) -> float | None:
         """The score as the data's column holds it; None for a score that is no column."""
-        value: float | None = self.scale.in_column(self.score)
-        return value
+        return self.scale.in_column(self.score)
 
     @property
     def column_threshold(self) -> float | None:
         """The threshold likewise."""
-        value: float | None = self.scale.in_column(self.threshold)
-        return value
+        return self.scale.in_column(self.threshold)
 
     @property
     def flagged(self) -> bool:
